@@ -21,7 +21,7 @@ from mainspring.core.ids import JobId, RunId, SessionId
 from mainspring.engine.assembly import Engine, EngineSettings, Tools
 from mainspring.engine.scheduling.shards import ShardSettings
 from mainspring.engine.settling.janitor import Retention
-from mainspring.engine.usecases.jobs import Accepted
+from mainspring.engine.usecases.definitions import Accepted
 from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.executor import Success

@@ -121,6 +121,10 @@ class PayloadTooLarge(InvalidInput):
     """A payload or result is over the inline limit."""
 
 
+class NeedsRight(InvalidInput):
+    """A value is one that only callers with a further right may give. The message names the right."""
+
+
 class StoreUnavailable(MainspringError):
     """The store did not answer in time, or the connection to it broke."""
 

@@ -21,11 +21,12 @@ from mainspring.clock import LoopWaiter, StoreClock, UuidSource, host_time, mono
 from mainspring.config.settings import DATABASE_NAME, Settings, StoreLocation
 from mainspring.core.backfill_settings import BackfillLimits
 from mainspring.core.batching import TAKES_BATCHES
+from mainspring.core.pacing import Pace
 from mainspring.core.targets import TARGETS, accepted_types
 from mainspring.engine.assembly import Engine, EngineSettings, Tools
 from mainspring.engine.scheduling.shards import ShardSettings
 from mainspring.engine.settling.janitor import Retention
-from mainspring.engine.usecases.jobs import Accepted
+from mainspring.engine.usecases.definitions import Accepted
 from mainspring.executors.context import ExecutorContext
 from mainspring.plugins import load_plugins
 from mainspring.ports.clock import Clock, Waiter
@@ -151,6 +152,7 @@ async def open_engine(
                     max_live=settings.backfill_max_live,
                     most_fires=settings.backfill_most_fires,
                 ),
+                catch_up=Pace(settings.catch_up_rate, settings.catch_up_max_live),
                 accepted=_accepted(settings, registry),
             ),
             hints=make_hints(settings.store, store),

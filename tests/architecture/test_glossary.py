@@ -22,7 +22,7 @@ VERBS = {
 
 def words(text: str) -> set[str]:
     """Return the words of a name or a text, in lower case and in the singular."""
-    return {word.lower().removesuffix("s") for word in WORD.findall(text)}
+    return {re.sub("(?<=ss)es$|(?<!s)s$", "", word.lower()) for word in WORD.findall(text)}
 
 
 EXPLAINED = words(" ".join(TERM.findall((ROOT / "docs" / "glossary.md").read_text())))

@@ -27,6 +27,8 @@ QUERIES = {dialect: load_queries(package) for dialect, package in PACKAGES.items
 
 # query of SQLite that PostgreSQL has not -> why
 ONLY_SQLITE = {
+    "read_urgent_lanes": "PostgreSQL reads lanes and their runs at once, by read_kept_waiting",
+    "find_priority_classes": "PostgreSQL sees in what it has written which rows are new",
     "read_claimer": "a claim takes several statements: SQLite has no UPDATE inside WITH",
     "set_claim_number": "a claim takes several statements",
     "is_holding": "a claim takes several statements",
@@ -83,6 +85,8 @@ ONLY_POSTGRES = {
     "find_workers": "SQLite reads the worker in add_attempt",
     "hold_calendar_revision": "row locks; SQLite has one writer",
     "hold_lanes": "a row lock; SQLite has one writer",
+    "hold_limits": "row locks; SQLite asks find_limit",
+    "lock_limit": "row locks",
     "let_others_pass": "locks of tables",
     "limit_lock_waits": "locks of tables",
     "fire_outlined": "round trips: SQLite wins each fire by fire_clock and inserts the runs by insert_run",
@@ -164,12 +168,13 @@ OTHER_PARAMETERS = {
     "read_ready_instant": ({"lane_id"}, {"lane"}, "on SQLite a statement for each lane"),
     "write_queue": (
         {"queue"},
-        {"name", "order", "aging", "share", "queue_cap", "expiry_m"},
+        {"name", "order", "aging", "share", "queue_cap", "expiry_m", "preempt_m"},
         "JSON lists here, arrays there",
     ),
+    "read_kept_waiting": ({"lane_id"}, {"queue", "lowest"}, "SQLite reads the lanes by read_urgent_lanes"),
     "write_tenant": (
         {"tenant"},
-        {"name", "weight", "tenant_cap", "job_cap", "submit_count", "submit_period_m"},
+        {"name", "weight", "reserve", "tenant_cap", "job_cap", "submit_count", "submit_period_m"},
         "JSON lists here, arrays there",
     ),
     "submit_claimed": (

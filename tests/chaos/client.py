@@ -18,15 +18,26 @@ _TIMEOUT = aiohttp.ClientTimeout(total=5)
 _PAUSE = 0.1
 
 
+Windows = tuple[tuple[datetime, datetime], ...]
+"""From when up to, but without, when."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noted:
-    """A change of a job that a client brought about between two instants; its definition is in the final read."""
+    """A change of a job that a client brought about between two instants; its definition is in the final read.
+
+    Attributes:
+        windows: when the job's calendar keeps its fires out from then on; None for as before.
+        is_by_itself: the job paused itself, and a client saw it.
+    """
 
     job_id: JobId
     kind: ChangeKind
     at: datetime
     until: datetime
     version: int
+    windows: Windows | None = None
+    is_by_itself: bool = False
 
 
 @dataclass(slots=True)
@@ -161,12 +172,16 @@ class JobClient:
 
     Every change is made so that a repetition changes nothing more: an instant between the first try and the answer
     is then all that a client can say of it.
+
+    Attributes:
+        last_refusal: what was said of the last job that was refused.
     """
 
     def __init__(self, client: Client, log: Log) -> None:
         self._client = client
         self._log = log
         self._refused: list[tuple[str, datetime]] = []
+        self.last_refusal = ""
 
     async def adopt(self, since: datetime) -> list[KnownJob]:
         """Note the jobs that exist already (those of the app) as created since an instant."""
@@ -184,10 +199,22 @@ class JobClient:
             page = await self._client.fetch(f"/jobs?name={body['name']}")
             if not page["items"]:
                 self._refused.append((body["name"], answer.asked_at))
+                self.last_refusal = str(answer.body)
                 return None
             view = page["items"][0]
         job = KnownJob(view["job_id"], view["name"], view["version"])
         self._note(job, ChangeKind.CREATED, answer.asked_at)
+        return job
+
+    async def insist(self, body: dict[str, Any]) -> KnownJob:
+        """Create a job that nothing may stand in the way of.
+
+        Raises:
+            RuntimeError: it was refused.
+        """
+        job = await self.create(body)
+        if job is None:
+            raise RuntimeError(f"{body['name']} was refused: {self.last_refusal}")
         return job
 
     async def settle(self) -> None:

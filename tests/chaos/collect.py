@@ -17,8 +17,9 @@ from mainspring.core.model import Attempt, FireRange, JobSpec, Run
 from mainspring.ports.store import Store
 from mainspring.stores.postgres import PostgresStore
 from mainspring.stores.sqlite import SqliteStore
-from tests.chaos.client import Log, Noted, host_now
+from tests.chaos.client import Log, Noted, Windows, host_now
 from tools.judge import Change, Effect, History
+from tools.judge.oracle import ClosedFires
 from tools.simulator.faults import margin
 
 SLACK = timedelta(milliseconds=50)
@@ -113,22 +114,30 @@ def make_history(
 
 
 def make_changes(noted: Iterable[Noted], specs: Mapping[tuple[JobId, int], JobSpec]) -> list[Change]:
-    """Give every noted change the definition that the store kept.
+    """Give every noted change the definition that the store kept, and when the job's calendar keeps fires out.
 
     Raises:
         KeyError: the store has lost a version that a client was told of.
     """
-    return [
-        Change(
+    windows: dict[JobId, Windows] = {}
+    changes = []
+    for item in noted:
+        spec = specs[item.job_id, item.version]
+        if item.windows is not None:
+            windows[item.job_id] = item.windows
+        if spec.trigger is not None and item.job_id in windows:
+            spec = replace(spec, trigger=ClosedFires(spec.trigger, windows[item.job_id]))
+        change = Change(
             job_id=item.job_id,
             kind=item.kind,
             at=item.at,
             until=item.until,
             version=item.version,
-            spec=specs[item.job_id, item.version],
+            spec=spec,
+            is_by_itself=item.is_by_itself,
         )
-        for item in noted
-    ]
+        changes.append(change)
+    return changes
 
 
 def with_token_as_result(run: Run, specs: Mapping[tuple[JobId, int], JobSpec]) -> Run:

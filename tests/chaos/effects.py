@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from mainspring.core.ids import format_job_id, format_run_id, parse_job_id, parse_run_id
+from mainspring.core.ids import RunId, format_job_id, format_run_id, parse_job_id, parse_run_id
 from mainspring.ports.executor import AttemptContext
 from tests.chaos.lines import append_line
 from tools.judge import Effect
@@ -22,6 +22,7 @@ SHELL = (
 )
 """A command that writes the same lines, and prints its token as its result."""
 _WORDS = 8
+_SEEN_WORDS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,11 @@ class Pen:
         """Write how the attempt ended by its own word: done, failed or snoozed."""
         self._write("end", ending)
 
+    def see(self, number: int) -> None:
+        """Write which number the payload has that the attempt was given."""
+        line = f"{self.run} {self.token} {number}"
+        append_line(self.path.with_suffix(".seen"), line, is_durable=self.is_durable)
+
     def _write(self, what: str, word: str) -> None:
         words = (what, self.run, self.job, self.token, self.attempt, f"{time.time():.6f}", self.worker, word)
         append_line(self.path, " ".join(map(str, words)), is_durable=self.is_durable)
@@ -67,6 +73,17 @@ def read_effects(folder: Path) -> list[Effect]:
     for path in folder.glob("*.effects"):
         effects += parse_effects(path.read_text())
     return sorted(effects, key=lambda effect: effect.started_at)
+
+
+def read_seen(folder: Path) -> dict[tuple[RunId, int], int]:
+    """Return the numbers of the payloads that attempts were given, by run and token."""
+    seen: dict[tuple[RunId, int], int] = {}
+    for path in folder.glob("*.seen"):
+        for line in path.read_text().splitlines():
+            words = line.split()
+            if len(words) == _SEEN_WORDS:
+                seen[parse_run_id(words[0]), int(words[1])] = int(words[2])
+    return seen
 
 
 def parse_effects(text: str) -> list[Effect]:

@@ -70,6 +70,21 @@ async def act_lightly(**_: object) -> int:
     return pen.token
 
 
+@app.job(name="chaos-keyed", retry=_RETRY)
+async def act_on_key(number: int = 0, **_: object) -> int:
+    """Note which payload it was given, and take a while."""
+    pen, random = _begin()
+    pen.see(number)
+    await asyncio.sleep(random.uniform(0.02, 0.2))
+    return _end(pen, Nature(fail=0.1).draw(random))
+
+
+@app.job(name="chaos-broken", retry={"max_retries": 0})
+async def act_in_vain(**_: object) -> int:
+    """Fail every time."""
+    return await _act(Nature(fail=1.0))
+
+
 async def _act(nature: Nature) -> int:
     pen, random = _begin()
     await asyncio.sleep(random.uniform(*nature.seconds))

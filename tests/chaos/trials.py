@@ -15,9 +15,10 @@ from random import Random
 
 from tests.chaos.client import Client, JobClient, KnownJob, Log, Noted, host_now
 from tests.chaos.collect import FinalRead, check_integrity, make_history, read_sqlite
-from tests.chaos.effects import read_effects
+from tests.chaos.effects import read_effects, read_seen
 from tests.chaos.failpoints import read_notes
 from tests.chaos.fuses import REFUSALS
+from tests.chaos.operator import Operator
 from tests.chaos.processes import Process, Product, Worker
 from tests.chaos.receiver import Receiver
 from tests.chaos.workload import Editor, Load, Targets, scheduled_jobs, submitted_jobs
@@ -206,8 +207,8 @@ async def under_load(scene: Scene, receiver: Receiver, *, rate: float, seed: int
         jobs = JobClient(client, scene.log)
         known = await jobs.adopt(began)
         targets = Targets(receiver.address, scene.effects)
-        known += [job for body in submitted_jobs(targets) if (job := await jobs.create(body))]
-        scheduled = [job for body in scheduled_jobs(targets) if (job := await jobs.create(body))]
+        known += [await jobs.insist(body) for body in submitted_jobs(targets)]
+        scheduled = [await jobs.insist(body) for body in scheduled_jobs(targets)]
         load = Load(client, scene.log, {job.name: job.id for job in known}, rate, random)
         editor = Editor(jobs, load, random)
         stage = Stage(scene, client, jobs, load, editor, known, scheduled)
@@ -220,13 +221,22 @@ async def under_load(scene: Scene, receiver: Receiver, *, rate: float, seed: int
 
 
 async def conclude(
-    scene: Scene, stage: Stage, folder: Path, *, slots: int, beat_period: float = BEAT_PERIOD
+    scene: Scene,
+    stage: Stage,
+    folder: Path,
+    *,
+    slots: int,
+    beat_period: float = BEAT_PERIOD,
+    operator: Operator | None = None,
 ) -> Outcome:
     """Stop everything in order, read the store, and judge."""
     await scene.stop()
     final = await scene.read(scene.log.changes)
     effects = read_effects(scene.effects)
     history = make_history(scene.log, effects, final, beat_period=beat_period, slots=slots)
+    if operator is not None:
+        await operator.tell(history)
+        history.seen = read_seen(scene.effects)
     notes = Counter(what for _, what in read_notes(folder / "notes"))
     return Outcome(
         history=history,

@@ -74,12 +74,12 @@ def scheduled_jobs(targets: Targets) -> list[dict[str, Any]]:
         {"name": f"{TICK}sync", **tick, "function": "chaos-sync"},
         {"name": f"{TICK}shell", **tick, **targets.shell()},
         {"name": f"{TICK}http", **tick, **targets.http()},
-        {"name": "interval", "every": "700ms", **function},
+        {"name": "interval", "every": "1100ms", **function},
         {"name": "interval-once", "every": "1500ms", **_ONCE, **targets.http()},
         {"name": "late-skipped", "cron": EVERY_SECOND, **_misfire("skip"), **function},
         {"name": "late-made-up", "cron": EVERY_SECOND, **_misfire("fire_all"), **function},
         {"name": "late-merged", "every": "1s", **_misfire("fire_latest"), **function},
-        {"name": "alone", "every": "900ms", "overlap": "skip", "function": "chaos-slow"},
+        {"name": "alone", "every": "1s", "overlap": "skip", "function": "chaos-slow"},
         {"name": "jittered", "cron": "*/2 * * * * *", "jitter": "1s", **function},
     ]
 

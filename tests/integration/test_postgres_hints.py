@@ -18,7 +18,7 @@ from mainspring.engine.assembly import Engine, EngineSettings, Tools
 from mainspring.engine.common.hints import HintExchange
 from mainspring.engine.scheduling.shards import ShardSettings
 from mainspring.engine.settling.janitor import Retention
-from mainspring.engine.usecases.jobs import Accepted
+from mainspring.engine.usecases.definitions import Accepted
 from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import StoreUnavailable
 from mainspring.executors.egress import check_url

@@ -95,9 +95,9 @@ async def test_due_clocks_and_fire_ranges_come_oldest_first(store: PostgresStore
     assert [clock.fire_at for clock in clocks] == [at(second) for second in sorted(SCATTERED)]
     for job in jobs.values():
         await store.add_fire_ranges([make_fire_range(job)], now=START)
-    ids = [fire_range.id for fire_range in await store.read_fire_ranges([3], limit=9)]
+    ids = [work.fire_range.id for work in await store.read_fire_ranges([3], limit=9)]
     assert ids == sorted(ids)
-    assert [fire_range.id for fire_range in await store.read_fire_ranges([3], limit=1)] == ids[:1]
+    assert [work.fire_range.id for work in await store.read_fire_ranges([3], limit=1)] == ids[:1]
     for _ in range(2):
         await store.add_fire_ranges([make_fire_range(jobs[10])], now=START)
     newest = [fire_range.id for fire_range in await store.list_fire_ranges(jobs[10].id)]

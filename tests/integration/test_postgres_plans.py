@@ -177,11 +177,21 @@ async def test_query_can_be_prepared(watch: Any, name: str) -> None:
             },
         ),
         (Role.WATCH, "list_waiting_of_backfill", {"fire_range_backfill", "run_fire_range"}),
+        (
+            Role.WATCH,
+            "read_fire_ranges",
+            {"fire_range_draining", "fire_range_job", "job_pkey", "job_clock_pkey", "run_fire_range"},
+        ),
+        (Role.FIRE, "keep_permits", {"job_clock_pkey"}),
         (Role.PLAN, "read_due", {"job_clock_due", "job_pkey"}),
         (Role.WATCH, "find_expired", {"run_expiring"}),
         (Role.WATCH, "read_held", {"run_pkey"}),
         (Role.BEAT, "lock_sessions", {"session_pkey"}),
         (Role.BEAT, "held_by_sessions", {"run_claimed"}),
+        (Role.WATCH, "read_kept_waiting", {"lane_key", "run_ready"}),
+        (Role.WATCH, "read_seated", {"session_pkey", "run_claimed", "lane_pkey"}),
+        (Role.BEAT, "seek_slots", {"lane_pkey"}),
+        (Role.BEAT, "mark_preempted", {"run_pkey"}),
         (Role.BEAT, "beat_sessions", {"session_pkey"}),
         (Role.BEAT, "pick_shards", {"shard_lease_pkey"}),
         (Role.BEAT, "take_shards", {"shard_lease_pkey"}),
@@ -250,6 +260,16 @@ async def test_pages_are_read_along_the_ids(dsn: str, watch: Any) -> None:
     if not await watch.fetchval("SELECT count(*) FROM run"):
         return  # an empty table is read as it lies
     nodes = await explain(dsn, Role.BROWSE, QUERIES["list_runs_of_job"], values=PAGE | {"job_id": JOB})
+    assert seq_scans_of(nodes) <= {"lane"}
+    assert "run_job" in indexes_of(nodes)
+    assert any("run_history" in name and "job" in name for name in indexes_of(nodes))
+
+
+async def test_runs_of_a_backfill_are_found_by_its_job(dsn: str, watch: Any) -> None:
+    if not await watch.fetchval("SELECT count(*) FROM run"):
+        return  # an empty table is read as it lies
+    values = PAGE | {"job_id": JOB, "backfill_id": "md5('8')::uuid"}
+    nodes = await explain(dsn, Role.BROWSE, QUERIES["list_runs_of_job"], values=values)
     assert seq_scans_of(nodes) <= {"lane"}
     assert "run_job" in indexes_of(nodes)
     assert any("run_history" in name and "job" in name for name in indexes_of(nodes))
@@ -367,6 +387,7 @@ async def test_what_waits_is_counted_by_index_lane_by_lane(dsn: str, watch: Any)
     [
         ("read_lanes", {"lane"}, {"run_ready", "run_quarantined"}),
         ("list_orphans", {"session"}, {"run_claimed"}),
+        ("count_running", set(), {"run_claimed"}),
     ],
 )
 async def test_look_at_everything_reads_a_small_table_whole_and_runs_by_index(

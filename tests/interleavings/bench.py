@@ -43,6 +43,8 @@ TABLES = (
     "failure_watch",
     "pause",
     "backfill",
+    "priority_class",
+    "blackout",
 )
 _OWN_IDS = frozenset({"job", "lane", "fire_range", "key_hold", "concurrency_key", "limit_rule"})
 """Tables whose new rows have ids that differ from order to order."""

@@ -9,6 +9,7 @@ from typing import Any
 from mainspring.core import outcomes
 from mainspring.core.backfill import BackfillChange
 from mainspring.core.batching import BatchRule
+from mainspring.core.blackouts import Blackout
 from mainspring.core.ids import DEFAULT_TENANT, BackfillId, FireRangeId, JobId, RunId, SessionId
 from mainspring.core.lane_caps import CapKey, CapScope, LaneCap
 from mainspring.core.limits import JobLimit, LimitRule
@@ -17,6 +18,8 @@ from mainspring.core.once import OnceGuard, OnConflict, UniqueRule, UniqueScope
 from mainspring.core.outcomes import Failure, Transition
 from mainspring.core.outlines import RunOutline
 from mainspring.core.pauses import Pause, PauseScope
+from mainspring.core.preemption import PreemptionMark, Victim
+from mainspring.core.priorities import PriorityClass
 from mainspring.core.queues import Queue, QueueOrder
 from mainspring.core.rates import Rate
 from mainspring.core.tenants import Tenant
@@ -25,6 +28,8 @@ from mainspring.ports.store.calendars import CalendarDeletion, CalendarUse, Cale
 from mainspring.ports.store.claims import ClaimResult, HeldRun
 from mainspring.ports.store.limits import LineQuota
 from mainspring.ports.store.policies import PermitRequest
+from mainspring.ports.store.preemption import PreemptionRequest
+from mainspring.ports.store.restrictions import BlackoutsWritten
 from mainspring.ports.store.runs import IdempotencyKey, NewRun
 from mainspring.ports.store.schedule import DueClock, FireRangeStep
 from mainspring.ports.store.sessions import Beat
@@ -146,7 +151,8 @@ async def set_scene(store: PostgresStore, execute: Callable[[str], Awaitable[Any
     key = IdempotencyKey(key="old", request_hash=b"before", expires_at=at(5))
     ended = await submit(store, quiet, submit_key=key, once=_guard("over", UniqueRule()))
     await store.cancel_runs(ended, reason="test", now=START)
-    await store.write_limits("default", [LimitRule(name="crm", max_running=3)])
+    rules = [LimitRule(name="crm", max_running=3), LimitRule(name="free", max_running=9)]
+    await store.write_limits("default", rules)
     await store.write_tenants([Tenant(name="acme", submit_rate=RATE), Tenant(name="shop", submit_rate=RATE)])
     limits = (JobLimit(limit=1), JobLimit(use="crm"))
     limited = await add_job(store, make_spec(name="limited", queue="limited", concurrency=limits))
@@ -224,7 +230,8 @@ _TOUCHES = tuple(
         "submit_to_batch": "job lane limit",
         "end_limited lose_limited": "run limit",
         "submit_lined_up": "job lane limit",
-        "set_limit": "limit",
+        "set_limit delete_limit": "limit",
+        "add_with_limit edit_with_limit": "job limit run",
         "prune_limits": "limit",
         "beat beat_batch": "run session",
         "expire_session close_sessions": "session",
@@ -244,7 +251,10 @@ _TOUCHES = tuple(
         "record_tzdata": "cluster",
         "set_tenants set_tenants_backwards set_queues set_queues_backwards": "policies",
         "take_permits take_permits_backwards": "policies",
+        "preempt preempt_backwards": "run lane",
+        "set_classes set_classes_backwards delete_classes": "classes",
         "pause_queues pause_all resume_queues": "session restrictions",
+        "set_blackouts begin_blackouts": "session restrictions calendars",
         "cap_queues cap_queues_backwards uncap_queues": "session restrictions run limit",
         "write_calendar write_other_calendar delete_calendar": "calendars",
         "replan edit_calendars add_with_calendars": "job calendars",
@@ -515,7 +525,7 @@ async def edit_into_line(store: PostgresStore, scene: Scene) -> Any:
 @_verb()
 async def pause_failing(store: PostgresStore, scene: Scene) -> Any:
     """It locks what it looks at."""
-    return await store.pause_failing([scene.quiet.id, scene.job.id], now=NOW)
+    return await store.pause_failing([make_pause(scene.quiet), make_pause(scene.job)], now=NOW)
 
 
 @_verb()
@@ -782,6 +792,57 @@ async def set_queues(store: PostgresStore, scene: Scene) -> Any:
 
 
 @_verb()
+async def preempt(store: PostgresStore, scene: Scene) -> Any:
+    """Two lanes at once; the second finds one run asked already."""
+    return await store.request_preemptions(
+        [_preemption(scene, "waiting", scene.held), _preemption(scene, "held", scene.held, scene.other)],
+        now=NOW,
+    )
+
+
+@_verb()
+async def preempt_backwards(store: PostgresStore, scene: Scene) -> Any:
+    return await store.request_preemptions(
+        [_preemption(scene, "held", scene.other), _preemption(scene, "waiting", scene.held)], now=NOW
+    )
+
+
+def _preemption(scene: Scene, lane: str, *victims: HeldRun) -> PreemptionRequest:
+    return PreemptionRequest(
+        lane_id=scene.lane_ids[_lane(lane)],
+        sought_before=START,
+        victims=tuple(
+            Victim(
+                run_id=held.run_id,
+                token=held.token,
+                mark=PreemptionMark(token=held.token, at=NOW, by=lane, times=1),
+                old=None,
+            )
+            for held in victims
+        ),
+    )
+
+
+@_verb()
+async def set_classes(store: PostgresStore, scene: Scene) -> Any:
+    return await store.write_priority_classes([_class("calm", Priority.LOW), _class("night", Priority.LOW)])
+
+
+@_verb()
+async def set_classes_backwards(store: PostgresStore, scene: Scene) -> Any:
+    return await store.write_priority_classes([_class("night", Priority.HIGH), _class("calm", Priority.HIGH)])
+
+
+@_verb()
+async def delete_classes(store: PostgresStore, scene: Scene) -> Any:
+    return await store.delete_priority_classes(["night", "calm"])
+
+
+def _class(name: str, tier: Priority) -> PriorityClass:
+    return PriorityClass(name=name, tier=tier)
+
+
+@_verb()
 async def set_queues_backwards(store: PostgresStore, scene: Scene) -> Any:
     return await store.write_queues([Queue(name="mail"), Queue(name="bulk", order=QueueOrder.ROUND_ROBIN)])
 
@@ -814,6 +875,27 @@ async def pause_all(store: PostgresStore, scene: Scene) -> Any:
 @_verb()
 async def resume_queues(store: PostgresStore, scene: Scene) -> Any:
     return await store.lift_pauses([_queue_pause("limited").key, _queue_pause("waiting").key], now=NOW)
+
+
+@_verb(idle=BlackoutsWritten(is_moved=True))
+async def set_blackouts(store: PostgresStore, scene: Scene) -> Any:
+    """The calendars are as they were read, or nothing is written."""
+    blackout = Blackout(
+        scope=PauseScope.QUEUE,
+        name="waiting",
+        tenant=DEFAULT_TENANT,
+        calendar="holidays",
+        version=1,
+        made_by="ann",
+        since=NOW,
+    )
+    return await store.set_blackouts(blackout.key, [blackout], revision=0, now=NOW)
+
+
+@_verb(idle=False)
+async def begin_blackouts(store: PostgresStore, scene: Scene) -> Any:
+    """Claims of the scene are chosen before it."""
+    return await store.begin_blackouts(NOW, now=NOW)
 
 
 def _queue_pause(queue: str) -> Pause:
@@ -904,6 +986,24 @@ async def submit_lined_up(store: PostgresStore, scene: Scene) -> Any:
 @_verb()
 async def set_limit(store: PostgresStore, scene: Scene) -> Any:
     return await store.write_limits("default", [LimitRule(name="crm", max_running=1)])
+
+
+@_verb()
+async def delete_limit(store: PostgresStore, scene: Scene) -> Any:
+    """Nobody uses it, unless a job comes to use it at the same time."""
+    return await store.delete_limit("default", "free")
+
+
+@_verb()
+async def add_with_limit(store: PostgresStore, scene: Scene) -> Any:
+    spec = make_spec(name="with limit", concurrency=(JobLimit(use="free"),))
+    return await store.add_jobs([make_new_job(spec, shard=SHARD)], now=NOW)
+
+
+@_verb()
+async def edit_with_limit(store: PostgresStore, scene: Scene) -> Any:
+    spec = make_spec(name="quiet", queue="quiet", concurrency=(JobLimit(use="free"),))
+    return await store.edit_jobs([make_edit(scene.quiet, spec, next_fire_at=at(90))], now=NOW)
 
 
 @_verb(idle=0)

@@ -134,6 +134,7 @@ def judge_clocks(scene: Scene, verbs: Verbs, played: Played, tables: Tables) -> 
             "pause": [scene.job],
             "rename_other": [scene.quiet],
             "edit_into_line": [scene.quiet],
+            "edit_with_limit": [scene.quiet],
             "pause_quiet": [scene.quiet],
             "resume": [scene.paused],
             "edit_batch": [scene.paused, scene.quiet, scene.job],

@@ -62,6 +62,14 @@ PIECEMEAL = {
     ),
     **dict.fromkeys(
         (
+            frozenset({one, other})
+            for one in ("preempt", "preempt_backwards")
+            for other in ("submit_beside_held", "submit_once_batch")
+        ),
+        "passes over a run at which the submission looks; the next period makes up for it",
+    ),
+    **dict.fromkeys(
+        (
             frozenset({"take_batch", other})
             for other in (
                 *("take", "fire", "fire_batch", "fire_cancelling"),

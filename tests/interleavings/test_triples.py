@@ -36,12 +36,18 @@ TRIPLES = (
     "claim_lined_up_first claim_lined_up_second lose_limited",
     "claim_lined_up_second end_limited prune_limits",
     "claim_lined_up_second set_limit submit_lined_up",
+    "add_with_limit edit_with_limit delete_limit",
     # a pause, and two whose claims were chosen before it
     "claim claim_first pause_all",
     "claim_batch claim_quarantined pause_queues",
     "claim_lined_up_first claim_lined_up_second pause_queues",
     "speculative_claim submit_straight_first pause_all",
     "claim pause_queues resume_queues",
+    # a blackout and its calendar, and a claim that was chosen before it began
+    "claim set_blackouts begin_blackouts",
+    "claim write_calendar set_blackouts",
+    "set_blackouts write_calendar delete_calendar",
+    "claim_first begin_blackouts pause_all",
     # one fire, two who record it, and a change of its job or of its shard
     "fire fire edit",
     "fire fire pause",

@@ -86,6 +86,8 @@ async def test_the_sdk_does_the_same(url: str) -> None:
         assert (await client.resume_backfill(key)).state == "open"
         with pytest.raises(Conflict):
             await client.backfill(job.job_id, *ends)
+        made_runs = [run async for run in client.runs(backfill=key)]
+        assert {(run.kind, run.job_id) for run in made_runs} <= {("backfill", job.job_id)}
         assert (await client.cancel_backfill(key)).state == "cancelled"
         assert (await client.get_backfill(key)).closed_at is not None
         page = await client.list_backfills(job_id=job.job_id, limit=1)

@@ -51,18 +51,20 @@ def test_the_command_line_acts_for_a_tenant(url: str, tmp_path: Path) -> None:
 
 def test_every_command_of_the_page_does_what_it_says(url: str, tmp_path: Path) -> None:
     commands = [line.split()[1:] for line in PAGE.splitlines() if line.startswith("mainspring tenant")]
-    assert len(commands) == 3
+    assert len(commands) == 4
     done = [run(*command, "--server", url, cwd=tmp_path) for command in commands]
-    assert [one.returncode for one in done] == [0, 0, 0]
-    assert [line.split() for line in done[-1].stdout.splitlines()] == [
-        ["TENANT", "WEIGHT", "RUNNING", "MAX", "QUEUED", "MAX", "JOBS", "SUBMIT", "RATE"],
-        ["acme", "7"],
-        ["shop", "2"],
+    assert [one.returncode for one in done] == [0, 0, 0, 0]
+    listed = run("tenant", "list", "--server", url, cwd=tmp_path)
+    assert [line.split() for line in listed.stdout.splitlines()] == [
+        ["TENANT", "WEIGHT", "RESERVED", "RUNNING", "MAX", "QUEUED", "MAX", "JOBS", "SUBMIT", "RATE"],
+        ["acme", "7", "10"],
+        ["shop", "2", "0"],
     ]
     shown = run("tenant", "show", "acme", "--json", "--server", url, cwd=tmp_path)
     assert json.loads(shown.stdout) == {
         "name": "acme",
         "weight": 7,
+        "reserved": 10,
         "max_running": None,
         "running": None,
         "max_queued": None,
@@ -75,6 +77,7 @@ def test_every_command_of_the_page_does_what_it_says(url: str, tmp_path: Path) -
     ("arguments", "field"),
     [
         (("tenant", "set", "acme", "--weight", "0"), "weight"),
+        (("tenant", "set", "acme", "--reserved", "-1"), "reserved"),
         (("tenant", "set", "a b"), "tenant"),
         (("job", "list", "--tenant", "a b"), "tenant"),
     ],

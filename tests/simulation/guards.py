@@ -46,6 +46,7 @@ _CLAIMS = "mainspring.stores.memory.claims"
 _LEASES = "mainspring.stores.memory.leases"
 _PAUSED = "ClockMove(next_fire=None, is_paused=True"
 _TABLES = "mainspring.stores.memory.tables"
+_CATCH_UP = "mainspring.engine.scheduling.catch_up"
 
 GUARDS: tuple[Guard, ...] = (
     Guard(
@@ -491,6 +492,44 @@ GUARDS: tuple[Guard, ...] = (
         ),
     ),
     Guard(
+        "lanes of a blackout",
+        "nothing of it is given out while its calendar holds",
+        (
+            Edit(
+                "mainspring.core.pauses",
+                "window.is_on(now) and window.covers(lane) for window in self.blackouts\n        )",
+                "False for _ in self.blackouts\n        )",
+            ),
+        ),
+    ),
+    Guard(
+        "beginning of a blackout",
+        "a claim that was chosen before it begins gives nothing long after",
+        (
+            Edit(
+                "mainspring.stores.memory.restrictions",
+                "        raise_epoch(self._tables, now)\n        return True",
+                "        return True",
+            ),
+        ),
+    ),
+    Guard(
+        "calendar of a blackout",
+        "a new version of the calendar holds for all servers from its write on",
+        (Edit("mainspring.stores.memory.restrictions", "    if is_moved:", "    if is_moved and not held:"),),
+    ),
+    Guard(
+        "fires of a blackout",
+        "fires that fall due in a blackout that skips them do not become work",
+        (
+            Edit(
+                "mainspring.core.blackouts",
+                "return one.mode is PauseMode.SKIP and one.since <= due_at and self.is_on(due_at)",
+                "return False",
+            ),
+        ),
+    ),
+    Guard(
         "expiry at the claim",
         "a run that expired does not start",
         (
@@ -555,8 +594,8 @@ GUARDS: tuple[Guard, ...] = (
         (
             Edit(
                 "mainspring.core.backfill",
-                "max(min(permits.permits, work.options.max_live - work.live), 0)",
-                "permits.permits",
+                "return work.options.pace.room(permits, work.live)",
+                "return permits.permits",
             ),
         ),
     ),
@@ -566,8 +605,67 @@ GUARDS: tuple[Guard, ...] = (
         (
             Edit(
                 "mainspring.core.backfill",
-                "max(min(permits.permits, work.options.max_live - work.live), 0)",
-                "max(work.options.max_live - work.live, 0)",
+                "return work.options.pace.room(permits, work.live)",
+                "return max(work.options.max_live - work.live, 0)",
+            ),
+        ),
+    ),
+    Guard(
+        "live runs of a catch-up",
+        "missed fires are not all put into the queue at once",
+        (Edit(_CATCH_UP, "pace.room(permits, work.live)", "permits.permits"),),
+    ),
+    Guard(
+        "rate of a catch-up",
+        "missed fires are made up for as slowly as their job says",
+        (Edit(_CATCH_UP, "pace.room(permits, work.live)", "max(pace.max_live - work.live, 0)"),),
+    ),
+    Guard(
+        "permits go on with the job",
+        "a crash, or the next outage's range, brings no new permits",
+        (Edit(_CATCH_UP, "pace.permits(work.level, work.level_at, now)", "pace.permits(None, None, now)"),),
+    ),
+    Guard(
+        "reserve",
+        "a tenant that is short of reserved slots gets the next free seats",
+        (Edit("mainspring.core.reserves", "if not self._short_since:", "if True:"),),
+    ),
+    Guard(
+        "count of reserved slots",
+        "slots that a tenant lost elsewhere do not count as its own",
+        (Edit("mainspring.engine.claiming.reserved", "reserves.count(counts, now)", "pass"),),
+    ),
+    Guard(
+        "one server seeks slots",
+        "of several servers one asks for slots in a period, and asks each run once",
+        (
+            Edit(
+                "mainspring.stores.memory.preemption",
+                "if lane is None or (lane.preempted_at is not None and lane.preempted_at > request.sought_before):",
+                "if lane is None:",
+            ),
+            Edit("mainspring.stores.memory.preemption", "                and run.mark == victim.old\n", ""),
+        ),
+    ),
+    Guard(
+        "what is preemptible",
+        "only what may be stopped is stopped",
+        (
+            Edit(
+                "mainspring.core.preemption",
+                "return spec.preemptible and spec.delivery is not Delivery.AT_MOST_ONCE",
+                "return True",
+            ),
+        ),
+    ),
+    Guard(
+        "tiers of preemption",
+        "only what is less urgent makes room",
+        (
+            Edit(
+                "mainspring.core.preemption",
+                "run.tier > waiter.lane.priority and waiter.lane_id in fits",
+                "waiter.lane_id in fits",
             ),
         ),
     ),

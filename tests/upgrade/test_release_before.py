@@ -52,11 +52,14 @@ COLUMNS = {
 }
 NEW_OPTIONS: Row = {
     "calendars": {"include": [], "exclude": [], "roll": None},
+    "catch_up": {"rate": None, "max_live": None},
     "concurrency": [],
     "unique": None,
     "debounce": None,
     "throttle": None,
     "pause_after_failures": None,
+    "preempts": None,
+    "preemptible": False,
     "pause_note": None,
     "batch": None,
 }
@@ -167,12 +170,13 @@ def ordered_by_due(clock: Row, tables: Tables) -> Row:
         if (row["job_id"], row["version"]) == (job["id"], job["version"])
     ]
     order = {"due_at": clock["next_fire_at"], "priority": Priority[spec["priority"]].value}
-    return clock | order | {"run_outline": None}
+    pace = {"catch_up_level": None, "catch_up_level_at": None}
+    return clock | order | pace | {"run_outline": None}
 
 
 def without_keys(run: Row) -> Row:
     """Return a run as it is after the upgrade, with the keys of limits that it has not."""
-    return run | dict.fromkeys(("key_id", "second_key_id", "third_key_id"))
+    return run | dict.fromkeys(("key_id", "second_key_id", "third_key_id", "preemption"))
 
 
 def ended(sessions: list[Row]) -> list[Row]:
@@ -190,12 +194,14 @@ def test_every_row_is_the_same_but_for_names_and_sessions(upgraded: Upgraded) ->
     assert after.keys() - before.keys() == {
         *("census", "revision", "run_tally", "run_unique"),
         *("limit_rule", "limit_use", "concurrency_key", "key_hold"),
-        *("calendar", "calendar_use", "pause", "failure_watch", "backfill"),
+        *("calendar", "calendar_use", "pause", "failure_watch", "backfill", "blackout"),
+        "priority_class",
     }
     before["job"] = [job | {"pause_note": None} for job in before["job"]]
     before["run"] = [without_keys(run) for run in before["run"]]
     epoch = None if "sequences" in before else 0  # SQLite has no sessions of other releases
     before["session"] = [row | {"policy_epoch": epoch} for row in before["session"]]
+    before["lane"] = [row | {"preempted_at": None} for row in before["lane"]]
     before["node"] = [row | {"protocol": None} for row in before["node"]]
     before["fire_range"] = [row | {"backfill_id": None} for row in before["fire_range"]]
     if "sequences" in before:

@@ -6,8 +6,11 @@ point.
 
 from tools.judge.judge import RULES, judge
 from tools.judge.model import (
+    Asking,
     BackfillMove,
     BackfillStory,
+    BlackoutChange,
+    Bound,
     Capping,
     Change,
     ChangeKind,
@@ -20,14 +23,18 @@ from tools.judge.model import (
     Pausing,
     Permit,
     Replacement,
+    StillWindow,
     Verdict,
     Violation,
 )
 
 __all__ = [
     "RULES",
+    "Asking",
     "BackfillMove",
     "BackfillStory",
+    "BlackoutChange",
+    "Bound",
     "Capping",
     "Change",
     "ChangeKind",
@@ -40,6 +47,7 @@ __all__ = [
     "Pausing",
     "Permit",
     "Replacement",
+    "StillWindow",
     "Verdict",
     "Violation",
     "judge",

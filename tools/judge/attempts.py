@@ -15,7 +15,7 @@ from tools.judge.runs import FAILURES, LOSSES, Runs
 _MOMENT = timedelta(seconds=1)
 """The longest time from a claim's commit to the job's first act, on a busy host."""
 _SKIPPING = frozenset({"skip", "queue_one", "cancel_running"})
-_REASONS = frozenset({"expired", "overlap", "misfire", "misfire_limit", "calendar", "paused"})
+_REASONS = frozenset({"expired", "overlap", "misfire", "misfire_limit", "calendar", "paused", "blackout"})
 """The valid reasons for skipping a run."""
 _RETURNS = 5
 """How often a run may be handed back without any fault: jobs that cannot run where they were claimed."""

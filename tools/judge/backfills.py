@@ -13,6 +13,7 @@ from mainspring.core.states import FINAL_STATES, RunState
 from mainspring.core.triggers import Interval, Trigger
 from tools.judge.model import BackfillStory, Change, ChangeKind, History, Violation
 from tools.judge.oracle import expected_fires
+from tools.judge.paces import too_fast
 from tools.judge.runs import Runs
 
 PATIENCE = timedelta(seconds=12)
@@ -31,7 +32,8 @@ def judge_backfills(history: History, runs: Runs, counts: Counter[str]) -> Itera
     for story in history.backfills:
         counts["backfills"] += 1
         counts[f"backfills_{story.state}"] += 1
-        why = _what_is_wrong(story, history, counts) or _too_fast(story)
+        steps = ((step.at, len(step.runs)) for step in story.steps)
+        why = _what_is_wrong(story, history, counts) or too_fast(steps, story.count, story.per)
         if why is not None:
             yield Violation("S20", story.name, (why,))
     yield from _judge_live(history, counts)
@@ -112,21 +114,6 @@ def _judge_done(story: BackfillStory, owed: Sequence[datetime], history: History
 def _was_done(run: Run, at: datetime) -> bool:
     is_over = run.finished_at is not None and run.finished_at < at - PATIENCE
     return run.state is RunState.SUCCEEDED and is_over
-
-
-def _too_fast(story: BackfillStory) -> str | None:
-    """Say where a step made more runs than permits had come in."""
-    burst = max(-(-story.count * timedelta(seconds=1) // story.per), 1)
-    level, level_at = float(burst), story.steps[0].at if story.steps else story.from_at
-    for step in story.steps:
-        later = max(step.at, level_at)
-        level = min(level + (later - level_at) / story.per * story.count, float(burst)) - len(step.runs)
-        level_at = later
-        if level < -1e-6:
-            return (
-                f"{step.at.isoformat()}: made {len(step.runs)} runs, {-level:.3f} more than its rate allows"
-            )
-    return None
 
 
 def _judge_live(history: History, counts: Counter[str]) -> Iterator[Violation]:

@@ -83,6 +83,28 @@ def judge_failures(history: History, counts: Counter[str]) -> Iterator[Violation
             yield Violation("P1", format_job_id(job_id), (why,))
 
 
+def judge_failures_outside(history: History, counts: Counter[str]) -> Iterator[Violation]:
+    """P1 from outside: since its last change, so many runs of a job that paused itself had failed."""
+    last: dict[JobId, Change] = {}
+    for change in history.changes:
+        before = last.get(change.job_id)
+        last[change.job_id] = change
+        threshold = change.spec.pause_after_failures
+        if not change.is_by_itself or before is None:
+            continue
+        counts["jobs_paused_by_themselves"] += 1
+        failed = sum(
+            run.job_id == change.job_id
+            and run.state is RunState.FAILED
+            and run.finished_at is not None
+            and before.at - history.slack <= run.finished_at <= change.until
+            for run in history.runs
+        )
+        if threshold is None or failed < threshold:
+            why = f"paused by itself until {change.until.isoformat()}, after {failed} failures of {threshold}"
+            yield Violation("P1", format_job_id(change.job_id), (why,))
+
+
 def _is_late(since: datetime, now: datetime, troubled: Times) -> bool:
     return now - since > PATIENCE and not troubled.meet(since, now)
 

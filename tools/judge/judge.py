@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 from tools.judge.attempts import judge_effects, judge_ends
 from tools.judge.backfills import judge_backfills
 from tools.judge.batches import judge_batches, judge_waits
+from tools.judge.blackouts import judge_blackouts
 from tools.judge.cancels import judge_cancels
 from tools.judge.caps import judge_capped_lanes, judge_caps
 from tools.judge.delays import judge_delays
-from tools.judge.failures import judge_failures
+from tools.judge.failures import judge_failures, judge_failures_outside
 from tools.judge.fires import judge_fires, judge_instants
 from tools.judge.intake import judge_intake
+from tools.judge.leases import read_leases
 from tools.judge.limits import judge_limits, judge_lines
 from tools.judge.misfires import judge_catch_ups, judge_misfires
-from tools.judge.model import History, Verdict
+from tools.judge.model import History, Verdict, Violation
 from tools.judge.once import judge_once
 from tools.judge.order import judge_deaths, judge_grants, judge_order, judge_passed_over
+from tools.judge.outside_limits import judge_limits_outside, judge_lines_outside, judge_live_outside
+from tools.judge.outside_once import judge_once_outside
 from tools.judge.overlaps import judge_overlaps
-from tools.judge.pauses import judge_pauses
+from tools.judge.paces import judge_paces
+from tools.judge.pauses import judge_pauses, judge_pauses_outside
+from tools.judge.preemption import judge_preemption
+from tools.judge.reserves import judge_reserves
 from tools.judge.runs import Runs
 from tools.judge.shares import judge_shares
 from tools.judge.submissions import judge_submissions
@@ -43,17 +51,20 @@ RULES = {
     "S16": "no submission passes the rate of its tenant",
     "S18": "the overlap policy holds",
     "S19": "nothing starts before it is due",
-    "S20": "the misfire policy holds, and backfills make what they said",
+    "S20": "the misfire policy holds, catch-up keeps its pace, and backfills make what they said",
     "S23": "no worker is declared dead because the store is away or takes no writes",
     "S25": "a result comes from the attempt that was accepted",
     "S27": "nothing is stuck",
     "S34": "nothing of what is paused is given out, and only a pause that says so skips fires",
     "S29": "a call has no more runs than its job allows, and all of one key",
+    "S35": "nothing is given out while a calendar stops it, and only such a calendar skips fires",
+    "S30": "only what may be preempted is, for what is more urgent, and three times at most",
     "L1": "what is due starts at once",
     "L2": "what is due is fired at once",
     "L3": "what a worker lost is given back in time",
     "L5": "tenants that wait get shares by weight, or go by age",
     "L10": "a line with room does not wait, and no run waits longer for its batch than its job says",
+    "L11": "a tenant that is short of reserved slots gets the next free seats",
     "P1": "a job pauses itself after so many failures in a row, and only then",
 }
 """The rules, by their names in the reliability notes."""
@@ -69,6 +80,7 @@ def judge(history: History) -> Verdict:
         *judge_misfires(history, runs, counts),
         *judge_catch_ups(history, counts),
         *judge_backfills(history, runs, counts),
+        *judge_paces(history, counts),
         *judge_submissions(history, runs, counts),
         *judge_once(history, runs, counts),
         *judge_intake(history, runs, counts),
@@ -81,6 +93,7 @@ def judge(history: History) -> Verdict:
         *judge_passed_over(history, runs, counts),
         *judge_delays(history, runs, counts),
         *judge_shares(history, runs, counts),
+        *judge_reserves(history, runs, counts),
         *judge_limits(history, runs, counts),
         *judge_lines(history, runs, counts),
         *judge_caps(history, runs, counts),
@@ -90,5 +103,21 @@ def judge(history: History) -> Verdict:
         *judge_pauses(history, runs, counts),
         *judge_batches(history, runs, counts),
         *judge_waits(history, runs, counts),
+        *_judge_outside(history, runs, counts),
+        *judge_blackouts(history, runs, counts),
+        *judge_preemption(history, runs, counts),
     ]
     return Verdict(tuple(violations), dict(sorted(counts.items())))
+
+
+def _judge_outside(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
+    """Judge by what is surely so, where no transitions were recorded."""
+    if history.events:
+        return
+    leases = read_leases(history, runs)
+    yield from judge_limits_outside(history, runs, leases, counts)
+    yield from judge_lines_outside(history, runs, leases, counts)
+    yield from judge_live_outside(history, leases, counts)
+    yield from judge_once_outside(history, runs, leases, counts)
+    yield from judge_pauses_outside(history, runs, leases, counts)
+    yield from judge_failures_outside(history, counts)

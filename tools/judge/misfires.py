@@ -12,12 +12,15 @@ from mainspring.core.states import RunState
 from tools.judge.model import ChangeKind, History, Violation
 from tools.judge.oracle import ClosedFires, expected_fires
 from tools.judge.owed import Owed
+from tools.judge.paces import full_times, read_bounds
 from tools.judge.runs import Runs
 from tools.judge.trigger_periods import read_trigger_periods
 
 _TICK = timedelta(microseconds=1)
 _DRAIN = timedelta(seconds=1)
-"""In this time, a fire range makes at least one run."""
+"""In this time, a fire range makes at least one run, unless its job's pace lets it go no faster."""
+_STEP = timedelta(seconds=0.5)
+"""The time between two steps."""
 
 
 def judge_misfires(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
@@ -140,6 +143,7 @@ def judge_catch_ups(history: History, counts: Counter[str]) -> Iterator[Violatio
     """S27, S1: a catch-up ends if the job and the system are there to run it, and ends no sooner."""
     periods = read_trigger_periods(history)
     calm_since = history.healed_at + 3 * history.lease
+    full, bounds = full_times(history, calm_since), read_bounds(history)
     specs = {(change.job_id, change.version): change.spec for change in history.changes}
     deleted = {change.job_id for change in history.changes if change.kind is ChangeKind.DELETED}
     for fire_range in history.fire_ranges:
@@ -171,7 +175,10 @@ def judge_catch_ups(history: History, counts: Counter[str]) -> Iterator[Violatio
             ),
             timedelta(0),
         )
-        if free > (left + 1) * _DRAIN + 2 * history.lease:
+        mine = bounds.get(fire_range.job_id)
+        drain = max(_DRAIN, mine.drain + _STEP) if mine is not None else _DRAIN
+        free -= full.get(fire_range.job_id, timedelta(0))
+        if free > (left + 1) * drain + 2 * history.lease:
             extent = f"{fire_range.from_at.isoformat()} to {fire_range.to_at.isoformat()}"
             story = f"{extent}, come to {fire_range.cursor_at}"
             yield Violation(

@@ -56,6 +56,8 @@ class Operation:
         answer: for `cancel` the word of the answer; None for `submit`.
         run_id: the run that the answer names, or that was to be cancelled.
         status: for `submit`, what became of it; only `submitted` asks for a run of its own.
+        payload: what was submitted, where rules about the newest payload are judged from outside.
+        is_probe: it was made when all was over, so nothing may have been in its way.
     """
 
     kind: str
@@ -67,6 +69,8 @@ class Operation:
     run_id: RunId | None = None
     answer: str | None = None
     status: str = "submitted"
+    payload: Mapping[str, Any] | None = None
+    is_probe: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,10 +97,22 @@ class Permit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """A committed request to a run that it give up its slot; `by` begins with the tier of what waits."""
+
+    at: datetime
+    run_id: RunId
+    token: int
+    by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pausing:
     """A committed pause of a queue, a tenant or everything, or the lifting of one.
 
     Attributes:
+        at: when it was committed, or the first instant at which it may have been.
+        by: when it had surely been committed, if that is not known to the instant.
         place: how many events had been committed before.
         since: fires that fell due from then on are its own.
         until: when it ends by itself.
@@ -110,6 +126,54 @@ class Pausing:
     since: datetime
     until: datetime | None = None
     is_lifted: bool = False
+    by: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """A setting of a limit that jobs share. It took effect at `at`, or at some instant up to `until`.
+
+    Attributes:
+        cap: how many runs may be under way; None is no cap.
+        per_second: how many permits come in; None is no rate.
+        burst: how many permits there are at most.
+    """
+
+    name: str
+    at: datetime
+    until: datetime
+    cap: int | None = None
+    per_second: float | None = None
+    burst: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StillWindow:
+    """A stretch from `low` up to `high` in which a calendar stops something.
+
+    Attributes:
+        since: fires that fell due from then on are its own.
+    """
+
+    low: datetime
+    high: datetime
+    mode: str = "hold"
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlackoutChange:
+    """A committed change of what calendars stop: all windows of a queue, a tenant or everything from then on.
+
+    Attributes:
+        place: how many events had been committed before.
+    """
+
+    at: datetime
+    place: int
+    scope: str
+    name: str
+    windows: tuple[StillWindow, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,6 +314,8 @@ class History:
         events: empty if the transitions were not recorded; then the rules about them are not judged.
         replacements: in the order of their commits, as the events.
         pausings: likewise.
+        blackouts: likewise.
+        servers: the names of the servers.
         cappings: likewise.
         runs: the final read, made after the quiet period at `read_at`.
         healed_at: when the last fault had ended.
@@ -257,6 +323,10 @@ class History:
         lease: how long a worker may be silent before it is declared dead.
         slots: how many attempts all workers together can run at a time.
         weights: the shares of tenants, of those that were set before they had anything to run.
+        reserves: the slots that are reserved for tenants, of those for which that was set before they had work.
+        limits: the bounds of limits that jobs share, by name.
+        bounds: the same where they change, in order.
+        seen: by run and token, the number in the payload that the attempt was given.
         limits: the bounds of limits that jobs share, by name; with the scope `cluster` all tenants do.
         expiries: how long runs of a queue may wait, of queues for which that was set before anything was in them.
         rates: how often tenants may submit, of those for which that was set before they did.
@@ -272,6 +342,8 @@ class History:
     events: list[Event] = field(default_factory=list)
     replacements: list[Replacement] = field(default_factory=list)
     pausings: list[Pausing] = field(default_factory=list)
+    blackouts: list[BlackoutChange] = field(default_factory=list)
+    servers: tuple[str, ...] = ()
     cappings: list[Capping] = field(default_factory=list)
     grants: list[Grant] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
@@ -285,10 +357,14 @@ class History:
     lease: timedelta
     slots: int
     weights: Mapping[str, int] = field(default_factory=dict)
+    reserves: Mapping[str, int] = field(default_factory=dict)
     limits: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    bounds: list[Bound] = field(default_factory=list)
+    seen: Mapping[tuple[RunId, int], int] = field(default_factory=dict)
     expiries: Mapping[str, timedelta] = field(default_factory=dict)
     rates: Mapping[str, str] = field(default_factory=dict)
     permits: list[Permit] = field(default_factory=list)
+    askings: list[Asking] = field(default_factory=list)
     is_by_age: bool = False
     claim: int = 1
     matchers: int = 1

@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from mainspring.core.ids import format_run_id
+from mainspring.core.ids import RunId, format_run_id
 from mainspring.core.model import Run
 from mainspring.core.states import RunState
+from tools.judge.blackouts import still_times
+from tools.judge.leases import Lease
 from tools.judge.model import History, Pausing, Violation
 from tools.judge.runs import Runs
 
@@ -44,6 +46,25 @@ def judge_pauses(history: History, runs: Runs, counts: Counter[str]) -> Iterator
     yield from _judge_fires(history, runs, counts)
 
 
+def judge_pauses_outside(
+    history: History, runs: Runs, leases: dict[RunId, list[Lease]], counts: Counter[str]
+) -> Iterator[Violation]:
+    """S34 from outside: what was surely claimed while a pause was surely on."""
+    periods = list(_holds(history, is_sure=True))
+    for run in history.runs:
+        for pausing, began, ended in periods:
+            if not _covers(pausing, run):
+                continue
+            first = leases[run.id][0] if leases.get(run.id) else None
+            is_met = run.created_at < ended and first is not None and first.begun_at > began
+            counts["outside_runs_beside_a_pause"] += is_met
+            for lease in leases.get(run.id, []):
+                if began + history.slack < lease.claimed_at and lease.begun_at < ended - history.slack:
+                    since = f"{pausing.scope} {pausing.name} is paused since {began.isoformat()}"
+                    why = f"{lease.claimed_at.isoformat()} claimed, token {lease.token}, while {since}"
+                    yield runs.accuse("S34", run.id, why)
+
+
 def _judge_skips(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
     skipping = [pausing for pausing in history.pausings if pausing.mode == "skip" and not pausing.is_lifted]
     for run in history.runs:
@@ -67,7 +88,9 @@ def _judge_skips(history: History, runs: Runs, counts: Counter[str]) -> Iterator
 def _judge_fires(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
     """Away from faults, a fire that falls due a while after a pause that skips fires does not become work."""
     skipping = [
-        (pausing, began, ended) for pausing, began, ended in _holds(history) if pausing.mode == "skip"
+        (pausing, began, ended)
+        for pausing, began, ended in _holds(history, is_sure=True)
+        if pausing.mode == "skip"
     ]
     if not skipping:
         return
@@ -93,18 +116,24 @@ def _covers(pausing: Pausing, run: Run) -> bool:
 
 
 def hold_times(history: History) -> Iterator[tuple[datetime, datetime]]:
-    """Yield when anything was paused, for rules about what starts soon."""
-    return ((began, ended) for _, began, ended in _holds(history))
+    """Yield when anything was paused, by users or calendars, for rules about what starts soon."""
+    yield from ((began, ended) for _, began, ended in _holds(history))
+    yield from still_times(history)
 
 
-def _holds(history: History) -> Iterator[tuple[Pausing, datetime, datetime]]:
-    """Yield each pause with its beginning and its end."""
+def _holds(history: History, *, is_sure: bool = False) -> Iterator[tuple[Pausing, datetime, datetime]]:
+    """Yield each pause with its beginning and its end: when it was surely on, or when it may have been."""
     on: dict[tuple[str, str], Pausing] = {}
+
+    def began(pausing: Pausing) -> datetime:
+        return (pausing.by or pausing.at) if is_sure else pausing.at
+
     for change in history.pausings:
         before = on.pop((change.scope, change.name), None)
         if before is not None:
-            yield before, before.at, max(before.at, min(before.until or change.at, change.at))
+            replaced = change.at if is_sure else change.by or change.at
+            yield before, began(before), max(began(before), min(before.until or replaced, replaced))
         if not change.is_lifted:
             on[change.scope, change.name] = change
     for pausing in on.values():
-        yield pausing, pausing.at, max(pausing.at, pausing.until or history.read_at)
+        yield pausing, began(pausing), max(began(pausing), pausing.until or history.read_at)

@@ -16,6 +16,7 @@ import msgspec
 
 from tools.simulator.campaign import Tally, run_campaign
 from tools.simulator.draw import make_plan
+from tools.simulator.outage import replay_outage
 from tools.simulator.plan import Plan, read_plan, write_plan
 from tools.simulator.run import Result, simulate
 from tools.simulator.shrink import describe, shrink
@@ -39,6 +40,15 @@ _SECONDS_BETWEEN_LINES = 30.0
 )
 @click.option("--log", "log_file", metavar="FILE", help="With --replay: write the log there.")
 @click.option("--shrink", "is_shrinking", is_flag=True, help="With --replay: cut a failing plan down first.")
+@click.option(
+    "--outage",
+    metavar="SECONDS",
+    type=click.IntRange(min=60),
+    help="Replay one outage of so long, for each misfire policy, and show what became of the fires.",
+)
+@click.option(
+    "--jobs", default=60, show_default=True, type=click.IntRange(min=4), help="With --outage: how many."
+)
 @click.option("--keep", metavar="FILE", help="With --replay: write the plan there, cut down or unchanged.")
 def main(
     seeds: int,
@@ -48,16 +58,32 @@ def main(
     replay: str | None,
     log_file: str | None,
     keep: str | None,
+    outage: int | None,
+    jobs: int,
     *,
     is_shrinking: bool,
 ) -> None:
     """Search for a seed that breaks a rule."""
+    if outage is not None:
+        sys.exit(_replay_outage(outage, jobs))
     if replay is not None:
         sys.exit(_replay(_plan_of(replay, store), log_file, keep, is_shrinking=is_shrinking))
     for name, value in (("--log", log_file), ("--keep", keep), ("--shrink", is_shrinking)):
         if value:
             raise click.UsageError(f"{name} goes with --replay")
     sys.exit(_search(first, seeds, store, processes))
+
+
+def _replay_outage(seconds: int, jobs: int) -> int:
+    is_good = True
+    click.echo("policy           expected        run   left out  difference")
+    for replay in replay_outage(seconds, jobs=jobs):
+        numbers = f"{replay.expected:>10,} {replay.run:>10,} {replay.left_out:>10,} {replay.difference:>11,}"
+        click.echo(f"{replay.policy:<14} {numbers}")
+        for broken in (*map(str, replay.result.verdict.violations[:3]), *replay.result.errors[:1]):
+            click.echo(broken)
+        is_good = is_good and replay.is_good
+    return 0 if is_good else 1
 
 
 def _plan_of(replay: str, store: str) -> Plan:

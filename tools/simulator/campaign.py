@@ -15,7 +15,17 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from tools.simulator.draw import make_plan
-from tools.simulator.plan import BACKFILL_VERBS, CAP_VERBS, CRASH_VERBS, INTAKE_VERBS, LOOK_VERBS, PAUSE_VERBS
+from tools.simulator.plan import (
+    BACKFILL_VERBS,
+    BLACKOUT_VERBS,
+    CAP_VERBS,
+    CRASH_VERBS,
+    INTAKE_VERBS,
+    LOOK_VERBS,
+    PAUSE_VERBS,
+    PREEMPTION_VERBS,
+    RESERVE_VERBS,
+)
 from tools.simulator.run import simulate
 
 REQUIRED = (
@@ -68,6 +78,7 @@ REQUIRED = (
     "repeats_explained",
     "shares_compared",
     "ages_compared",
+    *("seats_of_reserves", "seats_beside_reserves"),
     *(
         "runs_started_in_line",
         "fires_waited_in_line",
@@ -81,17 +92,25 @@ REQUIRED = (
     "job_set_by_a_new_calendar",
     *("lane_paused", "pause_lifted", "claim_under_an_old_policy_epoch"),
     *("claims_beside_a_pause", "fires_skipped_by_a_pause"),
+    *("blackouts_set", "blackout_follows_its_calendar", "blackout_begun"),
+    *("claims_beside_a_blackout", "fires_skipped_by_a_blackout", "fires_beside_a_skipping_blackout"),
     *("caps_reached", "places_kept", "starts_under_rates", "line_stopped_by_a_cap", "line_stopped_by_a_rate"),
     *("claim_of_batches", "batches_full", "batches_not_full", "waits_for_batches"),
     *("refused_by_a_full_queue", "refused_by_a_full_tenant", "refused_by_a_rate", "bulk_refused_whole"),
     *("submissions_refused", "submissions_under_rates", "expired_by_their_queue", "expired_by_their_job"),
     "fire_beside_a_full_queue",
     *("cap_set", "cap_unset", "starts_under_caps", "lane_caps_reached", "capped_lanes_followed"),
+    *("preemption_requested", "preemption_refused", "attempts_preempted", "preempted_runs_done"),
+    "runs_that_succeeded_though_asked",
     *("backfills_done", "backfills_cancelled", "backfills_full", "backfill_cut_by_an_edit"),
+    *("catch_ups_paced", "catch_ups_full"),
     *("backfill_fires_made", "backfill_fires_skipped", "backfill_step_lost", "backfill_in_the_way"),
     *(
         f"crash_{moment}_{verb}"
-        for verb in (*CRASH_VERBS, *LOOK_VERBS, *INTAKE_VERBS, *PAUSE_VERBS, *CAP_VERBS, *BACKFILL_VERBS)
+        for verb in (
+            *(*CRASH_VERBS, *LOOK_VERBS, *INTAKE_VERBS, *PAUSE_VERBS, *BLACKOUT_VERBS, *CAP_VERBS),
+            *(*BACKFILL_VERBS, *RESERVE_VERBS, *PREEMPTION_VERBS),
+        )
         for moment in ("before", "after")
     ),
 )

@@ -9,6 +9,7 @@ from typing import Any
 from mainspring.testing.factories import START
 from tools.simulator.plan import Action, FaultPlan, JobPlan
 
+_FAR = "2999-01-01T00:00:00"
 _VERBS = ("write_calendars", "replan_jobs", "read_calendar_uses")
 
 
@@ -44,6 +45,7 @@ def make_closings(
         Action(at=at, kind="calendar", job=jobs[0].name, body=_make_calendar(random, seconds))
         for at in writes
     )
+    actions += _close_for_good(seed, jobs[0].name, seconds)
     crashes = tuple(
         FaultPlan(
             at=max(random.choice(writes) - 0.5, 0.0),
@@ -56,6 +58,22 @@ def make_closings(
         for _ in range(random.choice([0, 0, 1]))
     )
     return tuple(jobs), tuple(actions), crashes
+
+
+def _close_for_good(seed: int, job: str, seconds: float) -> list[Action]:
+    """Draw a version that lets nothing through any more, and perhaps one that does again. From a source of its own."""
+    random = Random(f"closed-for-good:{seed}")
+    if random.random() < 0.5:
+        return []
+    at = random.uniform(6, seconds * 0.7)
+    low = START + timedelta(seconds=random.randrange(int(seconds)))
+    rules = [{"from": _wall(low), "to": _FAR}]
+    actions = [Action(at=round(at, 3), kind="calendar", job=job, body={"rules": rules})]
+    if random.random() < 0.7:
+        later = round(random.uniform(at, seconds), 3)
+        body = _make_calendar(random, seconds)
+        actions.append(Action(at=later, kind="calendar", job=job, body=body))
+    return actions
 
 
 def _make_calendar(random: Random, seconds: float) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from tools.simulator.backfilled import make_backfilled
 from tools.simulator.batched import make_batched
 from tools.simulator.bounded import make_bounded
 from tools.simulator.capped import make_capped
+from tools.simulator.caught_up import make_caught_up
 from tools.simulator.closings import make_closings
 from tools.simulator.crowd import make_crowd
 from tools.simulator.following import make_following
@@ -19,6 +20,9 @@ from tools.simulator.limited import make_limited
 from tools.simulator.once import make_once
 from tools.simulator.paused import make_pauses
 from tools.simulator.plan import CRASH_VERBS, LOOK_VERBS, Action, FaultPlan, JobPlan, Plan
+from tools.simulator.preempting import make_preempting
+from tools.simulator.reserved import make_reserved
+from tools.simulator.still import make_still
 
 
 def make_plan(seed: int, *, seconds: float = 120.0, store: str = "memory") -> Plan:
@@ -48,16 +52,26 @@ def _draw(seed: int, seconds: float) -> Plan:
     bounded, surges, uncounted = make_bounded(seed, servers, seconds)
     following, follow_ups, troubles = make_following(seed, servers, seconds)
     past, backfills, stumbles = make_backfilled(seed, servers, seconds)
+    late, repaces, outages = make_caught_up(seed, servers, seconds)
     names = [f"server-{index}" for index in range(servers)]
-    # A queue's shares are not judged beside pauses, which stop some of those who share it.
-    pauses, halts = ((), ()) if crowd else make_pauses(seed, names, seconds)
+    slots = random.choice([2, 5, 20])
+    promised, promises, miscounts = make_reserved(seed, servers, slots * len(workers), seconds)
+    if crowd:
+        promised, promises, miscounts = (), (), ()
+    # Whose turn it is is not judged beside pauses, which stop some of those who share the workers.
+    pauses, halts = ((), ()) if crowd or promised else make_pauses(seed, names, seconds)
     capped, caps, slips = make_capped(seed, names, seconds)
     names += [f"worker-{index}" for index in range(len(workers))]
+    still, stops, stalls = ((), (), ()) if crowd or promised else make_still(seed, names, seconds)
+    # Neither are these judged beside long work, which keeps the slots.
+    long, urges, losses = (
+        ((), (), ()) if crowd or promised else make_preempting(seed, servers, slots * len(workers), seconds)
+    )
     return Plan(
         seed=seed,
         servers=servers,
         workers=workers,
-        slots=random.choice([2, 5, 20]),
+        slots=slots,
         prefetch=Random(f"prefetch:{seed}").choice([0.0, 0.05, 0.25]),
         few_lanes=Random(f"lanes:{seed}").choice([256, 256, 256, 2]),
         seconds=seconds,
@@ -65,7 +79,10 @@ def _draw(seed: int, seconds: float) -> Plan:
         latency=random.choice([0.0005, 0.002, 0.02]),
         failure_rate=random.choice([0.0, 0.0, 0.002, 0.02]),
         drift=random.choice([0.0, 1e-4, 1e-2]),
-        jobs=(*jobs, *herd, *crowd, *closed, *limited, *once, *batched, *bounded, *following, *past, *capped),
+        jobs=(
+            *(*jobs, *herd, *crowd, *closed, *limited, *once, *batched, *bounded, *following, *past, *late),
+            *(*still, *promised, *capped, *long),
+        ),
         actions=tuple(
             sorted(
                 (
@@ -81,8 +98,12 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *surges,
                     *follow_ups,
                     *pauses,
+                    *stops,
                     *backfills,
+                    *repaces,
+                    *promises,
                     *caps,
+                    *urges,
                 ),
                 key=lambda action: action.at,
             )
@@ -100,8 +121,12 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *uncounted,
                     *troubles,
                     *halts,
+                    *stalls,
                     *stumbles,
+                    *outages,
+                    *miscounts,
                     *slips,
+                    *losses,
                 ),
                 key=lambda fault: fault.at,
             )

@@ -16,7 +16,7 @@ from mainspring.core.ids import RunId, SessionId
 from mainspring.engine.assembly import Engine, EngineSettings, Tools
 from mainspring.engine.scheduling.shards import ShardSettings
 from mainspring.engine.settling.janitor import Retention
-from mainspring.engine.usecases.jobs import Accepted
+from mainspring.engine.usecases.definitions import Accepted
 from mainspring.errors import MainspringError, StoreUnavailable, Unreachable
 from mainspring.executors import FunctionExecutor
 from mainspring.executors.runners import InlineRunner

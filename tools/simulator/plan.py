@@ -36,15 +36,16 @@ class Action:
 
     Attributes:
         kind: create, edit, pause, resume, delete, submit, cancel, flood, weigh, order, limit, calendar, bound, hold,
-            release, cap, backfill, change_backfill.
-        job: the name of the job; empty for `hold`, `release` and `cap`, which are about queues, tenants and others.
+            release, cap, backfill, change_backfill, write_still, set_still, urge.
+        job: the name of the job; empty for those that are about queues, tenants and others.
         body: the patch of an edit; for a submission `delay` (seconds), `key`, `payload` and `priority`; for a flood of
             submissions their `count`, and among how many `customers`; the `weight` of the job's tenant; the `order` of
             its queue; what is set for the `queue` and `tenant` that are bounded; the `name` and `rule` of a limit, and
             whether its `scope` is the cluster; the `scope`, `name` and `max_running` of a cap; the
             definition of the calendar `closed`; the `scope`, `name`, `mode` and `until` (seconds from the start) of a
             pause; a backfill's `width` and how long `ago` it ends, in seconds, and its `options`; the `change` of a
-            backfill.
+            backfill; the definition of the calendar `still`; the `scope` and `name` of what it stops, and the `modes`
+            of its blackouts; the `queue` that need not wait for long, and its `preempt_after`.
     """
 
     at: float
@@ -117,10 +118,16 @@ LOOK_VERBS = ("read_some_lanes", "read_ready_instants")
 """Looks that only some plans lead to: at lanes that are named, and at the runs of queues that go by age."""
 INTAKE_VERBS = ("count_waiting", "take_permits")
 """Calls that only submissions lead to that are bounded."""
+RESERVE_VERBS = ("count_running",)
+"""What only plans with reserved slots lead to."""
 PAUSE_VERBS = ("read_restrictions", "add_pauses", "lift_pauses")
 """What only plans with pauses crash at."""
+BLACKOUT_VERBS = ("set_blackouts", "begin_blackouts")
+"""What only plans with blackouts lead to."""
 CAP_VERBS = ("write_caps",)
 """What only plans with caps crash at."""
+PREEMPTION_VERBS = ("read_kept_waiting", "read_seated", "request_preemptions")
+"""Calls that only plans lead to in which urgent work takes slots."""
 CRASH_VERBS = (
     # the planner and the fire ranges' drain
     *(

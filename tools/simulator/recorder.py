@@ -10,10 +10,12 @@ from typing import Any
 
 from mainspring.core.admission import HELD_BACK, SubmissionVerdict
 from mainspring.core.applying import CancelVerdict
+from mainspring.core.blackouts import Blackout
 from mainspring.core.clocks import ChangeVerdict
 from mainspring.core.ids import BackfillId, JobId, RunId, SessionId, format_backfill_id, job_shard
 from mainspring.core.model import JobSpec
 from mainspring.core.outcomes import Transition
+from mainspring.core.pauses import PauseKey
 from mainspring.core.states import RunState
 from mainspring.errors import TooMany
 from mainspring.ports.store.backfills import AddedBackfill, BackfillStep, NewBackfill
@@ -21,12 +23,15 @@ from mainspring.ports.store.calendars import CalendarUses
 from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimResult
 from mainspring.ports.store.jobs import AddResult
 from mainspring.ports.store.limits import LineClaimResult
+from mainspring.ports.store.restrictions import BlackoutsWritten
 from mainspring.ports.store.runs import SubmitResult
 from mainspring.ports.store.schedule import Fire, FireRangeStep, FireResult, FireStatus, fire_of
 from mainspring.ports.store.sessions import BeatResult
 from tools.judge import (
+    Asking,
     BackfillMove,
     BackfillStory,
+    BlackoutChange,
     Capping,
     Change,
     ChangeKind,
@@ -38,6 +43,7 @@ from tools.judge import (
     Pausing,
     Permit,
     Replacement,
+    StillWindow,
 )
 from tools.judge.oracle import ClosedFires
 from tools.simulator.bounded import BOUNDED
@@ -67,16 +73,19 @@ class Recorder:
         self.changes: list[Change] = []
         self.operations: list[Operation] = []
         self.weights: dict[str, int] = {}
+        self.reserves: dict[str, int] = {}
         self.limits: dict[str, Mapping[str, Any]] = {}
         self.order = "fair"
         self.expiries: dict[str, timedelta] = {}
         self.rates: dict[str, str] = {}
         self.permits: list[Permit] = []
+        self.askings: list[Asking] = []
         self.full_at: datetime | None = None
         self.effects: list[Effect] = []
         self.events: list[Event] = []
         self.replacements: list[Replacement] = []
         self.pausings: list[Pausing] = []
+        self.blackouts: list[BlackoutChange] = []
         self.cappings: list[Capping] = []
         self.faults: list[Fault] = []
         self.grants: list[Grant] = []
@@ -91,6 +100,7 @@ class Recorder:
         self._windows: dict[tuple[str, int], tuple[Window, ...]] = {}
         self._closed: dict[JobId, tuple[Window, ...]] = {}
         self._paused: set[JobId] = set()
+        self._still: dict[PauseKey, list[Blackout]] = {}
         self._jobs: dict[RunId, JobId] = {}
         self._claimed: set[tuple[RunId, int]] = set()
         self._ended: set[tuple[RunId, int, str]] = set()
@@ -108,6 +118,8 @@ class Recorder:
             "replan_jobs": self._note_replanned,
             "add_pauses": self._note_pauses,
             "lift_pauses": self._note_lifted,
+            "set_blackouts": self._note_blackouts,
+            "begin_blackouts": self._note_begun,
             "write_caps": self._note_caps,
             "record_fires": self._note_fires,
             "fire_outlined": self._note_set,
@@ -129,6 +141,7 @@ class Recorder:
             "close_sessions": self._note_closed,
             "take_shards": self._note_taken,
             "take_permits": self._note_permits,
+            "request_preemptions": self._note_preemptions,
         }
 
     def note(
@@ -193,6 +206,8 @@ class Recorder:
                 (_read_wall(rule.plain["from"]), _read_wall(rule.plain["to"])) for rule in one.spec.rules
             )
             self.say(f"calendar {one.label} written")
+        for key, blackouts in self._still.items() if result else ():
+            self._follow(key, blackouts, {(one.tenant, one.name): one.version for one in versions})
 
     def _note_replanned(
         self, actor: str, plans: Any, given: Mapping[str, Any], results: list[ChangeVerdict]
@@ -243,6 +258,57 @@ class Recorder:
             self._pause(key, since=given["now"], is_lifted=True)
             self.reached["pause_lifted"] += was_on
             self.say(f"{key.scope} {key.name} resumed by {actor}")
+
+    def _note_blackouts(
+        self, actor: str, key: PauseKey, given: Mapping[str, Any], result: BlackoutsWritten
+    ) -> None:
+        if result != BlackoutsWritten():
+            self.reached["blackouts_met_other_calendars"] += result.is_moved
+            return
+        before = {(one.tenant, one.calendar): one for one in self._still.get(key, ())}
+        blackouts = given["blackouts"]
+        self._still[key] = [
+            replace(one, since=old.since)
+            if (old := before.get((one.tenant, one.calendar))) is not None and old.mode is one.mode
+            else one
+            for one in blackouts
+        ]
+        self.reached["blackouts_set"] += 1
+        self._note_still(key)
+
+    def _follow(
+        self, key: PauseKey, blackouts: Sequence[Blackout], newest: Mapping[tuple[str, str], int]
+    ) -> None:
+        """Have blackouts go by the new versions of calendars."""
+        moved = [
+            replace(one, version=newest.get((one.tenant, one.calendar), one.version)) for one in blackouts
+        ]
+        if moved != blackouts:
+            self._still[key] = moved
+            self.reached["blackout_follows_its_calendar"] += 1
+            self._note_still(key)
+
+    def _note_still(self, key: PauseKey) -> None:
+        windows = tuple(
+            StillWindow(low=low, high=high, mode=one.mode.value, since=one.since)
+            for one in self._still[key]
+            for low, high in self._windows[one.calendar, one.version]
+        )
+        self.blackouts.append(
+            BlackoutChange(
+                at=self._time(),
+                place=len(self.events),
+                scope=key.scope.value,
+                name=key.name,
+                windows=windows,
+            )
+        )
+        self.say(f"{key.scope} {key.name} stands still by {windows}")
+
+    def _note_begun(self, actor: str, begun_at: datetime, given: Mapping[str, Any], result: bool) -> None:
+        self.reached["blackout_begun"] += result
+        if result:
+            self.say(f"{actor} comes first to the beginning of a blackout at {begun_at.isoformat()}")
 
     def _note_caps(self, actor: str, caps: Any, given: Mapping[str, Any], older: list[str]) -> None:
         for cap in caps:
@@ -557,6 +623,22 @@ class Recorder:
                 self._event(run_id, RunState.CANCELLED, 0, "cancel", actor, given["now"])
             elif result is CancelVerdict.REQUESTED:
                 self._cancel_requested.add(run_id)
+
+    def _note_preemptions(
+        self,
+        actor: str,
+        requests: Any,
+        given: Mapping[str, Any],
+        results: list[tuple[tuple[RunId, int], ...]],
+    ) -> None:
+        for request, leases in zip(requests, results, strict=True):
+            by = {(victim.run_id, victim.token): victim.mark.by for victim in request.victims}
+            for run_id, token in leases:
+                self.reached["preemption_requested"] += 1
+                words = by[run_id, token]
+                self.askings.append(Asking(at=given["now"], run_id=run_id, token=token, by=words))
+                self.say(f"run {run_id} token {token} asked by {actor} to make room for {words}")
+            self.reached["preemption_refused"] += not leases
 
     def _note_expired(self, actor: str, _: Any, given: Mapping[str, Any], run_ids: list[RunId]) -> None:
         for run_id in run_ids:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from mainspring.core.backfill import BackfillChange
 from mainspring.core.fields import read_duration, read_payload
-from mainspring.core.ids import JobId, RunId
+from mainspring.core.ids import DEFAULT_TENANT, JobId, RunId
 from mainspring.core.lane_caps import CapKey, CapScope, LaneCap
 from mainspring.core.limits import CLUSTER
 from mainspring.core.model import Priority
@@ -171,6 +171,12 @@ class Clients:
         await self._ask(lambda engine: engine.client.tenants.put(tenant, {"weight": weight}))
         self._world.recorder.weights[tenant] = weight
 
+    async def _reserve(self, action: Action) -> None:
+        tenant = self._tenant(action.job)
+        await self._ask(lambda engine: engine.client.tenants.put(tenant, action.body))
+        if self._world.loop.time() < _BOUNDED_BY:
+            self._world.recorder.reserves[tenant] = action.body["reserved"]
+
     async def _calendar(self, action: Action) -> None:
         tenant = self._tenant(action.job)
         await self._ask(lambda engine: engine.client.calendars.put(tenant, "closed", action.body))
@@ -200,6 +206,10 @@ class Clients:
         await self._ask(lambda engine: engine.client.queues.put("crowd", action.body))
         self._world.recorder.order = action.body["order"]
 
+    async def _urge(self, action: Action) -> None:
+        queue, after = action.body["queue"], action.body["preempt_after"]
+        await self._ask(lambda engine: engine.client.queues.put(queue, {"preempt_after": after}))
+
     async def _hold(self, action: Action) -> None:
         until = START + timedelta(seconds=action.body["until"])
         body = {"mode": action.body["mode"], "until": until.isoformat()}
@@ -209,6 +219,18 @@ class Clients:
     async def _release(self, action: Action) -> None:
         scope, name = PauseScope(action.body["scope"]), action.body["name"]
         await self._ask(lambda engine: engine.client.pauses.resume(scope, name))
+
+    async def _write_still(self, action: Action) -> None:
+        await self._ask(lambda engine: engine.client.calendars.put(DEFAULT_TENANT, "still", action.body))
+
+    async def _set_still(self, action: Action) -> None:
+        scope, name = PauseScope(action.body["scope"]), action.body["name"]
+        body = {"items": [{"calendar": "still", "mode": mode} for mode in action.body["modes"]]}
+        await self._ask(
+            lambda engine: engine.client.blackouts.put(
+                scope, name, body, tenant=DEFAULT_TENANT, made_by="client"
+            )
+        )
 
     async def _backfill(self, action: Action) -> None:
         """Make a backfill. One whose answer did not come is asked for again, and then stands in its own way."""

@@ -14,11 +14,13 @@ from mainspring.api.guard import Guard
 from mainspring.api.ics import IcsReader
 from mainspring.api.routes import (
     backfills,
+    blackouts,
     calendars,
     jobs,
     limits,
     pauses,
     policies,
+    priorities,
     runs,
     system,
     worker,
@@ -41,7 +43,9 @@ ENDPOINTS = (
     *backfills.ROUTES,
     *limits.ROUTES,
     *policies.ROUTES,
+    *priorities.ROUTES,
     *pauses.ROUTES,
+    *blackouts.ROUTES,
     *worker.ROUTES,
     *system.ROUTES,
 )

@@ -13,6 +13,7 @@ from mainspring.errors import (
     Conflict,
     InvalidInput,
     MissingExtra,
+    NeedsRight,
     NotFound,
     PayloadTooLarge,
     StoreUnavailable,
@@ -81,7 +82,7 @@ def answer_error(error: BaseException, *, path: str, request_id: str) -> Reply:
     fields: list[FieldError] | None = None
     headers, wait = _NO_HEADERS, None
     if isinstance(error, InvalidInput):
-        status, detail = (413 if isinstance(error, PayloadTooLarge) else 422), str(error)
+        status, detail = _status_of(error), str(error)
         fields = [FieldError(error.field, error.message)]
     elif isinstance(error, NotFound):
         status, detail = 404, str(error)
@@ -116,3 +117,9 @@ def answer_error(error: BaseException, *, path: str, request_id: str) -> Reply:
         retry_after_seconds=wait,
     )
     return Reply(status, msgspec.json.encode(problem), MEDIA_TYPE.encode(), headers)
+
+
+def _status_of(error: InvalidInput) -> int:
+    if isinstance(error, PayloadTooLarge):
+        return 413
+    return 403 if isinstance(error, NeedsRight) else 422

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -16,6 +17,7 @@ from mainspring.core.kinds import Flag, Kind, Worded
 from mainspring.core.options import Option
 from mainspring.core.targets import TARGETS
 from mainspring.core.triggers import TRIGGERS
+from mainspring.errors import InvalidInput
 
 _RETRIES = RETRY.options.get("max_retries").kind
 F = TypeVar("F", bound=Callable[..., Any])
@@ -32,11 +34,11 @@ def definition_options(function: F) -> F:
 
 def read_definition_options(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that were given, in the form of a request's body."""
-    kinds = {field: option.kind for field, option in _fields()}
+    options = dict(_fields())
     # A shell command is always text, even if it starts like JSON.
     texts = {"command"} if given.get("shell") else set()
     return {
-        field: value if field in texts else _read(kinds[field], value, field)
+        field: value if field in texts else _read(options[field], value, field)
         for field, value in given.items()
         if value not in (None, (), False)
     }
@@ -79,11 +81,18 @@ def _show(example: object) -> str:
     return json.dumps(example)
 
 
-def _read(kind: Kind, value: Any, field: str) -> Any:
+def _read(option: Option, value: Any, field: str) -> Any:
+    kind = option.kind
     if kind.is_list:
         return list(value)
     if isinstance(value, bool):  # a flag, which the command line has read
         return value
     if kind.is_json and value.lstrip().startswith(kind.opens_json):
-        return read_json_text(value, field)
+        try:
+            return read_json_text(value, field)
+        except InvalidInput as error:
+            if option.example is None:
+                raise
+            like = f"{error.message}; write it like {shlex.quote(_show(option.example))}"
+            raise InvalidInput(field, like) from None
     return kind.from_text(value, field)

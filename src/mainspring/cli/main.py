@@ -15,7 +15,13 @@ from mainspring.host.exit_codes import ExitCode
 _COMMANDS = {
     # name: (module below mainspring.cli.commands, its command, help)
     "backfill": ("backfill", "backfill_group", "Show, pause, resume and cancel backfills."),
+    "blackouts": (
+        "blackout",
+        "blackouts_command",
+        "Show what calendars pause, or have them pause everything.",
+    ),
     "calendar": ("calendar", "calendar_group", "Write and show the calendars that jobs name."),
+    "class": ("priority_class", "class_group", "Set the priority classes that jobs name."),
     "config": ("config", "config_group", "Show and check the settings of processes."),
     "import": ("importing", "import_group", "Import the jobs of another tool."),
     "job": ("job", "job_group", "Add, show, change and run jobs."),

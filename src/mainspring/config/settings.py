@@ -135,6 +135,8 @@ class Settings:
     backfill_rate: Rate = default("backfill.rate")
     backfill_max_live: int = default("backfill.max_live")
     backfill_most_fires: int = default("backfill.most_fires")
+    catch_up_rate: Rate = default("catch_up.rate")
+    catch_up_max_live: int = default("catch_up.max_live")
     slots: int = default("worker.slots")
     queues: tuple[str, ...] = default("worker.queues")
     labels: tuple[str, ...] = default("worker.labels")

@@ -14,9 +14,10 @@ from typing import Any
 
 from mainspring.config.executor_settings import EXECUTOR_SETTINGS
 from mainspring.config.kinds import OneLine, SecretUrl, ServerUrl, Several
+from mainspring.config.past_settings import BACKFILL_SETTINGS, CATCH_UP_SETTINGS
 from mainspring.config.setting import PREFIX, SERVER, UP, WORKER, Setting
 from mainspring.core.kinds import Flag, OneOf, Whole, Word
-from mainspring.core.rates import Rate, RateText, parse_rate
+from mainspring.core.rates import Rate, RateText
 from mainspring.core.times import Duration
 
 DEFAULT_PORT = 8620
@@ -106,33 +107,6 @@ _STORES = (
         field="why_rate",
         used_by=_HOSTS,
         words="How often one caller may ask a server why a run waits; what one second allows may come at once.",
-    ),
-)
-
-_BACKFILLS = (
-    Setting(
-        name="backfill.rate",
-        kind=RateText(),
-        default=parse_rate("50/s"),
-        field="backfill_rate",
-        used_by=_HOSTS,
-        words="How fast the runs of a backfill are made that names no rate.",
-    ),
-    Setting(
-        name="backfill.max_live",
-        kind=Whole(1, 100_000),
-        default=100,
-        field="backfill_max_live",
-        used_by=_HOSTS,
-        words="How many runs of a backfill may wait or be under way at a time, if it does not say that itself.",
-    ),
-    Setting(
-        name="backfill.most_fires",
-        kind=Whole(1, 10_000_000),
-        default=1_000_000,
-        field="backfill_most_fires",
-        used_by=_HOSTS,
-        words="The most fires of one backfill; a longer range is refused.",
     ),
 )
 
@@ -365,7 +339,8 @@ GROUPS = MappingProxyType(
         "Store and server": _STORES,
         "API": _API,
         "Scheduling and retention": _SCHEDULER,
-        "Backfills": _BACKFILLS,
+        "Backfills": BACKFILL_SETTINGS,
+        "Catch-up": CATCH_UP_SETTINGS,
         "Worker": _WORKER,
         "Executors": EXECUTOR_SETTINGS,
         "Logs": _LOGGING,

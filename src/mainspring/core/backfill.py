@@ -15,6 +15,7 @@ from itertools import islice
 from mainspring.core.calendars.sieve import SievedTrigger
 from mainspring.core.ids import BackfillId, JobId
 from mainspring.core.model import FireRange, Priority
+from mainspring.core.pacing import Pace
 from mainspring.core.planning import walk_range
 from mainspring.core.rates import Bucket, Rate
 from mainspring.core.states import RunState
@@ -24,7 +25,6 @@ from mainspring.errors import InvalidInput
 
 MOST_FIRES = 1_000_000
 """Fires of one backfill, at most, unless a server says otherwise."""
-MOST_LIVE = 100_000
 MOST_FIRST = 10
 """Fires that a dry run shows."""
 _TICK = timedelta(microseconds=1)
@@ -106,9 +106,10 @@ class BackfillOptions:
     priority: Priority = Priority.LOW
     note: str = ""
 
-    def permits(self, level: float | None = None, level_at: datetime | None = None) -> Bucket:
-        """Return the bucket of its rate."""
-        return Bucket(self.rate, self.rate.usual_burst, level, level_at)
+    @property
+    def pace(self) -> Pace:
+        """Its pace."""
+        return Pace(self.rate, self.max_live)
 
 
 @value(kw_only=True)
@@ -344,7 +345,7 @@ def room_of(work: BackfillWork, permits: Bucket, *, is_alone: bool) -> int:
     """
     if is_alone:
         return 0 if work.is_job_busy else min(permits.permits, 1)
-    return max(min(permits.permits, work.options.max_live - work.live), 0)
+    return work.options.pace.room(permits, work.live)
 
 
 def plan_step(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from mainspring.core.backfill import (
     MOST_FIRES,
-    MOST_LIVE,
     BackfillDefinition,
     BackfillOptions,
     SkipDone,
@@ -17,9 +16,11 @@ from mainspring.core.backfill import (
 from mainspring.core.kinds import Choice, Flag, FreeText, Whole
 from mainspring.core.model import Priority
 from mainspring.core.options import Option, Options
+from mainspring.core.pacing import MOST_LIVE
 from mainspring.core.rates import Rate, RateText
+from mainspring.core.rights import Right
 from mainspring.core.times import Instant
-from mainspring.errors import InvalidInput
+from mainspring.errors import InvalidInput, NeedsRight
 
 MOST_NOTE = 500
 
@@ -100,7 +101,7 @@ PRIORITY = Option(
     name="priority",
     kind=Choice(Priority, by_name=True),
     default=Priority.LOW,
-    summary="The priority of its runs, instead of the job's.",
+    summary="The priority of its runs, instead of the job's: a tier, or the class that names it.",
 )
 NOTE = Option(
     name="note",
@@ -135,3 +136,21 @@ def read_backfill(body: Mapping[str, Any], limits: BackfillLimits, *, now: datet
         note=given["note"] or "",
     )
     return BackfillRequest(from_at=from_at, to_at=to_at, is_dry_run=given["dry_run"], options=options)
+
+
+def check_rights(options: BackfillOptions, limits: BackfillLimits, rights: Collection[Right]) -> None:
+    """Refuse a pace above that of the settings to callers that may not administer the server.
+
+    Raises:
+        NeedsRight: the field is the one that is too high.
+    """
+    if Right.ADMIN in rights:
+        return
+    if options.rate.count * limits.rate.per > limits.rate.count * options.rate.per:
+        raise _needs_admin("rate", f"is above the setting `backfill.rate`, {limits.rate.text}")
+    if options.max_live > limits.max_live:
+        raise _needs_admin("max_live", f"is above the setting `backfill.max_live`, {limits.max_live:,}")
+
+
+def _needs_admin(field: str, what: str) -> NeedsRight:
+    return NeedsRight(field, f"{what}; only callers with the right {Right.ADMIN.value!r} may give more")

@@ -13,6 +13,7 @@ from mainspring.core.ids import LaneId
 from mainspring.core.model import Lane, LaneKey, Priority
 from mainspring.core.pools import Head, Pool, QueueTier, by_age, rules_of, shares_for
 from mainspring.core.queues import Queue, QueueOrder
+from mainspring.core.reserves import Reserves, put_first
 from mainspring.core.served import Given
 from mainspring.core.shares import Shares
 from mainspring.core.slot_times import SlotTimes
@@ -35,22 +36,35 @@ class Reach:
         serves: whether they can execute runs of a queue and a route.
 
     Attributes:
+        serves: the same.
         queues: the shares of the queues, by tier.
         credit: the seats that are due to runs that have waited for long.
         aging_share: the share of the seats that such runs get.
         aged: the lanes of which the last choice wanted such runs.
+        reserved: the lanes that the last choice put first because of reserves, and how many seats they got for that.
         is_cut: the last choice left lower tiers out, because lanes of higher ones may have more than their quotas.
     """
 
-    __slots__ = ("_changes", "_serves", "_sources", "aged", "aging_share", "credit", "is_cut", "queues")
+    __slots__ = (
+        "_changes",
+        "_sources",
+        "aged",
+        "aging_share",
+        "credit",
+        "is_cut",
+        "queues",
+        "reserved",
+        "serves",
+    )
 
     def __init__(self, serves: Callable[[str, str], bool]) -> None:
         self.queues = {priority: Shares() for priority in TIERS}
         self.credit = 0.0
         self.aging_share = 0.0
         self.aged: dict[LaneId, int] = {}
+        self.reserved: Mapping[LaneId, int] = {}
         self.is_cut = False
-        self._serves = serves
+        self.serves = serves
         self._changes = -1
         self._sources: list[tuple[Priority, list[Pool], list[Source]]] = []
 
@@ -58,7 +72,7 @@ class Reach:
         """Return the pools that they serve, tier by tier, and the same where whole queues stand for many pools."""
         if self._changes != order.changes:
             self._changes = order.changes
-            found = [(priority, order.find_pools(priority, self._serves)) for priority in TIERS]
+            found = [(priority, order.find_pools(priority, self.serves)) for priority in TIERS]
             self._sources = [(priority, pools, _merge(pools)) for priority, pools in found]
         return self._sources
 
@@ -75,6 +89,7 @@ class LaneOrder:
         times: how long attempts of each tenant hold their slots. Shares are of that time, not of the number of runs.
         awake: how many lanes had something ready at the last `wake`.
         given: what each tenant has been given since this was last emptied; None: nobody wants to know.
+        reserves: the slots that are reserved for tenants.
     """
 
     def __init__(self) -> None:
@@ -82,6 +97,7 @@ class LaneOrder:
         self.times = SlotTimes()
         self.awake = 0
         self.given: dict[Given, float] | None = None
+        self.reserves = Reserves()
         self._weights: dict[str, float] = {}
         self._rules: dict[str, Queue] = {}
         self._queues: dict[tuple[str, Priority], QueueTier] = {}
@@ -101,6 +117,10 @@ class LaneOrder:
         for (name, _), queue in self._queues.items():
             queue.rule(rules_of(self._rules, name), self._weights)
         self.changes += 1
+
+    def reserve(self, reserved: Mapping[str, int], now: datetime) -> None:
+        """Reserve so many slots for tenants from now on; none where none are given."""
+        self.reserves.follow(reserved, self._heads.values(), now)
 
     # -- what is known of the lanes ------------------------------------------------------------------------------------
 
@@ -134,6 +154,7 @@ class LaneOrder:
             lane.id, key.tenant, lane.earliest_ready_at, pool
         )
         heappush(self._later, (head.ready_at, next(self._numbers), head))
+        self.reserves.add(head)
         queue = pool.queue
         if not queue.lanes[key.tenant]:
             queue.tenants.welcome(key.tenant, queue.unit(key.tenant, self.times))
@@ -175,6 +196,7 @@ class LaneOrder:
         if head is None:
             return
         self._rest(head)
+        self.reserves.remove(head)
         pool, queue = head.pool, head.pool.queue
         del pool.heads[head.tenant]
         queue.lanes[head.tenant] -= 1
@@ -252,6 +274,18 @@ class LaneOrder:
             now: the store's time.
         """
         self.wake(now)
+        first = self.reserves.choose(reach.serves, seats)
+        reach.reserved, reach.aged, reach.is_cut = first.quotas, {}, first.is_open
+        if not first.quotas:
+            return self._choose_by_share(reach, seats, now)
+        if first.is_open:
+            return dict(first.quotas)
+        left = max(seats - len(first.quotas), 1)  # each of these lanes has one run, and may have no more
+        chosen = put_first(first.quotas, self._choose_by_share(reach, left, now), seats)
+        reach.is_cut = reach.is_cut or chosen.is_open
+        return dict(chosen.quotas)
+
+    def _choose_by_share(self, reach: Reach, seats: int, now: datetime) -> dict[LaneId, int]:
         tiers = [
             (priority, pools, found)
             for priority, pools, sources in reach.sources(self)
@@ -259,7 +293,6 @@ class LaneOrder:
         ]
         lower = [pool for _, pools, _ in tiers[1:] for pool in pools if pool.awake]
         reach.aged = self._choose_aged(reach, lower, seats, now)
-        reach.is_cut = False
         chosen = dict(reach.aged)
         for place, (priority, _, found) in enumerate(tiers):
             quotas = deal(reach.queues[priority], found, seats, MOST_LANES - len(chosen), times=self.times)
@@ -305,7 +338,7 @@ class LaneOrder:
         Return whether there may be more: a lane gave all that it could have given, or lower tiers were left out.
         """
         total = sum(taken.values())
-        aged = sum(taken.get(lane_id, 0) for lane_id in reach.aged)
+        aged = sum(max(taken.get(key, 0) - reach.reserved.get(key, 0), 0) for key in reach.aged)
         reach.credit = min(max(reach.credit + reach.aging_share * total - aged, 0.0), float(MOST_AGED))
         may_have_more = reach.is_cut and total < seats
         for lane_id in taken.keys() | quotas.keys() if total < seats else taken.keys():

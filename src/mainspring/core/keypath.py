@@ -92,6 +92,21 @@ def parse(text: str) -> KeyPath:
     return KeyPath(text, tuple(steps))
 
 
+def read_key(text: str) -> KeyPath:
+    """Read a key that a user writes. Unlike one that is kept already, its path must not look as if `*` meant anything.
+
+    Raises:
+        ValueError: as for `parse`.
+    """
+    path = parse(text)
+    for step in path.steps:
+        if isinstance(step, str) and "*" in step:
+            raise ValueError(
+                f"has the step {step!r}, and '*' stands for no other names; name one part, like $.customer"
+            )
+    return path
+
+
 def decode_for_key(payload: bytes | None) -> object:
     """Return what a payload's JSON text stands for, to take keys out of it; None if there is no payload.
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from mainspring.core.calendars.sieve import SievedTrigger, clock_trigger
+from mainspring.core.calendars.joined import clock_trigger
+from mainspring.core.calendars.sieve import SievedTrigger
 from mainspring.core.model import FireRange, FireRangeKind, Job
 from mainspring.core.planning import walk_range
 from mainspring.core.triggers import Trigger

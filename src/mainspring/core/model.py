@@ -13,6 +13,7 @@ from mainspring.core.fields import MAX_PAYLOAD
 from mainspring.core.ids import FireRangeId, JobId, LaneId, RunId, SessionId
 from mainspring.core.limits import LINED_UP, JobLimit
 from mainspring.core.once import DebounceRule, ThrottleRule, UniqueRule
+from mainspring.core.pacing import CatchUpRule
 from mainspring.core.retry import RetryPolicy
 from mainspring.core.states import RunState
 from mainspring.core.targets import TARGETS
@@ -167,11 +168,14 @@ class JobSpec:
         jitter: each start is delayed by 0 to this much, by a hash of job and fire time.
         expires_after: a run not started this long after its due instant is skipped as expired.
         poison_limit: how many worker crashes while this run is quarantined make it FAILED.
+        catch_up: how fast missed fires are made up for.
         concurrency: the limits under which its runs start, at most three.
         unique, debounce, throttle: which submissions make a run of their own; at most one of the three.
         pause_after_failures: after how many failed runs in a row the job is paused; None is never.
         batch: how many of its runs are given to one call of its function; None is one. Not beside
             `concurrency`, nor where runs follow one another.
+        preempts: its waiting runs may take the slots of preemptible runs of lower tiers; None: if their tier is HIGH.
+        preemptible: its runs may be stopped for more urgent work, to start again later.
     """
 
     name: str
@@ -183,6 +187,7 @@ class JobSpec:
     labels: tuple[str, ...] = ()
     retry: RetryPolicy = RetryPolicy()
     misfire: MisfireRule = MisfireRule()
+    catch_up: CatchUpRule = CatchUpRule()
     overlap: Overlap = Overlap.ALLOW
     calendars: JobCalendars = NO_CALENDARS
     delivery: Delivery = Delivery.AT_LEAST_ONCE
@@ -197,6 +202,8 @@ class JobSpec:
     throttle: ThrottleRule | None = None
     pause_after_failures: int | None = None
     batch: BatchRule | None = None
+    preempts: bool | None = None
+    preemptible: bool = False
 
     @property
     def is_lined_up(self) -> bool:

@@ -8,7 +8,7 @@ a cancel request, every transition except a success ends CANCELLED.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -187,7 +187,7 @@ def lost(facts: AttemptFacts, spec: JobSpec, *, now: datetime) -> Transition:
 
 
 def handed_back(facts: AttemptFacts, spec: JobSpec, *, now: datetime, was_started: bool) -> Transition:
-    """The worker gives the run back unfinished (drain, preemption, a claim whose answer was lost).
+    """The worker gives the run back unfinished (drain, a claim whose answer was lost).
 
     A started at-most-once run cannot go back: it ends FAILED as lost.
     """
@@ -207,6 +207,19 @@ def handed_back(facts: AttemptFacts, spec: JobSpec, *, now: datetime, was_starte
         reason=reason,
         ready_at=ready_at,
     )
+
+
+def preempted(facts: AttemptFacts, spec: JobSpec, *, by: str, now: datetime) -> Transition:
+    """The worker has stopped the attempt, as it was asked, to make room for more urgent work.
+
+    The run is ready again at once; no attempt is counted, and no crash.
+
+    Args:
+        by: for whom, as it stands in a sentence.
+    """
+    end = handed_back(facts, spec, now=now, was_started=True)
+    reason = "preempted" if end.to is RunState.PENDING else end.reason
+    return replace(end, outcome=AttemptOutcome.PREEMPTED, reason=reason, error=f"preempted by {by}")
 
 
 def snoozed(facts: AttemptFacts, *, until: datetime) -> Transition:

@@ -6,16 +6,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mainspring.core.kinds import Choice, Kind
 from mainspring.core.model import LaneKey
 from mainspring.core.options import Option, Options
 from mainspring.core.times import Instant
+from mainspring.core.triggers import EPOCH
 from mainspring.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from mainspring.core.blackouts import BlackoutWindow
 
 REASON_PAUSED = "paused"
 """Of a fire that fell due while its queue, its tenant or everything was paused with the mode `skip`."""
+REASON_BLACKOUT = "blackout"
+"""Of a fire that fell due in a blackout of these with the mode `skip`."""
 MOST_NOTE = 200
 KEPT = timedelta(days=1)
 """A pause that ended by itself is kept for so long, for fires that fell due in it and are made late."""
@@ -46,6 +52,18 @@ class PauseKey(NamedTuple):
     name: str
 
 
+def describe(key: PauseKey) -> str:
+    """Return what is paused, as it begins a sentence."""
+    return "Everything" if key.scope is PauseScope.ALL else f"{key.scope.value.capitalize()} {key.name!r}"
+
+
+def covers(key: PauseKey, lane: LaneKey) -> bool:
+    """Say whether a lane's runs are what is paused."""
+    if key.scope is PauseScope.ALL:
+        return True
+    return key.name == (lane.queue if key.scope is PauseScope.QUEUE else lane.tenant)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
     """A pause.
@@ -73,9 +91,7 @@ class Pause:
     @property
     def what(self) -> str:
         """What is paused, as it begins a sentence."""
-        return (
-            "Everything" if self.scope is PauseScope.ALL else f"{self.scope.value.capitalize()} {self.name!r}"
-        )
+        return describe(self.key)
 
     def is_on(self, now: datetime) -> bool:
         """Say whether it has not ended by itself."""
@@ -83,9 +99,7 @@ class Pause:
 
     def covers(self, lane: LaneKey) -> bool:
         """Say whether it is about a lane's runs."""
-        if self.scope is PauseScope.ALL:
-            return True
-        return self.name == (lane.queue if self.scope is PauseScope.QUEUE else lane.tenant)
+        return covers(self.key, lane)
 
     def skips(self, due_at: datetime) -> bool:
         """Say whether it skips what fell due at an instant."""
@@ -93,33 +107,78 @@ class Pause:
 
 
 class LanePauses:
-    """All pauses, as of one instant."""
+    """All pauses and blackouts, as of one instant.
 
-    def __init__(self, pauses: Iterable[Pause] = ()) -> None:
+    Attributes:
+        blackouts: those whose calendars were read (see `core.blackouts`).
+    """
+
+    def __init__(self, pauses: Iterable[Pause] = (), blackouts: Iterable[BlackoutWindow] = ()) -> None:
         self._pauses = tuple(sorted(pauses, key=lambda pause: pause.key))
+        self.blackouts = tuple(blackouts)
 
     def __bool__(self) -> bool:
-        return bool(self._pauses)
+        return bool(self._pauses or self.blackouts)
+
+    def with_blackouts(self, blackouts: Iterable[BlackoutWindow]) -> LanePauses:
+        """Return the same pauses with other blackouts."""
+        return LanePauses(self._pauses, blackouts)
 
     def on(self, now: datetime) -> tuple[Pause, ...]:
-        """Return those that have not ended by themselves, in order of what they stop."""
+        """Return the pauses that have not ended by themselves, in order of what they stop."""
         return tuple(pause for pause in self._pauses if pause.is_on(now))
 
+    def is_held(self, lane: LaneKey, now: datetime) -> bool:
+        """Say whether anything stops a lane's runs."""
+        return any(pause.is_on(now) and pause.covers(lane) for pause in self._pauses) or any(
+            window.is_on(now) and window.covers(lane) for window in self.blackouts
+        )
+
     def find(self, lane: LaneKey, now: datetime) -> Pause | None:
-        """Return what stops a lane's runs; of several the one that lasts longest. None: nothing does."""
+        """Return the pause that stops a lane's runs; of several the one that lasts longest. None: none does."""
         found = [pause for pause in self._pauses if pause.is_on(now) and pause.covers(lane)]
         return max(found, key=lambda pause: pause.until or _NEVER, default=None)
 
-    def next_end(self, now: datetime) -> datetime | None:
-        """Return when the next of them ends by itself."""
-        return min((pause.until for pause in self.on(now) if pause.until is not None), default=None)
+    def find_blackout(self, lane: LaneKey, now: datetime) -> BlackoutWindow | None:
+        """Return the blackout that stops a lane's runs; of several the one that lasts longest. None: none does."""
+        found = [window for window in self.blackouts if window.is_on(now) and window.covers(lane)]
+        return max(found, key=lambda window: window.next_change(now) or _NEVER, default=None)
+
+    def next_change(self, now: datetime) -> datetime | None:
+        """Return when the next pause ends by itself, or the next blackout begins or ends."""
+        changes = [pause.until for pause in self.on(now)]
+        changes += [window.next_change(now) for window in self.blackouts]
+        return min((at for at in changes if at is not None), default=None)
+
+    def last_beginning(self, after: datetime, through: datetime) -> datetime | None:
+        """Return when a blackout last began, of the instants later than `after` and up to `through`; None: none did."""
+        found = (window.last_beginning(after, through) for window in self.blackouts)
+        return max((at for at in found if at is not None), default=None)
+
+    def reason_to_skip(self, lane: LaneKey, due_at: datetime) -> str | None:
+        """Return why a fire that fell due at an instant is to be skipped; None: it is not."""
+        if any(pause.skips(due_at) and pause.covers(lane) for pause in self._pauses):
+            return REASON_PAUSED
+        if any(window.skips(due_at) and window.covers(lane) for window in self.blackouts):
+            return REASON_BLACKOUT
+        return None
+
+    def skipped_by(self, lane: LaneKey, due_at: datetime) -> str | None:
+        """Return the calendar of a blackout that skips a fire that falls due at an instant; None: none does."""
+        found = (one for one in self.blackouts if one.skips(due_at) and one.covers(lane))
+        return next((window.blackout.label for window in found), None)
 
     def skips(self, lane: LaneKey, due_at: datetime) -> bool:
         """Say whether a fire that fell due at an instant is to be skipped."""
-        return any(pause.skips(due_at) and pause.covers(lane) for pause in self._pauses)
+        return self.reason_to_skip(lane, due_at) is not None
 
 
 NOTHING_PAUSED = LanePauses()
+
+
+def epoch_number(instant: datetime) -> int:
+    """Return the lowest policy epoch of a change at an instant: its microseconds since 1970 (ADR 0047)."""
+    return (instant - EPOCH) // timedelta(microseconds=1)
 
 
 def renew(pause: Pause, old: Pause | None) -> Pause:

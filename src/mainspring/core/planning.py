@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import blake2b
 
-from mainspring.core.calendars.sieve import RolledTrigger, SievedTrigger, clock_trigger, own_trigger
+from mainspring.core.calendars.joined import clock_trigger, own_trigger
+from mainspring.core.calendars.resolved import HORIZON
+from mainspring.core.calendars.rolling import RolledTrigger
+from mainspring.core.calendars.sieve import SievedTrigger
 from mainspring.core.clocks import NextFire
 from mainspring.core.ids import JobId
 from mainspring.core.model import FireRangeKind, JobSpec, Misfire
@@ -245,15 +248,16 @@ def first_fire_at(
 def next_fire(spec: JobSpec, job_id: JobId, fire_at: datetime | None) -> NextFire | None:
     """Return where the clock of a job stands whose next nominal time is `fire_at`; None if there is none.
 
-    Fires that calendars keep out are due together, when the last of them in a row has passed. The clock stops where
-    nothing gets through any more.
+    Fires that calendars keep out are due together, when the last of them in a row has passed. Where nothing gets
+    through as far as is searched, the clock stands still at the first of them: another version of a calendar may let
+    fires through again, and then what has passed is recorded.
     """
     trigger = spec.trigger
     if fire_at is None or trigger is None:
         return None
     if isinstance(trigger, SievedTrigger) and trigger.sieve.excluded_by(fire_at) is not None:
         last = last_excluded(trigger, fire_at)
-        return None if last is None else NextFire(fire_at, last)
+        return NextFire(fire_at, fire_at + HORIZON if last is None else last)
     return NextFire(fire_at, _due_at(spec, job_id, fire_at))
 
 

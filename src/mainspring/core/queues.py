@@ -46,6 +46,8 @@ class Queue:
         max_queued: how many runs may wait in it before submissions are refused; None is no cap.
         expires_after: a run of a job without an expiry of its own is skipped if it has not started so long after it was
             due; None is never.
+        preempt_after: what preempts and has waited for so long takes the slots of preemptible runs of lower tiers; None
+            is never.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Queue:
     max_running: int | None = None
     max_queued: int | None = None
     expires_after: timedelta | None = None
+    preempt_after: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,14 @@ QUEUE_OPTIONS = Options(
         default=None,
         is_nullable=True,
         summary="Skip a run that has not started so long after it was due, unless its job has an expiry of its own.",
+    ),
+    Option(
+        name="preempt_after",
+        kind=Duration(timedelta(seconds=1), 30 * DAY),
+        default=None,
+        is_nullable=True,
+        summary="Stop preemptible runs of lower tiers for runs that preempt and have waited for so long.",
+        example="10s",
     ),
 )
 

@@ -11,6 +11,7 @@ from mainspring.core.kinds import Whole
 from mainspring.core.lane_caps import max_running_option
 from mainspring.core.options import Option, Options
 from mainspring.core.rates import Rate, RateText
+from mainspring.core.reserves import MOST_RESERVED
 
 MOST_WEIGHT = 1000
 MOST_JOBS = 1_000_000
@@ -22,6 +23,7 @@ class Tenant:
 
     Attributes:
         weight: its share of the workers, in proportion to the weights of those that wait beside it.
+        reserved: how many slots it gets before all others, while it has work and fewer than these.
         max_running: how many of its runs may be under way at a time; None is no cap. It is stored with the
             restrictions, so what `read_policies` returns has none.
         max_queued: how many of its runs may wait before submissions are refused; None is no cap.
@@ -31,6 +33,7 @@ class Tenant:
 
     name: str
     weight: int = 1
+    reserved: int = 0
     max_running: int | None = None
     max_queued: int | None = None
     max_jobs: int | None = None
@@ -45,6 +48,12 @@ TENANT_OPTIONS = Options(
         summary="Its share of the workers, in proportion to the weights of those that wait beside it.",
     ),
     max_running_option("How many of its runs may be under way at a time, in the whole cluster."),
+    Option(
+        name="reserved",
+        kind=Whole(0, MOST_RESERVED),
+        default=0,
+        summary="How many slots it gets before all others, while it has work and fewer than these. None is kept free.",
+    ),
     Option(
         name="max_queued",
         kind=Whole(1, MOST_QUEUED),

@@ -8,11 +8,12 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from mainspring.core.admission import OVERLAP
+from mainspring.core.blackouts import BlackoutState
 from mainspring.core.fields import show
 from mainspring.core.ids import RunId, format_run_id
 from mainspring.core.lane_caps import CapKey, CapScope
 from mainspring.core.limits import job_of_limit, overlap_limit_name
-from mainspring.core.model import Run
+from mainspring.core.model import Attempt, Run
 from mainspring.core.pauses import Pause
 from mainspring.core.rates import Rate
 from mainspring.core.states import FINAL_STATES, RunState
@@ -34,6 +35,7 @@ class WhyCode(StrEnum):
     NOT_DUE = "not_due"
     BACKING_OFF = "backing_off"
     PAUSED = "paused"
+    BLACKOUT = "blackout"
     NO_WORKER = "no_worker"
     BATCH = "batch"
     KEY_FULL = "key_full"
@@ -141,6 +143,21 @@ class WaitFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReserveFacts:
+    """How a run's tenant stands to reserved slots.
+
+    Attributes:
+        reserved: the slots that are reserved for it; 0: none are.
+        running: the slots that it has, if some are reserved for it.
+        has_others: another tenant has fewer slots than are reserved for it, and something to run.
+    """
+
+    reserved: int
+    running: int
+    has_others: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Why:
     """The answer.
 
@@ -164,8 +181,11 @@ def explain(
     has_worker: bool,
     now: datetime,
     pause: Pause | None = None,
+    blackout: BlackoutState | None = None,
     pause_note: str | None = None,
+    reserve: ReserveFacts | None = None,
     caps: Sequence[CapFacts] = (),
+    preempted: Attempt | None = None,
 ) -> Why:
     """Return why a run waits, or what became of it.
 
@@ -174,8 +194,11 @@ def explain(
         has_worker: a live worker serves its queue, and can execute it.
         now: the store's time.
         pause: what stops its lane; None: nothing does.
+        blackout: what stops it by a calendar; None: nothing does.
+        reserve: how its tenant stands to reserved slots; None: nobody has any.
         caps: those of its lane.
         pause_note: why Mainspring paused the job of a run that FAILED; None if it did not.
+        preempted: its last attempt, if that was stopped for more urgent work.
     """
     if run.state in FINAL_STATES:
         reason = f" ({run.reason}{_OVERLAPPED.get((run.state, run.reason), '')})" if run.reason else ""
@@ -186,7 +209,13 @@ def explain(
         since = "" if run.started_at is None else f" since {_instant(run.started_at)}"
         asked = "; it was asked to stop" if run.is_cancel_requested else ""
         return Why(code=WhyCode.RUNNING, sentence=f"Attempt {run.attempt} is under way{since}{asked}.")
-    why = _explain_wait(run, wait, has_worker=has_worker, now=now, pause=pause, caps=caps)
+    halt = _explain_halt(pause, blackout)
+    why = _explain_wait(run, wait, has_worker=has_worker, now=now, halt=halt, caps=caps)
+    if reserve is not None and why.code in (WhyCode.BEHIND, WhyCode.READY):
+        why = replace(why, sentence=why.sentence + _explain_reserve(reserve))
+    if preempted is not None:
+        told = f"It was {preempted.error} at {_instant(preempted.finished_at)}."
+        why = replace(why, sentence=f"{why.sentence} {told}")
     if wait.expires_at is None:
         return why
     return replace(
@@ -200,13 +229,13 @@ def _explain_wait(
     *,
     has_worker: bool,
     now: datetime,
-    pause: Pause | None,
+    halt: Why | None,
     caps: Sequence[CapFacts],
 ) -> Why:
     if run.ready_at > now:
         return _explain_time(run, now)
-    if pause is not None:
-        return _explain_pause(pause)
+    if halt is not None:
+        return halt
     if not has_worker:
         return Why(
             code=WhyCode.NO_WORKER,
@@ -218,6 +247,19 @@ def _explain_wait(
         return Why(code=WhyCode.BATCH, sentence=sentence, ahead=wait.ahead, until=batch.until)
     full = _explain_key(wait.keys, wait.ahead) or _explain_cap(caps, wait.ahead)
     return full or _explain_place(run, wait.ahead)
+
+
+def _explain_halt(pause: Pause | None, blackout: BlackoutState | None) -> Why | None:
+    """Return what stops a lane: a pause, or else a blackout. None: nothing does."""
+    if pause is not None:
+        return _explain_pause(pause)
+    if blackout is None:
+        return None
+    one = blackout.blackout
+    until = "" if blackout.until is None else f" until {_instant(blackout.until)}"
+    note = f": {one.note}" if one.note else ""
+    sentence = f"{one.what} is in a blackout by calendar {one.label}{until}{note}."
+    return Why(code=WhyCode.BLACKOUT, sentence=sentence, until=blackout.until)
 
 
 def _explain_pause(pause: Pause) -> Why:
@@ -289,6 +331,16 @@ def _explain_place(run: Run, ahead: int) -> Why:
         sentence="It is the next one, and starts as soon as a worker has a free slot.",
         ahead=0,
     )
+
+
+def _explain_reserve(reserve: ReserveFacts) -> str:
+    """Return the sentence that says who gets the next free slots because of a reserve; an empty one if nobody does."""
+    if reserve.running < reserve.reserved:
+        has = f"{reserve.running} of its {reserve.reserved} reserved slots"
+        return f" Its tenant has {has}, and gets the next free one."
+    if reserve.has_others:
+        return " Before it come tenants that have fewer slots than are reserved for them."
+    return ""
 
 
 def _before(ahead: int) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from mainspring.core.backfill_settings import BackfillLimits
+from mainspring.core.pacing import USUAL_CATCH_UP, Pace
 from mainspring.engine.claiming.matcher import Matcher
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.definitions import Definitions
@@ -15,7 +16,7 @@ from mainspring.engine.common.exchange import ServedExchange
 from mainspring.engine.common.hints import HintExchange
 from mainspring.engine.common.policies import PolicyFollower
 from mainspring.engine.common.queue_expiries import QueueExpiryFollower
-from mainspring.engine.common.restrictions import RestrictionFollower
+from mainspring.engine.common.restrictions import RestrictionFollower, RestrictionReader
 from mainspring.engine.common.service import Service, ServiceRunner
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.common.write_health import WriteHealth
@@ -30,10 +31,11 @@ from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.scheduling.planner import Planner
 from mainspring.engine.scheduling.shards import Shards, ShardSettings
 from mainspring.engine.settling.janitor import Janitor, Retention
+from mainspring.engine.settling.preemptor import Preemptor
 from mainspring.engine.settling.reaper import Reaper
 from mainspring.engine.usecases.browsing import BUDGET
 from mainspring.engine.usecases.client import Client
-from mainspring.engine.usecases.jobs import Accepted
+from mainspring.engine.usecases.definitions import Accepted
 from mainspring.engine.usecases.runs import KEY_LIFETIME
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import Clock, IdSource, RandomSource, Waiter
@@ -73,6 +75,7 @@ class EngineSettings:
         key_lifetime: how long an idempotency key is remembered after its use.
         list_budget: how long a list of runs looks before it answers what it has found.
         backfills: what backfills get that say nothing else, and how large they may be.
+        catch_up: the pace of the catch-up of jobs that say nothing else.
     """
 
     node: NodeFacts | None
@@ -83,6 +86,7 @@ class EngineSettings:
     key_lifetime: timedelta = KEY_LIFETIME
     list_budget: timedelta = BUDGET
     backfills: BackfillLimits = field(default_factory=BackfillLimits)
+    catch_up: Pace = USUAL_CATCH_UP
 
 
 class Engine:
@@ -108,8 +112,14 @@ class Engine:
         self.wakeups = Wakeups()
         # One shared cache, so that a claim need not read what the planner has already read.
         definitions, calendars, expiries = Definitions(store), CalendarReader(store), QueueExpiryFollower()
+        restriction_reader = RestrictionReader(store, calendars)
         self.matcher = Matcher(
-            store, clock=tools.clock, random=tools.random, wakeups=self.wakeups, waiter=tools.waiter()
+            store,
+            clock=tools.clock,
+            random=tools.random,
+            wakeups=self.wakeups,
+            waiter=tools.waiter(),
+            restrictions=restriction_reader,
         )
         self._write_health = WriteHealth()
         self.gateway = LocalGateway(
@@ -138,9 +148,17 @@ class Engine:
         self.ownership = Ownership()
         self.shards: Shards | None = None
         self._policies = PolicyFollower(store, waiter=tools.waiter())
-        for follow in (self.matcher.follow, self.client.intake.follow, expiries.follow):
+        followers = (
+            self.matcher.follow,
+            self.matcher.reserved.follow,
+            self.client.intake.follow,
+            expiries.follow,
+        )
+        for follow in followers:
             self._policies.tell(follow)
-        restrictions = RestrictionFollower(store, wakeups=self.wakeups, waiter=tools.waiter())
+        self._restrictions = restrictions = RestrictionFollower(
+            store, restriction_reader, wakeups=self.wakeups, waiter=tools.waiter()
+        )
         restrictions.tell(self.matcher.follow_restrictions)
         services: list[Service] = [self._policies, restrictions, self.matcher]
         self._exchange: HintExchange | None = None
@@ -201,6 +219,7 @@ class Engine:
             ),
             CatchUp(
                 store,
+                pace=settings.catch_up,
                 ownership=ownership,
                 wakeups=self.wakeups,
                 waiter=tools.waiter(),
@@ -227,9 +246,15 @@ class Engine:
                 definitions=definitions,
                 write_health=self._write_health,
             ),
+            self._make_preemptor(definitions, restrictions),
             Janitor(store, waiter=tools.waiter(), retention=settings.retention),
             FailureWatch(
-                store, clock=tools.clock, ownership=ownership, wakeups=self.wakeups, waiter=tools.waiter()
+                store,
+                clock=tools.clock,
+                ownership=ownership,
+                wakeups=self.wakeups,
+                waiter=tools.waiter(),
+                calendars=calendars,
             ),
             CalendarFollower(
                 store,
@@ -240,6 +265,18 @@ class Engine:
             CensusTaker(store, clock=tools.clock, ownership=ownership, waiter=tools.waiter()),
         ]
 
+    def _make_preemptor(self, definitions: Definitions, restrictions: RestrictionFollower) -> Preemptor:
+        preemptor = Preemptor(
+            self.store,
+            clock=self._tools.clock,
+            definitions=definitions,
+            restrictions=restrictions,
+            wakeups=self.wakeups,
+            waiter=self._tools.waiter(),
+        )
+        self._policies.tell(preemptor.follow)
+        return preemptor
+
     async def start(self, *others: Service) -> None:
         """Read what is set, take this node's share of the free shards, then run all services.
 
@@ -249,12 +286,17 @@ class Engine:
             others: further services of this process, which start first.
         """
         if self.shards is not None:
-            await self._policies.tick(self.clock.now())
+            await self._read_settings()
             await self.shards.tick(self.clock.now())
         else:
-            with suppress(StoreUnavailable):  # a worker need not wait for that; the service reads it later
-                await self._policies.tick(self.clock.now())
+            with suppress(StoreUnavailable):  # a worker need not wait for that; the services read it later
+                await self._read_settings()
         self._run([*others, *self.services.values()])
+
+    async def _read_settings(self) -> None:
+        """Read what is set, so that no fire is made without knowing what skips it."""
+        for service in (self._policies, self._restrictions):
+            await service.tick(self.clock.now())
 
     def _run(self, services: Sequence[Service]) -> None:
         for service in services:

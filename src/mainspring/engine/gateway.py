@@ -18,10 +18,12 @@ from mainspring.core.outcomes import (
     clamp_snooze,
     failed,
     handed_back,
+    preempted,
     repeated,
     snoozed,
     succeeded,
 )
+from mainspring.core.preemption import is_asked
 from mainspring.core.text import storable
 from mainspring.engine.claiming.batches import group_calls
 from mainspring.engine.claiming.lease_book import LeaseBook
@@ -70,6 +72,7 @@ class LocalGateway:
         stale_reports: reports that were refused because the run had moved on, or because another session holds it
             (law 3).
         released: leases that were taken back because no worker knew about them.
+        preempted: attempts that were stopped for more urgent work.
     """
 
     def __init__(
@@ -98,11 +101,13 @@ class LocalGateway:
         self._book = LeaseBook()
         self.stale_reports = 0
         self.released = 0
+        self.preempted = 0
 
     def measures(self) -> Iterator[Measure]:
         """Yield the gateway's counters."""
         yield Measure("reports_stale_total", self.stale_reports)
         yield Measure("leases_released_total", self.released)
+        yield Measure("attempts_preempted_total", self.preempted)
         for verb, calls in (("beat", self._beats), ("report", self._reports), ("release", self._releases)):
             yield Measure("group_commit_items", calls.sizes.read(), (verb,))
 
@@ -155,7 +160,12 @@ class LocalGateway:
         except StoreUnavailable:
             self._write_health.sessions.add(session_id)
             raise
-        return BeatReply(is_session_live=result.is_session_live, lost=result.lost, cancel=result.cancel)
+        return BeatReply(
+            is_session_live=result.is_session_live,
+            lost=result.lost,
+            cancel=result.cancel,
+            preempt=result.preempt,
+        )
 
     async def _beat_all(self, beats: Sequence[Beat]) -> Sequence[BeatResult]:
         return await self._store.beat_sessions(beats, now=self._clock.now())
@@ -205,15 +215,19 @@ class LocalGateway:
             transitions.append(end)
         results = await self._store.apply(transitions, now=now)
         self.stale_reports += sum(result is ApplyResult.STALE for result in results)
-        measured = [
-            report
-            for (_, report), result in zip(reports, results, strict=True)
-            if report.took is not None
-            and result is ApplyResult.APPLIED
-            and not isinstance(report.ending, HandedBack)
-        ]
-        if measured:
-            self._learn(measured)
+        if others:
+            self.preempted += sum(
+                end.outcome is AttemptOutcome.PREEMPTED and result is ApplyResult.APPLIED
+                for end, result in zip(transitions, results, strict=True)
+            )
+        self._note_ends(
+            [
+                report
+                for (_, report), result in zip(reports, results, strict=True)
+                if result is ApplyResult.APPLIED
+            ],
+            now,
+        )
         ended = self._book.take_keys(report.run_id for _, report in reports)
         if others:
             self._wakeups.runs_ready(keys=ended)
@@ -221,12 +235,18 @@ class LocalGateway:
             self._wakeups.room_made(ended)
         return [_RESULTS[result] for result in results]
 
-    def _learn(self, measured: Sequence[Report]) -> None:
-        """Have tenants charged by what their attempts take. No worker can say more than the time since its claim."""
+    def _note_ends(self, reports: Sequence[Report], now: datetime) -> None:
+        """Have tenants charged by what their attempts took, and their slots counted as free.
+
+        No worker can say more than the time since its claim.
+        """
+        self._matcher.reserved.note_ends(((report.run_id, report.token) for report in reports), now)
         at = self._clock.monotonic()
-        for report in measured:
+        for report in reports:
+            if report.took is None or isinstance(report.ending, HandedBack):
+                continue
             given = self._book.take(report.run_id, report.token)
-            if given is not None and report.took is not None:
+            if given is not None:
                 self._matcher.learn(given.tenant, min(max(report.took, 0.0), at - given.at))
 
     def _decide(
@@ -248,6 +268,8 @@ class LocalGateway:
         if isinstance(ending, Snooze):
             return snoozed(facts, until=now + clamp_snooze(ending.delay))
         if isinstance(ending, HandedBack):
+            if ending.is_preempted and run.mark is not None and is_asked(run.mark, run.token):
+                return preempted(facts, spec, by=run.mark.by, now=now)
             return handed_back(facts, spec, now=now, was_started=ending.was_started)
         if isinstance(ending, Stopped):
             return cancelled(facts, error=ending.error, output=ending.output)

@@ -135,18 +135,21 @@ class BeatReply:
     Attributes:
         lost: leases that the session no longer owns. Stop them; their reports would be stale.
         cancel: leases whose run is to be cancelled. Stop them and report.
+        preempt: leases whose run is to give up its slot. Stop them, and hand them back as preempted.
     """
 
     is_session_live: bool = True
     lost: tuple[tuple[RunId, int], ...] = ()
     cancel: tuple[tuple[RunId, int], ...] = ()
+    preempt: tuple[tuple[RunId, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandedBack:
-    """The worker handed the lease back unfinished."""
+    """The worker handed the lease back unfinished; `is_preempted`: because it was asked to."""
 
     was_started: bool
+    is_preempted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

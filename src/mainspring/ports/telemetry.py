@@ -53,6 +53,7 @@ METRICS = MappingProxyType(
         metric.name: metric
         for metric in (
             Metric("reports_stale_total", _COUNTER, "Reports refused because the run had moved on."),
+            Metric("attempts_preempted_total", _COUNTER, "Attempts that were stopped for more urgent work."),
             Metric("leases_released_total", _COUNTER, "Leases taken back because no worker knew them."),
             Metric("sessions_lost_total", _COUNTER, "Worker sessions declared dead by this process."),
             Metric(

@@ -193,7 +193,8 @@ def _batches(name: str, payloads: Sequence[object], options: SubmitOptions) -> I
     if options.run_at is not None:
         common["run_at"] = options.run_at
     if options.priority is not None:
-        common["priority"] = options.priority.name
+        one = options.priority
+        common["priority"] = one if isinstance(one, str) else one.name
     if options.idempotency_key is not None:
         common["idempotency_key"] = options.idempotency_key
     overhead = 256 + 4 * len(name)

@@ -10,6 +10,7 @@ from mainspring.sdk.lists import NO_FILTERS, AsyncLists, RunFilters, query_of
 from mainspring.sdk.transport import Transport
 from mainspring.wire import operations
 from mainspring.wire.backfills import BackfillAnswer, BackfillPage, BackfillView
+from mainspring.wire.blackouts import BlackoutList
 from mainspring.wire.calendars import (
     CalendarDays,
     CalendarImported,
@@ -24,6 +25,7 @@ from mainspring.wire.limits import KeyPage, LimitPage, LimitView
 from mainspring.wire.pages import BriefPage, JobPage, RunPage, WorkerPage
 from mainspring.wire.pauses import PauseList
 from mainspring.wire.policies import LabelPage, LabelView, QueuePage, QueueView, TenantPage, TenantView
+from mainspring.wire.priorities import PriorityClassPage, PriorityClassView
 from mainspring.wire.views import (
     BulkJobView,
     BulkRunView,
@@ -150,7 +152,7 @@ class AsyncClient(Transport, AsyncLists):
         return await self.call(operations.GET_TENANT, tenant)
 
     async def put_tenant(self, tenant: str, body: Mapping[str, Any]) -> TenantView:
-        """Set a tenant's `weight`, `max_running`, `max_queued`, `max_jobs` and `submit_rate`.
+        """Set a tenant's `weight`, `reserved`, `max_running`, `max_queued`, `max_jobs` and `submit_rate`.
 
         What is left out gets its default.
         """
@@ -185,6 +187,22 @@ class AsyncClient(Transport, AsyncLists):
         query = {"scope": scope, "after": after, "limit": limit}
         return await self.call(operations.LIST_LIMIT_KEYS, name, query=query)
 
+    async def list_priority_classes(self, *, after: str | None = None, limit: int = 100) -> PriorityClassPage:
+        """Return a page of the classes that jobs may name as their priority."""
+        return await self.call(operations.LIST_PRIORITY_CLASSES, query={"after": after, "limit": limit})
+
+    async def get_priority_class(self, name: str) -> PriorityClassView:
+        """Return a priority class."""
+        return await self.call(operations.GET_PRIORITY_CLASS, name)
+
+    async def put_priority_class(self, name: str, body: Mapping[str, Any]) -> PriorityClassView:
+        """Set a priority class: `tier`, `preempts`, `preemptible`. Jobs copy it when they are written."""
+        return await self.call(operations.UPSERT_PRIORITY_CLASS, name, body=body)
+
+    async def delete_priority_class(self, name: str) -> Deleted:
+        """Delete a priority class. Jobs that named it keep what they copied."""
+        return await self.call(operations.DELETE_PRIORITY_CLASS, name)
+
     async def list_queues(self, *, after: str | None = None, limit: int = 100) -> QueuePage:
         """Return a page of the queues for which something was set."""
         return await self.call(operations.LIST_QUEUES, query={"after": after, "limit": limit})
@@ -194,7 +212,7 @@ class AsyncClient(Transport, AsyncLists):
         return await self.call(operations.GET_QUEUE, queue)
 
     async def put_queue(self, queue: str, body: Mapping[str, Any]) -> QueueView:
-        """Set a queue's `order`, `aging`, `aging_share`, `max_running`, `max_queued` and `expires_after`.
+        """Set a queue's `order`, `aging`, `aging_share`, `max_running`, `max_queued`, `expires_after`, `preempt_after`.
 
         What is left out gets its default.
         """
@@ -243,6 +261,30 @@ class AsyncClient(Transport, AsyncLists):
     async def resume_all(self) -> PauseList:
         """End the pause of everything; those of queues and tenants stay. Return what is still paused."""
         return await self.call(operations.RESUME_ALL)
+
+    async def list_queue_blackouts(self, queue: str) -> BlackoutList:
+        """Return by which calendars a queue stands still."""
+        return await self.call(operations.LIST_QUEUE_BLACKOUTS, queue)
+
+    async def put_queue_blackouts(self, queue: str, items: Sequence[Mapping[str, Any]]) -> BlackoutList:
+        """Have a queue stand still while calendars hold. Each item has a `calendar`, maybe a `mode` and a `note`."""
+        return await self.call(operations.UPSERT_QUEUE_BLACKOUTS, queue, body={"items": items})
+
+    async def list_tenant_blackouts(self, tenant: str) -> BlackoutList:
+        """Return by which calendars a tenant's runs stand still."""
+        return await self.call(operations.LIST_TENANT_BLACKOUTS, tenant)
+
+    async def put_tenant_blackouts(self, tenant: str, items: Sequence[Mapping[str, Any]]) -> BlackoutList:
+        """Have a tenant's runs stand still while calendars of its own hold; see `put_queue_blackouts`."""
+        return await self.call(operations.UPSERT_TENANT_BLACKOUTS, tenant, body={"items": items})
+
+    async def list_blackouts(self) -> BlackoutList:
+        """Return by which calendars everything stands still; `list_pauses` has those of queues and tenants, too."""
+        return await self.call(operations.LIST_BLACKOUTS)
+
+    async def put_blackouts(self, items: Sequence[Mapping[str, Any]]) -> BlackoutList:
+        """Have everything stand still while calendars hold; see `put_queue_blackouts`."""
+        return await self.call(operations.UPSERT_BLACKOUTS, body={"items": items})
 
     async def list_workers(self, *, after: str | None = None, limit: int = _USUAL_LIMIT) -> WorkerPage:
         """Return a page of live worker sessions; `workers` goes through all pages."""

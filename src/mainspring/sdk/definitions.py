@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 
 from mainspring.core.definition import read_definition
 from mainspring.core.model import Delivery, Misfire, Overlap, Priority
+from mainspring.core.priorities import read_priority
 from mainspring.core.targets import TARGETS
 from mainspring.errors import InvalidInput
 from mainspring.sdk.batch import Batch
@@ -58,6 +59,7 @@ class JobOptions(TypedDict, total=False):
     retry: Mapping[str, Any]
     retries: int
     misfire: Mapping[str, Any] | Misfire | str
+    catch_up: Mapping[str, Any]
     overlap: Overlap | str
     calendars: Mapping[str, Any]
     delivery: Delivery | str
@@ -72,6 +74,8 @@ class JobOptions(TypedDict, total=False):
     debounce: Mapping[str, Any] | Debounce | None
     throttle: Mapping[str, Any] | Throttle | None
     pause_after_failures: int | None
+    preempts: bool | None
+    preemptible: bool
 
 
 class AllJobOptions(JobOptions, total=False):
@@ -101,8 +105,13 @@ def job_body(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
             raise InvalidInput("retries", "says the same as 'retry.max_retries'; give one of them")
         body["retry"] = {**retry, "max_retries": body.pop("retries")}
     # Long ago, so that an instant that has passed is not refused here: the server may know the job already.
+    # Whether there is such a class only the server knows.
+    named = isinstance(body.get("priority"), str) and isinstance(
+        read_priority(body["priority"], "priority"), str
+    )
+    known = {**body, "priority": Priority.MEDIUM.name} if named else body
     try:
-        read_definition(body, now=_LONG_AGO)
+        read_definition(known, now=_LONG_AGO)
     except InvalidInput as error:
         if error.field != "function":  # here, the function's name is the job's name
             raise

@@ -9,9 +9,10 @@ from datetime import datetime, timedelta
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
-from mainspring.core.fields import read_choice, read_delay, read_instant
+from mainspring.core.fields import read_delay, read_instant
 from mainspring.core.keypath import parse
 from mainspring.core.model import Priority
+from mainspring.core.priorities import read_priority
 from mainspring.errors import Conflict, InvalidInput
 
 if TYPE_CHECKING:
@@ -34,13 +35,13 @@ class SubmitOptions:
     Attributes:
         run_at: the earliest instant to start; None means at once.
         delay: the same, as a time from the store's now; give only one of the two.
-        priority: the run's priority; None means the job's.
+        priority: the run's tier, or the class that names it; None means the job's.
         idempotency_key: the same key with the same arguments returns the same run for 24 h.
     """
 
     run_at: datetime | None = None
     delay: timedelta | None = None
-    priority: Priority | None = None
+    priority: Priority | str | None = None
     idempotency_key: str | None = None
 
 
@@ -114,7 +115,7 @@ class Function(Generic[P, R]):
         options = SubmitOptions(
             run_at=None if run_at is None else read_instant(run_at, "run_at"),
             delay=None if delay is None else read_delay(delay, "delay"),
-            priority=_read_priority(priority),
+            priority=None if priority is None else read_priority(priority, "priority"),
             idempotency_key=idempotency_key,
         )
         return Submitter(self._app, self, options)
@@ -236,9 +237,3 @@ def _keyed_arguments(definition: Mapping[str, Any]) -> list[str] | None:
                 is_whole = is_whole and option != "unique"
                 names += [step for step in parse(key).steps[:1] if isinstance(step, str)]
     return names if names or is_whole else None
-
-
-def _read_priority(value: Priority | str | None) -> Priority | None:
-    if value is None or isinstance(value, Priority):
-        return value
-    return read_choice(value, "priority", Priority, by_name=True)

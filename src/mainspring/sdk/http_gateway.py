@@ -15,6 +15,7 @@ from mainspring.ports.gateway import (
     BeatReply,
     ClaimCall,
     ClaimReply,
+    HandedBack,
     Registration,
     Report,
     ReportResult,
@@ -23,6 +24,7 @@ from mainspring.ports.gateway import (
 from mainspring.sdk.transport import ANSWER_SECONDS, Transport
 from mainspring.wire import operations, protocol
 from mainspring.wire.protocol import (
+    BeatAnswerIn,
     BeatBody,
     ClaimAnswerIn,
     SessionBody,
@@ -90,8 +92,8 @@ class HttpGateway:
         body = BeatBody(
             session_id=protocol.show_session(session_id), held=protocol.from_keys(held), answered=answered
         )
-        view = await self._transport.call(
-            operations.WORKER_BEAT, body=body, may_repeat=True, seconds=self._silence
+        view = await self._transport.call_as(
+            operations.WORKER_BEAT, BeatAnswerIn, body=body, may_repeat=True, seconds=self._silence
         )
         return protocol.to_beat_reply(view)
 
@@ -101,10 +103,10 @@ class HttpGateway:
             try:
                 return await self._report(session_id, reports)
             except InvalidInput:
-                if all(report.took is None for report in reports):
+                if all(_is_plain(report) for report in reports):
                     raise
-        # Servers from before durations refuse reports that have them.
-        results = await self._report(session_id, tuple(replace(report, took=None) for report in reports))
+        # Servers from before durations refuse reports that have them; so do those from before preemption.
+        results = await self._report(session_id, tuple(map(_without_news, reports)))
         self._tells_durations = False
         return results
 
@@ -126,6 +128,18 @@ class HttpGateway:
         """End the session."""
         body = SessionBody(session_id=protocol.show_session(session_id))
         await self._transport.call(operations.WORKER_LEAVE, body=body, may_repeat=True)
+
+
+def _is_plain(report: Report) -> bool:
+    """Say whether every server knows all that a report says."""
+    return report.took is None and not (isinstance(report.ending, HandedBack) and report.ending.is_preempted)
+
+
+def _without_news(report: Report) -> Report:
+    """Return a report that every server knows."""
+    if isinstance(report.ending, HandedBack):
+        report = replace(report, ending=replace(report.ending, is_preempted=False))
+    return replace(report, took=None)
 
 
 def _parts(reports: Iterable[Report]) -> Iterator[list[msgspec.Raw]]:

@@ -22,6 +22,7 @@ class RunFilters(TypedDict, total=False):
     Attributes:
         job_id: only runs of this job.
         state, kind, queue: only runs in this state, of this kind, of this queue.
+        backfill: only runs of this backfill.
         error: only runs that FAILED with an error that begins with this; needs `state`.
         since, until: only runs created at or after the one, and before the other. Text like `2h` and a `timedelta`
             mean so long ago, by the store's clock.
@@ -31,6 +32,7 @@ class RunFilters(TypedDict, total=False):
     state: str | None
     queue: str | None
     kind: str | None
+    backfill: str | None
     error: str | None
     since: str | datetime | timedelta | None
     until: str | datetime | timedelta | None

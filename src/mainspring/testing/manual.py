@@ -14,7 +14,7 @@ from mainspring.core.ids import SessionId
 from mainspring.engine.assembly import Engine, EngineSettings, Tools
 from mainspring.engine.scheduling.shards import ShardSettings
 from mainspring.engine.settling.janitor import Retention
-from mainspring.engine.usecases.jobs import Accepted
+from mainspring.engine.usecases.definitions import Accepted
 from mainspring.executors import FunctionExecutor
 from mainspring.executors.egress import check_url
 from mainspring.executors.runners import InlineRunner

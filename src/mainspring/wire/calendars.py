@@ -109,6 +109,12 @@ class FireView(Struct, kw_only=True):
         str | None,
         Meta(description="`NAME@VERSION` of the calendar that keeps it out; null if it makes a run."),
     ]
+    skipped_by: Annotated[
+        str | None,
+        Meta(
+            description="`NAME@VERSION` of the calendar of a blackout that will skip it; null if none will."
+        ),
+    ] = None
     rolled_from: Annotated[
         Instant | None, Meta(description="The furthest fire time that moved here; null if none did.")
     ]
@@ -168,6 +174,7 @@ def view_fires(fires: Iterable[Preview]) -> list[FireView]:
             fire_at=one.fire_at,
             local=one.local,
             excluded_by=one.excluded_by,
+            skipped_by=one.skipped_by,
             rolled_from=one.rolled_from,
             dst=one.dst,
         )

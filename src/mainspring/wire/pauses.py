@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
+from mainspring.core.blackouts import BlackoutState
 from mainspring.core.pauses import PAUSE_OPTIONS, Pause, PauseMode, PauseScope
+from mainspring.wire.blackouts import BlackoutView, view_blackouts
 from mainspring.wire.policies import body_of
 from mainspring.wire.views import Instant
 
@@ -27,13 +29,16 @@ class PauseView(Struct, kw_only=True):
 
 
 class PauseList(Struct):
-    """All pauses that are on."""
+    """All pauses that are on, and all blackouts."""
 
     items: list[PauseView]
+    blackouts: Annotated[
+        list[BlackoutView], Meta(description="What calendars pause, also if they do not hold now.")
+    ] = field(default_factory=list)
 
 
-def view_pauses(pauses: Iterable[Pause]) -> PauseList:
-    """Show pauses."""
+def view_pauses(pauses: Iterable[Pause], blackouts: Iterable[BlackoutState]) -> PauseList:
+    """Show pauses and blackouts."""
     return PauseList(
         [
             PauseView(
@@ -46,5 +51,6 @@ def view_pauses(pauses: Iterable[Pause]) -> PauseList:
                 until=pause.until,
             )
             for pause in pauses
-        ]
+        ],
+        view_blackouts(blackouts),
     )

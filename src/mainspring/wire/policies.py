@@ -28,6 +28,7 @@ class TenantView(Struct, kw_only=True):
 
     name: str
     weight: int
+    reserved: int
     max_running: int | None
     running: int | None
     max_queued: int | None
@@ -63,6 +64,7 @@ class QueueView(Struct, kw_only=True):
     running: int | None
     max_queued: int | None
     expires_after_seconds: float | None
+    preempt_after_seconds: float | None
 
 
 class QueuePage(Struct):

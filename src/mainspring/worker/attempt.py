@@ -37,6 +37,7 @@ class AttemptTask:
         "_has_begun",
         "_is_cancel_wanted",
         "_is_hand_back_wanted",
+        "_is_preempt_wanted",
         "_message",
         "_on_end",
         "begun_at",
@@ -62,6 +63,7 @@ class AttemptTask:
         self._has_begun = False
         self._is_cancel_wanted = False
         self._is_hand_back_wanted = False
+        self._is_preempt_wanted = False
         self._message: str | None = None
 
     def begin(self, executor: CallbackExecutor) -> bool:
@@ -117,23 +119,37 @@ class AttemptTask:
         if self._is_cancel_wanted and isinstance(ending, Failure):
             # The stop shows as a failure of the work (a command's exit status), but the cancel caused it.
             ending = Stopped(error=ending.error, output=ending.output)
+        elif self._is_preempt_wanted and isinstance(ending, Failure) and not ending.is_timeout:
+            ending = HandedBack(was_started=True, is_preempted=True)  # likewise
         self.ending = ending
         self._handle = None  # it refers to this attempt: break the cycle, or both wait for the collector
         if self._on_end is not None:
             self._on_end(self)
 
     def _is_stop_wanted(self) -> bool:
-        return self._is_cancel_wanted or self._is_hand_back_wanted or self.is_dropped
+        return (
+            self._is_cancel_wanted or self._is_hand_back_wanted or self._is_preempt_wanted or self.is_dropped
+        )
 
     def _ending_when_stopped(self, *, was_started: bool) -> Ending:
         if self._is_cancel_wanted:
             return Stopped(error="stopped because a cancel was asked for")
-        return HandedBack(was_started=was_started)
+        return HandedBack(was_started=was_started, is_preempted=self._is_preempt_wanted)
 
     def cancel(self) -> None:
         """Stop the work because the cancel of its run was requested. If it cannot be stopped, its own ending counts."""
         if not self._is_cancel_wanted:
             self._is_cancel_wanted = True
+            if not self._is_preempt_wanted:  # else it is being stopped, and a second stop would be for good
+                self._stop(GENTLY)
+
+    def preempt(self) -> None:
+        """Stop the work to make room for more urgent work, and hand it back.
+
+        A success counts, and so does the ending of work that cannot be stopped, unless it fails.
+        """
+        if not self._is_stop_wanted():
+            self._is_preempt_wanted = True
             self._stop(GENTLY)
 
     def hand_back(self) -> None:

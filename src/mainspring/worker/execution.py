@@ -225,6 +225,17 @@ class Execution:
         if attempt is not None:
             attempt.cancel()
 
+    def preempt(self, key: LeaseKey) -> None:
+        """Stop an attempt, or do not start it, to make room for more urgent work, and hand it back."""
+        found = self._leases.waiting.pop(key, None)
+        if found is not None:
+            self._leases.ended[key] = found[1], HandedBack(was_started=False, is_preempted=True)
+            self._waiters.report.signal()
+            return
+        attempt = self._leases.active.get(key)
+        if attempt is not None:
+            attempt.preempt()
+
     def lose(self, key: LeaseKey) -> None:
         """Stop an attempt whose lease is lost, or do not start it.
 

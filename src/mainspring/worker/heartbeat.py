@@ -109,6 +109,8 @@ class Heartbeat:
             self._execution.lose(key)
         for key in reply.cancel:
             self._execution.cancel(key)
+        for key in reply.preempt:
+            self._execution.preempt(key)
         self._execution.fill()  # what was lost may have waited for a thread, and others behind it
 
     async def _renew_session(self) -> None:

@@ -18,15 +18,20 @@ import asyncpg
 
 from tests.chaos.campaign import read_count, read_rate
 from tests.chaos.cluster.bulk import JOB, BulkLoad
-from tests.chaos.cluster.scene import Cluster, Size, open_cluster
+from tests.chaos.cluster.scene import Cluster, Size, Unsettled, open_cluster
+from tests.chaos.cluster.server import ClusterServer
 from tests.chaos.cluster.store_faults import take_store_away
+from tests.chaos.operator import Operator
 from tests.chaos.report import is_good, recovery, stories, sum_up
-from tests.chaos.trials import Outcome, conclude, under_load
+from tests.chaos.ruled import RuledLoad, missing
+from tests.chaos.trials import Outcome, Stage, conclude, under_load
 
 # As shipped, but for the slots: what is killed here is meant to run with the defaults.
 SIZE = Size(slots=100, beat_period=10.0, node_period=1.4)
 _DURABLE = {"fsync": "on", "shared_buffers": "512MB", "max_wal_size": "4GB"}
 _CALM = 5.0
+_LONG_ENOUGH = 60.0
+"""In so many seconds a storm reaches everything."""
 _STORIES = 20
 _LOOK = 1.0
 _LEASES = 3.0
@@ -84,18 +89,29 @@ async def run_storm(storm: Storm, folder: Path) -> tuple[Outcome, dict[str, Any]
         async with under_load(cluster, receiver, rate=20.0, seed=storm.seed) as stage:
             job = next(job for job in stage.known if job.name == JOB)
             load = BulkLoad(stage.client, cluster.log, job.id, storm.rate, Random(f"bulk:{storm.seed}"))
+            ruled, operator = await _make_rules(cluster, stage, storm)
             watch = asyncio.create_task(gauge.watch(cluster))
             try:
                 async with asyncio.TaskGroup() as group:
                     group.create_task(load.run())
+                    group.create_task(ruled.run())
+                    group.create_task(operator.run())
                     await asyncio.sleep(_CALM)
                     await _rage(cluster, storm)
-                    load.is_stopping = True
+                    load.is_stopping = ruled.is_stopping = operator.is_stopping = True
                 await cluster.settle()
+                await ruled.finish()
             finally:
                 watch.cancel()
         dead = await cluster.count_false_deaths()
-        outcome = await conclude(cluster, stage, folder, slots=SIZE.all_slots, beat_period=SIZE.beat_period)
+        outcome = await conclude(
+            cluster,
+            stage,
+            folder,
+            slots=SIZE.all_slots,
+            beat_period=SIZE.beat_period,
+            operator=operator,
+        )
     return outcome, {
         "submitted_in_bulk": load.acknowledged,
         "bulk_per_s": round(load.acknowledged / (storm.seconds + _CALM)),
@@ -105,6 +121,18 @@ async def run_storm(storm: Storm, folder: Path) -> tuple[Outcome, dict[str, Any]
         "alive_but_declared_dead": dead,
         "late_starts_until_s_after_the_last_fault": round(recovery(outcome.history), 2),
     }
+
+
+async def _make_rules(cluster: Cluster, stage: Stage, storm: Storm) -> tuple[RuledLoad, Operator]:
+    """Set limits and a calendar, and create the jobs that go by them."""
+    ruled = RuledLoad(stage.client, cluster.log, Random(f"ruled:{storm.seed}"), cluster.reached)
+    random = Random(f"operator:{storm.seed}")
+    operator = Operator(
+        stage.client, stage.jobs, cluster.log, random, ruled.jobs, cluster.ask, cluster.reached
+    )
+    await operator.prepare()
+    stage.scheduled += await ruled.create(stage.jobs)
+    return ruled, operator
 
 
 async def _rage(cluster: Cluster, storm: Storm) -> None:
@@ -140,11 +168,20 @@ async def _kill_on_and_on(cluster: Cluster, storm: Storm, random: Random) -> Non
 
 async def _pause_owner(cluster: Cluster, after: float) -> None:
     await asyncio.sleep(after)
-    owner = await cluster.find_owner()
+    while (owner := await _find_owner(cluster)) is None:  # noqa: ASYNC110 - other processes decide it
+        await asyncio.sleep(_LOOK)
     at = owner.pause()
     await asyncio.sleep(_LEASES * SIZE.node_lease)
     cluster.blame("zombie", owner.name, at, owner.resume())
     cluster.reached["paused owners"] += 1
+
+
+async def _find_owner(cluster: Cluster) -> ClusterServer | None:
+    """Return the owner of most shards; None while PostgreSQL is away, or nobody that runs owns any."""
+    try:
+        return await cluster.find_owner()
+    except (OSError, asyncpg.PostgresError, Unsettled):
+        return None
 
 
 async def _take_away(cluster: Cluster, after: float, seconds: float) -> None:
@@ -178,10 +215,15 @@ def main() -> None:
         outcome, figures = asyncio.run(run_storm(storm, options.keep or Path(temporary)))
     for story in stories([outcome])[:_STORIES]:
         print(story)
+    left = missing(outcome)
+    figures["not_reached"] = left
     print(json.dumps(vars(options) | figures | sum_up([outcome], time.monotonic() - began), default=str))
     is_void = bool(storm.pauses) and not outcome.stale
     if is_void:
         print("void: no stale write was refused")
+    if left and storm.seconds >= _LONG_ENOUGH:
+        is_void = True
+        print(f"void: not reached: {', '.join(left)}")
     sys.exit(0 if is_good([outcome]) and not is_void else 1)
 
 

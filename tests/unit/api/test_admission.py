@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import httpx
@@ -134,6 +135,38 @@ async def test_operation_takes_its_right_and_no_other(
 
     assert await status_with(ALL_RIGHTS - {operation.right}) == 403
     assert await status_with(frozenset({operation.right})) != 403
+
+
+@pytest.mark.parametrize(
+    ("wanted", "field", "setting"),
+    [
+        ({"rate": "51/s"}, "rate", "`backfill.rate`, 50/s"),
+        ({"rate": "4000/m"}, "rate", "`backfill.rate`, 50/s"),
+        ({"max_live": 101}, "max_live", "`backfill.max_live`, 100"),
+        ({"max_live": 101, "dry_run": True}, "max_live", "`backfill.max_live`, 100"),
+    ],
+)
+async def test_a_backfill_above_the_settings_needs_another_right(
+    runtime: ManualRuntime, job: dict[str, Any], wanted: dict[str, Any], field: str, setting: str
+) -> None:
+    def with_rights(rights: frozenset[Right]) -> Any:
+        principal = Principal(name="somebody", tenant=DEFAULT_TENANT, rights=rights)
+        return api_of(runtime, identify=lambda _: principal)
+
+    now = runtime.clock.now()
+    body = {"from": (now - timedelta(days=3)).isoformat(), "to": now.isoformat()}
+    path = f"/api/v1/jobs/{job['job_id']}/backfills"
+    async with client_of(with_rights(ALL_RIGHTS - {Right.ADMIN})) as http:
+        refused = await http.post(path, json=body | wanted)
+        assert refused.status_code == 403
+        [error] = refused.json()["errors"]
+        assert error["field"] == field
+        assert f"above the setting {setting}; only callers with the right 'admin'" in error["message"]
+        assert (await http.get("/api/v1/backfills")).json()["items"] == []
+        taken = await http.post(path, json=body | {"rate": "3000/m", "max_live": 100, "dry_run": True})
+        assert taken.status_code == 200
+    async with client_of(with_rights(ALL_RIGHTS)) as http:
+        assert (await http.post(path, json=body | wanted)).status_code in {200, 202}
 
 
 async def test_work_is_done_for_the_principals_tenant(runtime: ManualRuntime) -> None:

@@ -150,3 +150,34 @@ async def test_counts_say_how_old_they_are(http: AsyncClient, job: dict[str, Any
     await submit(http, job)
     counts = (await http.get("/api/v1/counts")).json()
     assert (counts["PENDING"], counts["age_ms"]) == (1, timedelta(0) // timedelta(milliseconds=1))
+
+
+async def test_runs_of_a_backfill_are_listed(
+    http: AsyncClient, runtime: ManualRuntime, job: dict[str, Any]
+) -> None:
+    body = {"name": "daily", "function": "work", "cron": "0 3 * * *"}
+    daily = (await http.post("/api/v1/jobs", json=body)).json()["job_id"]
+    now = runtime.clock.now()
+    keys = []
+    for first, last in ((9, 6), (5, 2)):
+        days = {"from": now - timedelta(days=first), "to": now - timedelta(days=last)}
+        wanted = {name: at.isoformat() for name, at in days.items()}
+        made = await http.post(f"/api/v1/jobs/{daily}/backfills", json=wanted)
+        assert made.status_code == 202, made.text
+        keys.append(made.json()["backfill"]["backfill_id"])
+    await submit(http, job)
+    await runtime.tick("backfills")
+    found = [await listed(http, backfill=key) for key in keys]
+    assert [len(runs) for runs in found] == [3, 3]
+    assert sorted(found[0] + found[1]) == sorted(await listed(http, kind="backfill"))
+    assert await listed(http, backfill=keys[0], job_id=daily, state="PENDING") == found[0]
+    runtime.clock.advance(30 * 86400)
+    assert await listed(http, backfill=keys[0], since="2h") == []
+    assert await listed(http, backfill=keys[0], limit=2) == found[0][:2]
+    assert (await refused(http, backfill=keys[0], job_id=job["job_id"]))[0] == "backfill"
+
+
+async def test_a_backfill_that_is_none_is_refused(http: AsyncClient, job: dict[str, Any]) -> None:
+    assert (await refused(http, backfill="odd"))[0] == "backfill"
+    found = await refused(http, backfill="backfill_" + "0" * 26)
+    assert found == ("backfill", "there is no such backfill; list them with GET /backfills")

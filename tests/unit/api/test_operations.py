@@ -204,11 +204,12 @@ def test_rights_are_those_of_the_design() -> None:
             *("list_runs", "get_run", "count_runs", "list_workers", "preview_trigger", "list_job_fires"),
             *("list_calendars", "get_calendar", "list_calendar_versions", "list_calendar_days"),
             *("list_limits", "get_limit", "list_limit_keys", "get_run_why"),
-            *("list_backfills", "get_backfill"),
+            *("list_backfills", "get_backfill", "list_priority_classes", "get_priority_class"),
         },
         Right.SUBMIT: {"submit_run", "submit_runs", "run_job_now", "cancel_run"},
         Right.OPERATE: {
             *("pause_job", "resume_job", "list_pauses", "pause_queue", "resume_queue"),
+            *("list_queue_blackouts", "upsert_queue_blackouts"),
             *("create_backfill", "pause_backfill", "resume_backfill", "cancel_backfill"),
         },
         Right.EDIT: {
@@ -218,8 +219,10 @@ def test_rights_are_those_of_the_design() -> None:
         Right.ADMIN: {
             *("list_tenants", "get_tenant", "upsert_tenant"),
             *("list_queues", "get_queue", "upsert_queue"),
+            *("upsert_priority_class", "delete_priority_class"),
             *("list_labels", "get_label", "upsert_label", "delete_label"),
             *("pause_all", "resume_all", "pause_tenant", "resume_tenant"),
+            *("list_tenant_blackouts", "upsert_tenant_blackouts", "list_blackouts", "upsert_blackouts"),
         },
         Right.WORK: {f"worker_{verb}" for verb in ("register", "claim", "beat", "report", "leave")},
     }

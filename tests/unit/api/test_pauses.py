@@ -26,18 +26,18 @@ TARGETS[""] = MAIL | {"scope": "all", "name": ""}
 
 @pytest.mark.parametrize("target", TARGETS)
 async def test_what_is_paused_is_shown_until_it_is_resumed(http: AsyncClient, target: str) -> None:
-    assert (await http.get("/api/v1/pauses")).json() == {"items": []}
+    assert (await http.get("/api/v1/pauses")).json() == {"items": [], "blackouts": []}
     answer = await http.post(
         f"/api/v1{target}/pause", json={"note": "upgrade", "until": "2026-01-06T02:00:00Z"}
     )
     told = TARGETS[target] | {"note": "upgrade", "until": "2026-01-06T02:00:00Z"}
-    assert (answer.status_code, answer.json()) == (200, {"items": [told]})
+    assert (answer.status_code, answer.json()) == (200, {"items": [told], "blackouts": []})
     again = await http.post(f"/api/v1{target}/pause")
-    assert again.json() == {"items": [TARGETS[target]]}
+    assert again.json() == {"items": [TARGETS[target]], "blackouts": []}
     assert (await http.get("/api/v1/pauses")).json() == again.json()
     for _ in range(2):
         resumed = await http.post(f"/api/v1{target}/resume")
-        assert (resumed.status_code, resumed.json()) == (200, {"items": []})
+        assert (resumed.status_code, resumed.json()) == (200, {"items": [], "blackouts": []})
 
 
 async def test_the_answer_has_all_that_is_paused(http: AsyncClient, runtime: ManualRuntime) -> None:
@@ -45,7 +45,7 @@ async def test_the_answer_has_all_that_is_paused(http: AsyncClient, runtime: Man
     answer = await http.post("/api/v1/queues/mail/pause")
     assert [pause["scope"] for pause in answer.json()["items"]] == ["all", "queue"]
     runtime.clock.advance(5)
-    assert (await http.get("/api/v1/pauses")).json() == {"items": [MAIL]}
+    assert (await http.get("/api/v1/pauses")).json() == {"items": [MAIL], "blackouts": []}
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ async def test_a_wrong_pause_is_refused_and_nothing_is_stored(
     answer = await http.post("/api/v1/queues/mail/pause", json=body)
     assert answer.status_code == 422
     assert [error["field"] for error in answer.json()["errors"]] == list(body)
-    assert (await http.get("/api/v1/pauses")).json() == {"items": []}
+    assert (await http.get("/api/v1/pauses")).json() == {"items": [], "blackouts": []}
 
 
 @pytest.mark.parametrize("kind", ["queue", "tenant"])

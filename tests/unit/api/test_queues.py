@@ -12,6 +12,7 @@ from mainspring.testing.manual import ManualRuntime
 DEFAULTS = {
     "name": "mail",
     "order": "fair",
+    "preempt_after_seconds": None,
     "aging_seconds": 300.0,
     "aging_share": 0.1,
     "max_running": None,

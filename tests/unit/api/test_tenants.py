@@ -35,7 +35,14 @@ async def test_what_cannot_be_a_tenant_is_refused(http: AsyncClient, name: str) 
     assert answer.json()["errors"][0]["field"] == "Mainspring-Tenant"
 
 
-UNSET = {"max_running": None, "running": None, "max_queued": None, "max_jobs": None, "submit_rate": None}
+UNSET = {
+    "reserved": 0,
+    "max_running": None,
+    "running": None,
+    "max_queued": None,
+    "max_jobs": None,
+    "submit_rate": None,
+}
 
 
 async def test_a_share_is_set_and_shown(http: AsyncClient) -> None:
@@ -50,6 +57,13 @@ async def test_a_share_is_set_and_shown(http: AsyncClient) -> None:
     assert (reset.status_code, reset.json()) == (200, {"name": "acme", "weight": 1, **UNSET})
 
 
+async def test_a_reserve_is_set_and_shown(http: AsyncClient) -> None:
+    answer = await http.put("/api/v1/tenants/acme", json={"reserved": 10})
+    assert answer.json() == {"name": "acme", "weight": 1, **UNSET, "reserved": 10}
+    assert (await http.get("/api/v1/tenants")).json()["items"][0]["reserved"] == 10
+    assert (await http.put("/api/v1/tenants/acme", json={"weight": 2})).json()["reserved"] == 0
+
+
 async def test_tenants_are_listed_page_by_page(http: AsyncClient) -> None:
     for name in ("shop", "acme", "mill"):
         await http.put(f"/api/v1/tenants/{name}", json={"weight": 2})
@@ -60,7 +74,18 @@ async def test_tenants_are_listed_page_by_page(http: AsyncClient) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [{"weight": 0}, {"weight": 1001}, {"weight": "7"}, {"weight": None}, {"wait": 1}]
+    "body",
+    [
+        {"weight": 0},
+        {"weight": 1001},
+        {"weight": "7"},
+        {"weight": None},
+        {"wait": 1},
+        {"reserved": -1},
+        {"reserved": 100_001},
+        {"reserved": 1.5},
+        {"reserved": None},
+    ],
 )
 async def test_a_wrong_share_is_refused_and_nothing_is_stored(
     http: AsyncClient, runtime: ManualRuntime, body: dict[str, Any]

@@ -145,7 +145,7 @@ async def test_life_of_a_worker_is_as_described(api: Described) -> None:
     keys = [{"run_id": lease["run_id"], "token": lease["token"]} for lease in (first, second)]
     foreign = {"run_id": RUN, "token": 7}
     told = await api.call("beat", 200, {**session, "held": [*keys, foreign], "answered": 2})
-    assert told == {"is_session_live": True, "lost": [foreign], "cancel": [keys[1]]}
+    assert told == {"is_session_live": True, "lost": [foreign], "cancel": [keys[1]], "preempt": []}
 
     success = {**keys[0], "outcome": "success", "result": {"ä": [None, 0.5]}, "output": "done\n"}
     stopped = {**keys[1], "outcome": "stopped", "error": "asked to", "output": None}

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from mainspring.cli.definition import definition_options, read_definition_options
+from mainspring.errors import InvalidInput
 
 
 @pytest.mark.parametrize(
@@ -32,3 +33,10 @@ def test_options_make_the_fields_of_a_body(arguments: list[str], body: dict[str,
 
     result = CliRunner().invoke(note, arguments, catch_exceptions=False)
     assert (result.exit_code, read) == (0, body), result.output
+
+
+def test_an_argument_that_is_not_json_is_refused_with_one_that_is() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        read_definition_options({"command": "./close.sh"})
+    assert str(refused.value).startswith("command: is not JSON: ")
+    assert str(refused.value).endswith("""; write it like '["program", "argument"]'""")

@@ -55,7 +55,8 @@ def test_a_list_that_was_cut_says_how_far_it_looked(
     asked: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = (
-        "--state failed --queue q --kind manual --error b --since 2h --until 1h --before run_z --limit 7"
+        "--state failed --queue q --kind manual --backfill backfill_0 --error b --since 2h --until 1h"
+        " --before run_z --limit 7"
     )
     assert run_command(["run", "list", *arguments.split()]) == 0
     said = capsys.readouterr()
@@ -63,7 +64,15 @@ def test_a_list_that_was_cut_says_how_far_it_looked(
     assert said.err == (
         "looked back to 2026-11-22 09:16:00+00:00 and found 2; to look further back, add --before run_c\n"
     )
-    filters = {"state": "failed", "queue": "q", "kind": "manual", "error": "b", "since": "2h", "until": "1h"}
+    filters = {
+        "state": "failed",
+        "queue": "q",
+        "kind": "manual",
+        "backfill": "backfill_0",
+        "error": "b",
+        "since": "2h",
+        "until": "1h",
+    }
     pages = [
         {"before": "run_z", "limit": 7},
         {"before": "run_a", "limit": 6},
@@ -127,6 +136,11 @@ def test_programs_get_whole_runs_and_where_the_list_stopped(
             "error",
             "is only for runs that FAILED; add state=FAILED",
             "error: is only for runs that FAILED; add --state FAILED",
+        ),
+        (
+            "backfill",
+            "there is no such backfill; list them with GET /backfills",
+            "backfill: there is no such backfill; list them with mainspring backfill list",
         ),
         ("since", "'soon' is not an instant", "since: 'soon' is not an instant"),
     ],

@@ -209,7 +209,7 @@ def test_room_is_what_rate_and_live_runs_leave(live: int, is_busy: bool, is_alon
         live=live,
         is_job_busy=is_busy,
     )
-    assert room_of(work, options.permits(), is_alone=is_alone) == room
+    assert room_of(work, options.pace.permits(None, None, at(0)), is_alone=is_alone) == room
 
 
 def test_skipped_runs_never_make_a_fire_done() -> None:

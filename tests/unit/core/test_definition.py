@@ -129,6 +129,7 @@ specs = st.builds(
     jitter=durations(timedelta(0), timedelta(hours=1)),
     expires_after=st.none() | durations(timedelta(milliseconds=1), 365 * DAY),
     poison_limit=st.integers(1, 100),
+    preempts=st.none() | st.just(value=False),
 )
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 

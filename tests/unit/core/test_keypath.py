@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.core.keypath import LONGEST_KEY, parse
+from mainspring.core.definition import read_definition
+from mainspring.core.keypath import LONGEST_KEY, parse, read_key
 from mainspring.errors import InvalidInput
 
 NAMES = st.text(st.characters(categories=["L", "N"], include_characters="-_:/"), min_size=1, max_size=12)
@@ -130,3 +132,26 @@ def test_parse_gives_a_path_or_says_why_not(text: str) -> None:
         return
     assert path.text == text
     assert bool(path.steps) == text.startswith("$")
+
+
+@pytest.mark.parametrize("path", ["$.*", "$.order.*", "$.items.*.sku", "$.cust*"])
+@pytest.mark.parametrize(
+    ("option", "field"),
+    [
+        ({"concurrency": [{"limit": 1}, {"key": "PATH", "limit": 2}]}, "concurrency[1].key"),
+        ({"unique": {"key": "PATH"}}, "unique.key"),
+        ({"debounce": {"key": "PATH", "wait": "1s"}}, "debounce.key"),
+        ({"throttle": {"key": "PATH", "limit": 1, "per": "1h"}}, "throttle.key"),
+    ],
+)
+def test_a_star_is_no_wildcard_and_is_refused(path: str, option: dict[str, object], field: str) -> None:
+    body = json.loads(json.dumps({"name": "sync", "function": "sync", **option}).replace("PATH", path))
+    with pytest.raises(InvalidInput, match=r"'\*' stands for no other names; name one part") as caught:
+        read_definition(body, now=datetime(2026, 1, 1, tzinfo=UTC))
+    assert caught.value.field == field
+
+
+def test_a_star_that_is_kept_already_is_still_a_name() -> None:
+    """A release before took it, so jobs may have it."""
+    assert parse("$.*").extract({"*": "x"}) == "x"
+    assert read_key("a*b").text == "a*b"

@@ -85,9 +85,9 @@ def test_a_fire_is_skipped_if_it_fell_due_within_a_pause_that_says_so(
 
 
 @given(st.lists(pauses()), INSTANTS)
-def test_nothing_changes_before_the_next_end(made: list[Pause], now: datetime) -> None:
+def test_nothing_changes_before_the_next_change(made: list[Pause], now: datetime) -> None:
     found = LanePauses(made)
-    end = found.next_end(now)
+    end = found.next_change(now)
     last = at(20) if end is None else end - timedelta(microseconds=1)
     assert end is None or end > now
     for queue in ("mail", "acme", "bulk"):

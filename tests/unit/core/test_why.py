@@ -10,7 +10,7 @@ from mainspring.core.limits import own_limit_name
 from mainspring.core.model import LaneKey, Priority, Run, RunKind
 from mainspring.core.rates import Rate
 from mainspring.core.states import RunState
-from mainspring.core.why import MOST_AHEAD, CapFacts, KeyFacts, WaitFacts, Why, WhyCode, explain
+from mainspring.core.why import MOST_AHEAD, CapFacts, KeyFacts, ReserveFacts, WaitFacts, Why, WhyCode, explain
 from mainspring.testing.factories import IdSequence, at
 
 JOB = IdSequence().new_job_id()
@@ -145,6 +145,30 @@ def test_facts_for_programs() -> None:
     assert (why(FULL).holders, why(FULL).ahead, why(FULL).until) == (HOLDERS, 318, None)
     assert why(NOTHING, ready_at=at(75)).until == at(75)
     assert why(NOTHING).ahead == 0
+
+
+@pytest.mark.parametrize(
+    ("reserved", "running", "has_others", "more"),
+    [
+        (10, 3, False, " Its tenant has 3 of its 10 reserved slots, and gets the next free one."),
+        (10, 3, True, " Its tenant has 3 of its 10 reserved slots, and gets the next free one."),
+        (10, 10, True, " Before it come tenants that have fewer slots than are reserved for them."),
+        (0, 0, True, " Before it come tenants that have fewer slots than are reserved for them."),
+        (10, 12, False, ""),
+        (0, 0, False, ""),
+    ],
+)
+def test_reserves_say_who_gets_the_next_slots(
+    reserved: int, running: int, has_others: bool, more: str
+) -> None:
+    facts = ReserveFacts(reserved=reserved, running=running, has_others=has_others)
+
+    def told(wait: WaitFacts) -> str:
+        return explain(RUN, wait, has_worker=True, now=at(10), reserve=facts).sentence
+
+    for wait in (NOTHING, WaitFacts(ahead=2)):
+        assert told(wait) == why(wait).sentence + more
+    assert told(FULL) == why(FULL).sentence
 
 
 def test_a_run_that_waits_and_expires_says_when() -> None:

@@ -12,7 +12,8 @@ from mainspring.engine.assembly import EngineSettings, Tools
 from mainspring.engine.scheduling.shards import Shards
 from mainspring.engine.settling.janitor import Janitor
 from mainspring.engine.usecases.client import Client
-from mainspring.engine.usecases.jobs import Accepted, Jobs
+from mainspring.engine.usecases.definitions import Accepted
+from mainspring.engine.usecases.jobs import Jobs
 
 
 @pytest.mark.parametrize(

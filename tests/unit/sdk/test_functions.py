@@ -196,7 +196,7 @@ def test_arguments_become_a_payload() -> None:
         ({"delay": -1}, "delay"),
         ({"delay": "1x"}, "delay"),
         ({"delay": 1, "run_at": datetime(2030, 1, 1, tzinfo=UTC)}, "delay"),
-        ({"priority": "URGENT"}, "priority"),
+        ({"priority": "very urgent"}, "priority"),
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, Any], field: str) -> None:

@@ -60,7 +60,7 @@ ENDINGS: st.SearchStrategy[Ending] = st.one_of(
         retry_after=st.none() | st.timedeltas(timedelta(0), MAX_RETRY_AFTER),
     ),
     st.builds(Snooze, DELAYS),
-    st.builds(HandedBack, was_started=st.booleans()),
+    st.builds(HandedBack, was_started=st.booleans(), is_preempted=st.booleans()),
     st.builds(Stopped, error=st.none() | TEXTS, output=st.none() | TEXTS),
 )
 SPECS = st.builds(

@@ -3,12 +3,13 @@
 import asyncio
 import weakref
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 
 from mainspring.core.ids import SessionId
 from mainspring.core.outcomes import Failure
-from mainspring.ports.executor import GENTLY, AttemptContext, OnEnd, Outcome, Success
+from mainspring.ports.executor import GENTLY, AttemptContext, OnEnd, Outcome, Snooze, Success
 from mainspring.ports.gateway import Ending, HandedBack, Stopped
 from mainspring.worker.attempt import AttemptTask
 from tests.unit.worker.test_worker import make_lease
@@ -33,6 +34,7 @@ class Never:
         (AttemptTask.cancel, Stopped(error="stopped because a cancel was asked for")),
         (AttemptTask.hand_back, HandedBack(was_started=False)),
         (AttemptTask.drop, HandedBack(was_started=False)),
+        (AttemptTask.preempt, HandedBack(was_started=False, is_preempted=True)),
     ],
 )
 async def test_attempt_that_is_stopped_at_once_says_so(
@@ -162,6 +164,15 @@ async def test_executor_that_cannot_begin_fails_the_attempt() -> None:
             Stopped(error="stopped because a cancel was asked for"),
         ),
         ([AttemptTask.hand_back, AttemptTask.drop], [None], HandedBack(was_started=True)),
+        ([AttemptTask.preempt], [GENTLY], Success(result=b"2")),
+        ([AttemptTask.preempt, AttemptTask.preempt], [GENTLY], Success(result=b"2")),
+        ([AttemptTask.preempt, AttemptTask.cancel], [GENTLY], Success(result=b"2")),
+        (
+            [AttemptTask.preempt, AttemptTask.hand_back],
+            [None],
+            HandedBack(was_started=True, is_preempted=True),
+        ),
+        ([AttemptTask.hand_back, AttemptTask.preempt], [None], HandedBack(was_started=True)),
     ],
 )
 async def test_attempt_without_a_task_is_stopped_in_one(
@@ -187,3 +198,36 @@ async def test_end_that_comes_before_the_stop_is_the_end() -> None:
     assert attempt.task is not None
     await attempt.task
     assert (ended, attempt.ending, executor.messages) == ([attempt], Success(result=b"1"), [])
+
+
+@pytest.mark.parametrize(
+    ("outcome", "ending"),
+    [
+        (Failure(error="exit status 143"), HandedBack(was_started=True, is_preempted=True)),
+        (Failure(error="timed out", is_timeout=True), Failure(error="timed out", is_timeout=True)),
+        (Success(result=b"1"), Success(result=b"1")),
+        (Snooze(timedelta(seconds=1)), Snooze(timedelta(seconds=1))),
+    ],
+)
+async def test_preempted_attempt_that_ends_by_itself_only_hides_the_failure(
+    outcome: Outcome, ending: Ending
+) -> None:
+    """The stop shows as a failure of the work."""
+    executor = Told()
+    attempt, _ = begun(executor)
+    attempt.preempt()
+    executor.on_ends[0](outcome)
+    assert attempt.task is not None
+    await attempt.task
+    assert attempt.ending == ending
+
+
+async def test_preempted_attempt_that_is_cancelled_meanwhile_ends_as_cancelled() -> None:
+    executor = Told()
+    attempt, _ = begun(executor)
+    attempt.preempt()
+    attempt.cancel()
+    executor.on_ends[0](Failure(error="exit status 143"))
+    assert attempt.task is not None
+    await attempt.task
+    assert attempt.ending == Stopped(error="exit status 143")

@@ -14,7 +14,8 @@ from mainspring.wire.backfills import BackfillAnswer, BackfillPage, BackfillView
 
 @handles(operations.CREATE_BACKFILL)
 async def create_backfill(call: Call, body: dict[str, Any]) -> Answer[BackfillAnswer]:
-    planned = await call.engine.backfills.create(call.tenant, path_job_id(call.key), body)
+    job_id, rights = path_job_id(call.key), call.principal.rights
+    planned = await call.engine.backfills.create(call.tenant, job_id, body, rights=rights)
     options = planned.request.options
     answer = BackfillAnswer(
         plan=view_plan(planned.plan, rate=options.rate.text, max_live=options.max_live),

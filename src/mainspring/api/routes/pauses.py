@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mainspring.api.call import Call, Endpoint, handles
-from mainspring.core.pauses import PauseScope
+from mainspring.core.pauses import Pause, PauseScope
 from mainspring.wire import operations
 from mainspring.wire.pauses import PauseList, view_pauses
 
@@ -14,16 +14,20 @@ _MADE_BY = "local"
 
 
 async def _pause(call: Call, scope: PauseScope, body: dict[str, Any]) -> PauseList:
-    return view_pauses(await call.engine.pauses.pause(scope, call.key, body, made_by=_MADE_BY))
+    return await _view(call, await call.engine.pauses.pause(scope, call.key, body, made_by=_MADE_BY))
 
 
 async def _resume(call: Call, scope: PauseScope) -> PauseList:
-    return view_pauses(await call.engine.pauses.resume(scope, call.key))
+    return await _view(call, await call.engine.pauses.resume(scope, call.key))
+
+
+async def _view(call: Call, pauses: list[Pause]) -> PauseList:
+    return view_pauses(pauses, await call.engine.blackouts.list_all())
 
 
 @handles(operations.LIST_PAUSES)
 async def list_pauses(call: Call) -> PauseList:
-    return view_pauses(await call.engine.pauses.list_all())
+    return await _view(call, await call.engine.pauses.list_all())
 
 
 @handles(operations.PAUSE_QUEUE)

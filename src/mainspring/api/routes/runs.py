@@ -11,6 +11,7 @@ from mainspring.api.reading import (
     check_bulk,
     path_job_id,
     path_run_id,
+    query_backfill_id,
     query_job_id,
     query_moment,
     query_run_id,
@@ -26,7 +27,8 @@ from mainspring.core.fields import (
     read_text,
 )
 from mainspring.core.ids import JobId, format_run_id
-from mainspring.core.model import Priority, RunKind
+from mainspring.core.model import RunKind
+from mainspring.core.priorities import read_priority
 from mainspring.core.states import RunState
 from mainspring.engine.usecases.browsing import RunFilter
 from mainspring.engine.usecases.submissions import Submission
@@ -73,7 +75,7 @@ def _submission(
 ) -> Submission:
     priority = None
     if body.priority is not None:
-        priority = read_choice(body.priority, f"{prefix}priority", Priority, by_name=True)
+        priority = read_priority(body.priority, f"{prefix}priority")
     return Submission(
         job_id=job_id,
         payload=_payload(body.payload, f"{prefix}payload"),
@@ -156,6 +158,7 @@ async def _page(call: Call, job_id: JobId | None) -> RunPage | BriefPage:
         state=read_choice(query["state"].upper(), "state", RunState) if "state" in query else None,
         queue=query.get("queue"),
         kind=read_choice(query["kind"].lower(), "kind", RunKind) if "kind" in query else None,
+        backfill_id=query_backfill_id(query["backfill"], "backfill") if "backfill" in query else None,
         error=query.get("error"),
         since=query_moment(query["since"], "since", now=now) if "since" in query else None,
         until=query_moment(query["until"], "until", now=now) if "until" in query else None,

@@ -11,7 +11,7 @@ from mainspring.cli.calling import call, find_job, plain
 from mainspring.cli.options import caller_options, json_option, kind_option
 from mainspring.cli.output import print_fields, print_json, print_table, show_instant
 from mainspring.clock import LoopWaiter
-from mainspring.core.kinds import OneOf, Text, Whole
+from mainspring.core.kinds import OneOf, Text, Whole, Word
 from mainspring.core.rates import Rate, RateText
 from mainspring.core.times import Instant
 
@@ -52,9 +52,9 @@ _PAGE = Whole(1, 1000)
 )
 @kind_option(
     "--priority",
-    OneOf(("HIGH", "MEDIUM", "LOW"), in_any_case=True),
+    Word(),
     default="LOW",
-    words="The priority of its runs.",
+    words="The priority of its runs: HIGH, MEDIUM, LOW, or a class of that tier.",
 )
 @kind_option("--note", Text(500), words="What you want to remember about it.")
 @click.option("--wait", is_flag=True, help="Show its progress until all its runs are over.")

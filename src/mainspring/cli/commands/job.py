@@ -236,6 +236,7 @@ def fires_command(job: str, count: int, from_time: str | None, server: str, *, a
 def _note(fire: FireView) -> str:
     notes = [
         None if fire.excluded_by is None else f"left out by {fire.excluded_by}",
+        None if fire.skipped_by is None else f"skipped in the blackout by {fire.skipped_by}",
         None if fire.rolled_from is None else f"moved from {_instant(fire.rolled_from)}",
         {"gap": "clocks went ahead", "overlap": "clocks show it twice"}.get(fire.dst or ""),
     ]
@@ -247,7 +248,7 @@ def _note(fire: FireView) -> str:
 @click.option("--payload", metavar="JSON", help="The run's own payload.")
 @click.option("--run-at", metavar="INSTANT", help="The earliest instant to start.")
 @click.option("--delay", metavar="DURATION", help="Start this long from now, like 90s; not with --run-at.")
-@click.option("--priority", metavar="TIER", help="HIGH, MEDIUM or LOW.")
+@click.option("--priority", metavar="TIER", help="HIGH, MEDIUM, LOW, or a class of that tier.")
 @click.option(
     "--key", metavar="TEXT", help="Idempotency key: repeating the call with it returns the same run."
 )

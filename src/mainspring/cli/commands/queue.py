@@ -8,20 +8,29 @@ from typing import TYPE_CHECKING
 import click
 
 from mainspring.cli.calling import call, plain
+from mainspring.cli.commands.blackout import (
+    Items,
+    blackout_options,
+    blackouts_of,
+    print_blackouts,
+    with_blackouts,
+)
 from mainspring.cli.commands.label import show_cap
 from mainspring.cli.commands.pause import body_of, pause_options, print_pauses
-from mainspring.cli.options import json_option, kind_option, server_option
+from mainspring.cli.options import caller_options, json_option, kind_option, server_option
 from mainspring.cli.output import print_fields, print_json, print_table
 from mainspring.core.kinds import Whole
 from mainspring.core.pauses import PauseMode
 from mainspring.core.queues import QUEUE_OPTIONS, QueueOrder
 
 if TYPE_CHECKING:
-    from mainspring.wire.policies import QueueView
+    from mainspring.sdk.client import AsyncClient
+    from mainspring.wire.blackouts import BlackoutView
+    from mainspring.wire.policies import QueuePage, QueueView
 
-_ORDER, _AGING, _SHARE, _MAX_RUNNING, _MAX_QUEUED, _EXPIRES_AFTER = (
-    QUEUE_OPTIONS.get(name)
-    for name in ("order", "aging", "aging_share", "max_running", "max_queued", "expires_after")
+_ORDER, _AGING, _SHARE, _MAX_RUNNING, _MAX_QUEUED, _EXPIRES_AFTER, _PREEMPT_AFTER = map(
+    QUEUE_OPTIONS.get,
+    ("order", "aging", "aging_share", "max_running", "max_queued", "expires_after", "preempt_after"),
 )
 
 
@@ -38,6 +47,7 @@ def queue_group() -> None:
 @kind_option("--max-running", _MAX_RUNNING.kind, words=_MAX_RUNNING.summary)
 @kind_option("--max-queued", _MAX_QUEUED.kind, words=_MAX_QUEUED.summary)
 @kind_option("--expires-after", _EXPIRES_AFTER.kind, words=_EXPIRES_AFTER.summary)
+@kind_option("--preempt-after", _PREEMPT_AFTER.kind, words=_PREEMPT_AFTER.summary)
 @server_option
 @json_option
 def set_command(
@@ -48,6 +58,7 @@ def set_command(
     max_running: int | None,
     max_queued: int | None,
     expires_after: timedelta | None,
+    preempt_after: timedelta | None,
     server: str,
     *,
     as_json: bool,
@@ -60,6 +71,7 @@ def set_command(
         (_MAX_RUNNING, max_running),
         (_MAX_QUEUED, max_queued),
         (_EXPIRES_AFTER, expires_after),
+        (_PREEMPT_AFTER, preempt_after),
     )
     body = {option.key: option.store(value) for option, value in given if value is not None}
     _print(call(server, lambda client: client.put_queue(name, body)), as_json=as_json)
@@ -71,7 +83,15 @@ def set_command(
 @json_option
 def show_command(name: str, server: str, *, as_json: bool) -> None:
     """Show what is set for queue NAME."""
-    _print(call(server, lambda client: client.get_queue(name)), as_json=as_json)
+
+    async def work(client: AsyncClient) -> tuple[QueueView, list[BlackoutView]]:
+        return await client.get_queue(name), (await client.list_queue_blackouts(name)).items
+
+    queue, blackouts = call(server, work)
+    _print(queue, as_json=as_json)
+    if blackouts and not as_json:
+        click.echo()
+        print_blackouts(blackouts, as_json=False, empty="")
 
 
 @queue_group.command("list")
@@ -81,7 +101,11 @@ def show_command(name: str, server: str, *, as_json: bool) -> None:
 @json_option
 def list_command(limit: int, after: str | None, server: str, *, as_json: bool) -> None:
     """List the queues for which something was set. All others have the defaults."""
-    page = call(server, lambda client: client.list_queues(after=after, limit=limit))
+
+    async def work(client: AsyncClient) -> tuple[QueuePage, dict[str, list[BlackoutView]]]:
+        return await client.list_queues(after=after, limit=limit), await blackouts_of(client, "queue")
+
+    page, blackouts = call(server, work)
     if as_json:
         print_json(plain(page))
         return
@@ -94,13 +118,33 @@ def list_command(limit: int, after: str | None, server: str, *, as_json: bool) -
             show_cap(queue),
             "" if queue.max_queued is None else queue.max_queued,
             "" if queue.expires_after_seconds is None else f"{queue.expires_after_seconds:g} s",
+            "" if queue.preempt_after_seconds is None else f"{queue.preempt_after_seconds:g} s",
         )
         for queue in page.items
     ]
-    titles = ("QUEUE", "ORDER", "AGING", "AGING SHARE", "RUNNING", "MAX QUEUED", "EXPIRES AFTER")
-    print_table(titles, rows, empty="nothing is set for any queue")
+    titles = (
+        *("QUEUE", "ORDER", "AGING", "AGING SHARE"),
+        *("RUNNING", "MAX QUEUED", "EXPIRES AFTER", "PREEMPT AFTER"),
+    )
+    print_table(*with_blackouts(titles, rows, blackouts), empty="nothing is set for any queue")
     if page.next is not None:
         click.echo(f"for later ones, add --after {page.next}", err=True)
+
+
+@queue_group.command("blackouts")
+@click.argument("name")
+@blackout_options
+@caller_options
+@json_option
+def blackouts_command(*, name: str, items: Items | None, server: str, as_json: bool) -> None:
+    """Show by which calendars queue NAME stands still, for all tenants, or set them anew."""
+
+    async def work(client: AsyncClient) -> list[BlackoutView]:
+        if items is None:
+            return (await client.list_queue_blackouts(name)).items
+        return (await client.put_queue_blackouts(name, items)).items
+
+    print_blackouts(call(server, work), as_json=as_json, empty="no calendar stops it")
 
 
 @queue_group.command("pause")

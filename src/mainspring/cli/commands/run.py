@@ -25,6 +25,7 @@ _PAGE = 1000
 _WIDTH = 60
 _OPTIONS = {"job_id": "job"}
 """The options of the API's parameters that are called otherwise."""
+_WORDS = {**_OPTIONS, "state=FAILED": "--state FAILED", "GET /backfills": "mainspring backfill list"}
 _CANCELLED = {
     "cancelled": "cancelled",
     "requested": "asked to stop; if it completes first, the completion wins",
@@ -42,6 +43,7 @@ def run_group() -> None:
 @click.option("--state", metavar="STATE", help="Only runs in this state, like FAILED.")
 @click.option("--queue", metavar="QUEUE", help="Only runs of this queue.")
 @click.option("--kind", metavar="KIND", help="Only runs of this kind, like scheduled or manual.")
+@click.option("--backfill", metavar="BACKFILL", help="Only runs of this backfill.")
 @click.option("--error", metavar="TEXT", help="Only runs whose error begins so; with --state FAILED.")
 @click.option(
     "--since", metavar="WHEN", help="Only runs created since then: an instant, or 2h for two hours ago."
@@ -118,7 +120,9 @@ async def _find(
 
 def _in_options(message: str) -> str:
     """Return the words of a refusal with options in place of the API's parameters."""
-    return message.replace("state=FAILED", "--state FAILED").replace("job_id", "job")
+    for of_api, of_command in _WORDS.items():
+        message = message.replace(of_api, of_command)
+    return message
 
 
 def _tell_rest(found: _Found) -> None:

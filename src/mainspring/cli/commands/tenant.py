@@ -8,6 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from mainspring.cli.calling import call, plain
+from mainspring.cli.commands.blackout import (
+    Items,
+    blackout_options,
+    blackouts_of,
+    print_blackouts,
+    with_blackouts,
+)
 from mainspring.cli.commands.label import show_cap
 from mainspring.cli.commands.pause import body_of, pause_options, print_pauses
 from mainspring.cli.options import json_option, kind_option, server_option
@@ -18,10 +25,13 @@ from mainspring.core.tenants import TENANT_OPTIONS
 
 if TYPE_CHECKING:
     from mainspring.core.rates import Rate
-    from mainspring.wire.policies import TenantView
+    from mainspring.sdk.client import AsyncClient
+    from mainspring.wire.blackouts import BlackoutView
+    from mainspring.wire.policies import TenantPage, TenantView
 
-_WEIGHT, _MAX_RUNNING, _MAX_QUEUED, _MAX_JOBS, _SUBMIT_RATE = (
-    TENANT_OPTIONS.get(name) for name in ("weight", "max_running", "max_queued", "max_jobs", "submit_rate")
+_WEIGHT, _RESERVED, _MAX_RUNNING, _MAX_QUEUED, _MAX_JOBS, _SUBMIT_RATE = (
+    TENANT_OPTIONS.get(name)
+    for name in ("weight", "reserved", "max_running", "max_queued", "max_jobs", "submit_rate")
 )
 
 
@@ -33,6 +43,7 @@ def tenant_group() -> None:
 @tenant_group.command("set")
 @click.argument("name")
 @kind_option("--weight", _WEIGHT.kind, words=_WEIGHT.summary)
+@kind_option("--reserved", _RESERVED.kind, words=_RESERVED.summary)
 @kind_option("--max-running", _MAX_RUNNING.kind, words=_MAX_RUNNING.summary)
 @kind_option("--max-queued", _MAX_QUEUED.kind, words=_MAX_QUEUED.summary)
 @kind_option("--max-jobs", _MAX_JOBS.kind, words=_MAX_JOBS.summary)
@@ -42,6 +53,7 @@ def tenant_group() -> None:
 def set_command(
     name: str,
     weight: int | None,
+    reserved: int | None,
     max_running: int | None,
     max_queued: int | None,
     max_jobs: int | None,
@@ -53,6 +65,7 @@ def set_command(
     """Set what holds for tenant NAME. What you leave out gets its default. It holds within a second."""
     given = (
         (_WEIGHT, weight),
+        (_RESERVED, reserved),
         (_MAX_RUNNING, max_running),
         (_MAX_QUEUED, max_queued),
         (_MAX_JOBS, max_jobs),
@@ -68,7 +81,15 @@ def set_command(
 @json_option
 def show_command(name: str, server: str, *, as_json: bool) -> None:
     """Show what is set for tenant NAME."""
-    _print(call(server, lambda client: client.get_tenant(name)), as_json=as_json)
+
+    async def work(client: AsyncClient) -> tuple[TenantView, list[BlackoutView]]:
+        return await client.get_tenant(name), (await client.list_tenant_blackouts(name)).items
+
+    tenant, blackouts = call(server, work)
+    _print(tenant, as_json=as_json)
+    if blackouts and not as_json:
+        click.echo()
+        print_blackouts(blackouts, as_json=False, empty="")
 
 
 @tenant_group.command("list")
@@ -78,7 +99,11 @@ def show_command(name: str, server: str, *, as_json: bool) -> None:
 @json_option
 def list_command(limit: int, after: str | None, server: str, *, as_json: bool) -> None:
     """List the tenants for which something was set. All others have the defaults."""
-    page = call(server, lambda client: client.list_tenants(after=after, limit=limit))
+
+    async def work(client: AsyncClient) -> tuple[TenantPage, dict[str, list[BlackoutView]]]:
+        return await client.list_tenants(after=after, limit=limit), await blackouts_of(client, "tenant")
+
+    page, blackouts = call(server, work)
     if as_json:
         print_json(plain(page))
         return
@@ -86,6 +111,7 @@ def list_command(limit: int, after: str | None, server: str, *, as_json: bool) -
         (
             tenant.name,
             tenant.weight,
+            tenant.reserved,
             show_cap(tenant),
             "" if tenant.max_queued is None else tenant.max_queued,
             "" if tenant.max_jobs is None else tenant.max_jobs,
@@ -93,10 +119,26 @@ def list_command(limit: int, after: str | None, server: str, *, as_json: bool) -
         )
         for tenant in page.items
     ]
-    titles = ("TENANT", "WEIGHT", "RUNNING", "MAX QUEUED", "MAX JOBS", "SUBMIT RATE")
-    print_table(titles, rows, empty="nothing is set for any tenant")
+    titles = ("TENANT", "WEIGHT", "RESERVED", "RUNNING", "MAX QUEUED", "MAX JOBS", "SUBMIT RATE")
+    print_table(*with_blackouts(titles, rows, blackouts), empty="nothing is set for any tenant")
     if page.next is not None:
         click.echo(f"for later ones, add --after {page.next}", err=True)
+
+
+@tenant_group.command("blackouts")
+@click.argument("name")
+@blackout_options
+@server_option
+@json_option
+def blackouts_command(*, name: str, items: Items | None, server: str, as_json: bool) -> None:
+    """Show by which of its calendars tenant NAME stands still, or set them anew."""
+
+    async def work(client: AsyncClient) -> list[BlackoutView]:
+        if items is None:
+            return (await client.list_tenant_blackouts(name)).items
+        return (await client.put_tenant_blackouts(name, items)).items
+
+    print_blackouts(call(server, work), as_json=as_json, empty="no calendar stops it")
 
 
 @tenant_group.command("pause")

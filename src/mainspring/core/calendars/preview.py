@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 
-from mainspring.core.calendars.sieve import RolledTrigger, SievedTrigger, clock_trigger, own_trigger
+from mainspring.core.calendars.joined import clock_trigger, own_trigger
+from mainspring.core.calendars.rolling import RolledTrigger
+from mainspring.core.calendars.sieve import SievedTrigger
 from mainspring.core.calendars.walls import to_epoch, wall_at_epoch
 from mainspring.core.cron import Cron
 from mainspring.core.cron.zones import Zone, load_zone
@@ -22,6 +24,7 @@ class Preview:
     Attributes:
         local: the fire time in the zone of the job's cron expression, or of its first calendar.
         excluded_by: `NAME@VERSION` of the calendar that keeps it out; None if it becomes a run.
+        skipped_by: `NAME@VERSION` of the calendar of a blackout that will skip it; None if none does.
         rolled_from: the furthest fire time that moved here; None if none did.
         dst: `gap` right after clocks were set ahead, `overlap` at a time that clocks show twice; else None.
     """
@@ -29,6 +32,7 @@ class Preview:
     fire_at: datetime
     local: datetime
     excluded_by: str | None = None
+    skipped_by: str | None = None
     rolled_from: datetime | None = None
     dst: str | None = None
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from mainspring.core.definition.policies import Group
 from mainspring.core.fields import DAY, kind, one_of, show
-from mainspring.core.keypath import LONGEST_KEY, parse
+from mainspring.core.keypath import LONGEST_KEY, read_key
 from mainspring.core.kinds import Choice, Kind, Schema, Whole
 from mainspring.core.model import JobSpec
 from mainspring.core.once import (
@@ -41,7 +41,7 @@ class KeyText(Kind):
         if not isinstance(value, str):
             raise InvalidInput(path, f"must be text or a path like $.customer, not {kind(value)}")
         try:
-            return parse(value).text
+            return read_key(value).text
         except ValueError as error:
             raise InvalidInput(path, str(error)) from None
 

@@ -14,11 +14,11 @@ from typing import Any, ClassVar
 from mainspring.core.definition.batch import BATCH
 from mainspring.core.definition.limits import LimitList
 from mainspring.core.definition.once import DEBOUNCE, THROTTLE, UNIQUE
-from mainspring.core.definition.policies import CALENDARS, MISFIRE, RETRY
+from mainspring.core.definition.policies import CALENDARS, CATCH_UP, MISFIRE, RETRY
 from mainspring.core.failures import MOST_FAILURES
 from mainspring.core.fields import DAY, MAX_NAME, read_text
 from mainspring.core.ids import looks_like_job_id, looks_like_run_id
-from mainspring.core.kinds import Choice, Payload, Text, Whole, Word, Words
+from mainspring.core.kinds import Choice, Flag, Payload, Text, Whole, Word, Words
 from mainspring.core.model import Delivery, JobSpec, Overlap, Priority
 from mainspring.core.options import Option, Options
 from mainspring.core.times import Duration
@@ -74,7 +74,11 @@ OPTIONS = _job_options(
     Option(
         name="priority",
         kind=Choice(Priority, by_name=True),
-        summary="The tier in which its runs are claimed.",
+        summary="The tier in which its runs are claimed, or the name of a priority class.",
+        detail=(
+            "The values of [a class](../howto/preempt-batch-work.md#name-what-you-use-often) are copied when the "
+            "job is written."
+        ),
         example="HIGH",
     ),
     Option(
@@ -100,6 +104,13 @@ OPTIONS = _job_options(
         kind=MISFIRE,
         summary="What becomes of fires that were missed.",
         example="fire_all",
+    ),
+    Option(
+        name="catch_up",
+        kind=CATCH_UP,
+        summary="How fast missed fires are made up for, where each becomes a run.",
+        detail="[Catch up after an outage](../howto/catch-up-after-an-outage.md) explains it.",
+        example={"rate": "50/s", "max_live": 200},
     ),
     Option(
         name="overlap",
@@ -213,6 +224,22 @@ OPTIONS = _job_options(
         ),
         is_nullable=True,
         example={"size": 100, "wait": "2s"},
+    ),
+    Option(
+        name="preempts",
+        kind=Flag(),
+        summary="Let its waiting runs take the slots of preemptible runs of lower tiers.",
+        detail=(
+            "In queues with `preempt_after`. Null: if the tier is HIGH. "
+            "[Preempt batch work](../howto/preempt-batch-work.md) has examples."
+        ),
+        is_nullable=True,
+    ),
+    Option(
+        name="preemptible",
+        kind=Flag(),
+        summary="Let its runs be stopped for more urgent work that waits for a slot, to start again later.",
+        detail="Not with `delivery` `at_most_once`, nor with `batch`.",
     ),
 )
 """All others, in the order in which they are shown. Each has a default, that of `JobSpec`."""

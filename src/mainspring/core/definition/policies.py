@@ -13,11 +13,13 @@ from mainspring.core.fields import DAY, check_known, kind, one_of
 from mainspring.core.kinds import Choice, Kind, Schema, Share, Whole, Worded
 from mainspring.core.model import NO_CALENDARS, JobCalendars, Misfire, MisfireRule, Roll
 from mainspring.core.options import Option, Options
+from mainspring.core.pacing import MOST_LIVE, CatchUpRule
+from mainspring.core.rates import RateText
 from mainspring.core.retry import Backoff, RetryPolicy
 from mainspring.core.times import Duration, Durations
 from mainspring.errors import InvalidInput
 
-P = TypeVar("P", RetryPolicy, MisfireRule, JobCalendars)
+P = TypeVar("P", RetryPolicy, MisfireRule, CatchUpRule, JobCalendars)
 
 MOST_CALENDARS = 8
 """Names in each list of a job's calendars."""
@@ -181,6 +183,28 @@ MISFIRE = Group(
         ),
     ),
     short="policy",
+)
+
+CATCH_UP = Group(
+    CatchUpRule(),
+    policy_options(
+        CatchUpRule(),
+        Option(
+            name="rate",
+            kind=RateText(),
+            summary="How fast runs are made; the setting `catch_up.rate` by default.",
+            detail="In any time, at most what it gives in that time and in one second more.",
+            is_nullable=True,
+            example="50/s",
+        ),
+        Option(
+            name="max_live",
+            kind=Whole(1, MOST_LIVE),
+            summary="How many of them may wait or be under way at a time; `catch_up.max_live` by default.",
+            is_nullable=True,
+            example=200,
+        ),
+    ),
 )
 
 

@@ -16,7 +16,7 @@ from mainspring.core.definition.options import NAME, OPTIONS
 from mainspring.core.fields import check_known, one_of, read_mapping, show
 from mainspring.core.ids import JobId
 from mainspring.core.limits import keys_of
-from mainspring.core.model import JobSpec, Target
+from mainspring.core.model import Delivery, JobSpec, Priority, Target
 from mainspring.core.targets import TARGETS
 from mainspring.core.triggers import TRIGGERS, Trigger
 from mainspring.errors import InvalidInput
@@ -123,6 +123,21 @@ def edit_definition(
     return _checked(replace(spec, **changes), patch)
 
 
+def _check_preemption(spec: JobSpec, body: Mapping[str, Any]) -> None:
+    if spec.preempts and spec.priority is Priority.LOW:
+        field = "preempts" if body.get("preempts") else "priority"
+        raise InvalidInput(field, "a job that preempts is HIGH or MEDIUM; no tier is lower than LOW")
+    if spec.preemptible and spec.delivery is Delivery.AT_MOST_ONCE:
+        field = "preemptible" if body.get("preemptible") else "delivery"
+        message = "a preemptible run starts again, which at_most_once forbids; take another delivery, or set"
+        raise InvalidInput(field, f"{message} preemptible to false")
+    if spec.preemptible and spec.batch is not None:
+        field = "preemptible" if body.get("preemptible") else "batch"
+        raise InvalidInput(
+            field, "preemptible does not go with batch: one call runs many, and cannot stop one"
+        )
+
+
 def _one_target() -> str:
     return f"give one of {', '.join([*TARGETS.heads, 'target'])}"
 
@@ -145,6 +160,7 @@ def _checked(spec: JobSpec, body: Mapping[str, Any]) -> JobSpec:
             raise InvalidInput(hard, message)
         message = f"must be shorter than the timeout, {show(spec.timeout)}, or it would never be reached"
         raise InvalidInput(soft or "soft_timeout", message)
+    _check_preemption(spec, body)
     check_line(spec, body)
     check_once(spec, body)
     check_keys_stay(spec)

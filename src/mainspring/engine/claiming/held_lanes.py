@@ -9,7 +9,7 @@ from mainspring.core.ids import LaneId
 from mainspring.core.lane_caps import LaneCaps
 from mainspring.core.model import Lane
 from mainspring.engine.claiming.known_lanes import KnownLanes
-from mainspring.ports.store import Store
+from mainspring.engine.common.restrictions import RestrictionReader
 from mainspring.ports.store.restrictions import Restrictions
 
 
@@ -29,7 +29,7 @@ class HeldLanes:
         self._restrictions = Restrictions()
         self._news: Restrictions | None = None
         self._ids: set[LaneId] = set()
-        self._ends_at: datetime | None = None
+        self._changes_at: datetime | None = None
 
     def __contains__(self, lane_id: object) -> bool:
         return lane_id in self._ids
@@ -57,9 +57,13 @@ class HeldLanes:
         self.is_outdated = False
         self._news = None if restrictions.epoch == self.epoch else restrictions
 
-    def ends_in(self, now: datetime) -> float | None:
-        """Return the seconds until a pause ends by itself; None: none will."""
-        return None if self._ends_at is None else (self._ends_at - now).total_seconds()
+    def changes_in(self, now: datetime) -> float | None:
+        """Return the seconds until a pause ends by itself, or a blackout begins or ends; None: none will."""
+        return None if self._changes_at is None else (self._changes_at - now).total_seconds()
+
+    def is_over(self, now: datetime) -> bool:
+        """Say whether other lanes are to be held by now than `settle` has found."""
+        return self._changes_at is not None and self._changes_at <= now
 
     def take(self, lanes: Iterable[Lane], now: datetime) -> list[Lane]:
         """Note which of some lanes are held. Return the others."""
@@ -67,7 +71,7 @@ class HeldLanes:
         if not pauses:
             return list(lanes)
         looked_at = list(lanes)
-        held = {lane.id for lane in looked_at if pauses.find(lane.key, now) is not None}
+        held = {lane.id for lane in looked_at if pauses.is_held(lane.key, now)}
         if any((lane.id in self._ids) != (lane.id in held) for lane in looked_at):
             self._ids = self._ids.difference(lane.id for lane in looked_at) | held
             self.changes += 1
@@ -77,23 +81,23 @@ class HeldLanes:
         """Forget a lane that is gone."""
         self._ids.discard(lane_id)
 
-    async def renew(self, store: Store) -> None:
+    async def renew(self, reader: RestrictionReader) -> None:
         """Read the restrictions if the store has refused a claim because of them."""
         if self.is_outdated:
-            found = await store.read_restrictions()
+            found = await reader.read()
             assert found is not None, "nothing is known, so all is read"
             self.follow(found)
 
     def settle(self, lanes: KnownLanes, now: datetime) -> tuple[set[LaneId], set[LaneId]]:
         """Return which lanes are held from now on, and which no longer are; usually none."""
-        if self._news is None and (self._ends_at is None or now < self._ends_at):
+        if self._news is None and not self.is_over(now):
             return set(), set()
         self._restrictions, self._news = self._news or self._restrictions, None
         pauses = self._restrictions.pauses
-        self._ends_at = pauses.next_end(now)
+        self._changes_at = pauses.next_change(now)
         held = set()
         if pauses:
-            held = {key for key in lanes.between(None, None) if pauses.find(lanes[key].key, now) is not None}
+            held = {key for key in lanes.between(None, None) if pauses.is_held(lanes[key].key, now)}
         before, self._ids = self._ids, held
         if before != held:
             self.changes += 1

@@ -89,6 +89,10 @@ class KnownLanes:
         """The lanes of each queue and route."""
         return self._by_route
 
+    def kind_of(self, lane_id: LaneId) -> tuple[bool, bool]:
+        """Return whether the runs of a lane wait in lines, and whether in batches. A claim has one kind of lanes."""
+        return lane_id in self.lined_up, lane_id in self.batched
+
     def find(self, key: LaneKey) -> LaneId | None:
         """Return a lane's id; None if it is not known."""
         return self._by_key.get(key)

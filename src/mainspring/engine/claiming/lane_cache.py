@@ -24,6 +24,7 @@ from mainspring.engine.claiming.lane_rounds import (
 )
 from mainspring.engine.claiming.lines import LinesInView
 from mainspring.engine.claiming.no_room import NoRoom
+from mainspring.engine.common.restrictions import RestrictionReader
 from mainspring.ports.clock import Clock, RandomSource
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ClaimRequest, ClaimResult
@@ -137,9 +138,9 @@ class LaneCache:
     def _has_made_room(self, key_id: KeyId) -> bool:
         return self._made_room is None or key_id in self._made_room
 
-    async def settle(self, store: Store, now: datetime) -> None:
+    async def settle(self, reader: RestrictionReader, now: datetime) -> None:
         """Keep the restrictions as they are from now on: some lanes are paused, and others no longer are."""
-        await self.held.renew(store)
+        await self.held.renew(reader)
         held, freed = self.held.settle(self._lanes, now)
         for lane_id in held:
             self.order.remove(lane_id)
@@ -188,8 +189,8 @@ class LaneCache:
         instants = [self.order.next_ready_at()]
         instants += [instant for instant in self.chooser.quarantined_at().values() if instant > now]
         delays = [(instant - now).total_seconds() for instant in instants if instant]
-        ends_in = self.held.ends_in(now)
-        return min(delays if ends_in is None else [*delays, ends_in], default=None)
+        changes_in = self.held.changes_in(now)
+        return min(delays if changes_in is None else [*delays, changes_in], default=None)
 
     async def read(self, store: Store, clock: Clock, random: RandomSource, now: datetime) -> None:
         """Look at the lanes, each from its lower bound on, and from time to time from further back."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
 
-from mainspring.core.fairness import LaneOrder
+from mainspring.core.fairness import LaneOrder, Reach
 from mainspring.core.ids import KeyId, LaneId
 from mainspring.core.model import LaneKey
 from mainspring.engine.claiming.abilities import Abilities
@@ -100,8 +101,11 @@ class LaneChooser:
         """Return the lanes with limits, or those without: a claim takes runs of one kind.
 
         It is that of the lane that goes first. If lanes of both kinds wait in its tier, they take turns, each with what
-        was dealt to them; but not where the oldest run goes first.
+        was dealt to them; but not where the oldest run goes first, nor where lanes have reserved seats.
         """
+        plain = {key: quota for key, quota in quotas.items() if key not in self._lanes.lined_up}
+        if abilities.reach.reserved:
+            quotas = self._keep_reserved_kind(abilities.reach, quotas)
         leader = next(iter(quotas))
         tier = self._order.priority_of(leader)
         first = {key in self._lanes.lined_up for key in quotas if self._order.priority_of(key) is tier}
@@ -114,7 +118,9 @@ class LaneChooser:
             lined_up, are_batches = self._choose_batches(abilities, lined_up)
         fifo = {key for key in lined_up if self._order.is_fifo(key)}
         lines = self._lines.pick(lined_up, now, fifo=fifo) if are_lined_up else ()
-        plain = {key: quota for key, quota in quotas.items() if key not in self._lanes.lined_up}
+        lines = keep_reserved_lines(abilities.reach, lines)
+        if not are_lined_up:
+            plain = {key: quota for key, quota in plain.items() if key in quotas}
         kept = lined_up if lines else plain
         quarantined = self.quarantined(abilities, now)
         return LaneChoice(
@@ -128,6 +134,16 @@ class LaneChooser:
             is_oldest_first=fifo == lined_up.keys(),
             caps=self._lanes.capped.of((*kept, *quarantined)),
         )
+
+    def _keep_reserved_kind(self, reach: Reach, quotas: Mapping[LaneId, int]) -> dict[LaneId, int]:
+        """Return the lanes of the kind of the first one, which has reserved seats.
+
+        If lanes of other kinds have some, too, they come before all lanes without.
+        """
+        leader = self._lanes.kind_of(next(iter(reach.reserved)))
+        if any(self._lanes.kind_of(key) != leader for key in reach.reserved):
+            quotas, reach.is_cut = reach.reserved, True
+        return {key: quota for key, quota in quotas.items() if self._lanes.kind_of(key) == leader}
 
     def _choose_batches(
         self, abilities: Abilities, lined_up: Mapping[LaneId, int]
@@ -149,11 +165,13 @@ class LaneChooser:
         """Return the lanes from which a session may get what a hint has just announced, without reading them.
 
         None if that cannot be told so cheaply: something was ready or quarantined at the last read, so that others may
-        come first, or these abilities serve too many lanes, or none that is known.
+        come first, or a tenant has fewer slots than are reserved for it, or these abilities serve too many lanes, or
+        none that is known.
         """
-        if self.has_ready(now):
+        served, reserves = self._serve_few(abilities), self._order.reserves
+        if self.has_ready(now) or (reserves and any(reserves.missing(lane.key.tenant) for lane in served)):
             return None
-        return self._choose_among(self._serve_few(abilities))
+        return self._choose_among(served)
 
     def choose_for_new(self, key: LaneKey, abilities: Abilities, now: datetime) -> LaneChoice | None:
         """Return all lanes from which a session gets work, if a new run of one lane is the next that it would get.
@@ -163,7 +181,7 @@ class LaneChooser:
         """
         if self._lanes.capped and self._order.wake(now):
             return None  # it may be of a lane with a cap, which comes first
-        served = self._serve_few(abilities)
+        served = () if self._held.is_over(now) else self._serve_few(abilities)
         if all(lane.key != key for lane in served):
             return None
         if any(
@@ -227,3 +245,16 @@ class LaneChooser:
             self._no_room.may_drain(lane_id, self._lanes[lane_id].seen_at)
             for lane_id in self.quarantined(abilities, by)
         )
+
+
+def keep_reserved_lines(reach: Reach, lines: tuple[LineQuota, ...]) -> tuple[LineQuota, ...]:
+    """Return only the lines of lanes with reserved seats, if these are asked for fewer runs than they have seats."""
+    if not reach.reserved:
+        return lines
+    picked: Counter[LaneId] = Counter()
+    for line in lines:
+        picked[line.key.lane_id] += line.quota
+    if all(picked[key] >= quota for key, quota in reach.reserved.items() if key in picked):
+        return lines
+    reach.is_cut = True
+    return tuple(line for line in lines if line.key.lane_id in reach.reserved)

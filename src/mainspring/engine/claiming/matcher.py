@@ -23,8 +23,11 @@ from mainspring.engine.claiming.requests import (
     count_seats,
     make_plain_request,
 )
+from mainspring.engine.claiming.reserved import ReservedSlots
 from mainspring.engine.claiming.turn import AskingTurn
 from mainspring.engine.claiming.waiting import ClaimAnswer, Waiting, WaitingCalls
+from mainspring.engine.common.calendars import CalendarReader
+from mainspring.engine.common.restrictions import RestrictionReader
 from mainspring.engine.common.wakeups import RunsNews, Wakeups
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import Clock, RandomSource, Waiter
@@ -50,14 +53,25 @@ class Matcher:
     then answers goes to the worker, so that a request number is used once. It does not ask for every call that waits.
     Of sessions that offer the same, it starts with the one that has waited longest. The more of them get runs, the more
     it asks for at a time.
+
+    Attributes:
+        reserved: how many slots tenants have that some are reserved for.
     """
 
     name = "claims"
 
     def __init__(
-        self, store: Store, *, clock: Clock, random: RandomSource, wakeups: Wakeups, waiter: Waiter
+        self,
+        store: Store,
+        *,
+        clock: Clock,
+        random: RandomSource,
+        wakeups: Wakeups,
+        waiter: Waiter,
+        restrictions: RestrictionReader | None = None,
     ) -> None:
         self._store = store
+        self._restrictions = restrictions or RestrictionReader(store, CalendarReader(store))
         self._clock = clock
         self._random = random
         self._wakeups = wakeups
@@ -67,11 +81,10 @@ class Matcher:
         self._is_closed = False
         self._numbers = LastNumbers()
         self._lanes = LaneCache()
+        self.reserved = ReservedSlots(self._lanes.order, clock)
         self._answers = Answers(self._waiting, self._sessions, self._numbers, self._lanes.chooser)
-        self._has_news = True
-        self._has_hint = False
-        self._turn = AskingTurn()
-        self._straight = 0
+        self._has_news, self._has_hint = True, False
+        self._turn, self._straight = AskingTurn(), 0
         wakeups.subscribe_runs(self._on_runs_ready)
 
     @property
@@ -163,14 +176,17 @@ class Matcher:
 
     async def _serve(self, now: datetime) -> float:
         at = self._clock.monotonic()
-        await self._lanes.settle(self._store, now)
+        await self._lanes.settle(self._restrictions, now)
         if self._has_hint and await self._claim_speculatively(now):
             return 0.0  # there may be more, and others may wait for it
         if self._has_news or self._lanes.is_old(at):
             self._has_news = False
             await self._lanes.read(self._store, self._clock, self._random, now)
+        await self.reserved.renew(self._store, now)
         await self._lanes.peek(self._store, now)
         await self._know_sessions(at)
+        if self._lanes.held.is_over(self._clock.now()):
+            return 0.0  # a blackout has begun during the looks
         asked, requests, passed = self._choose(self._concerned(at, now), now)
         for item in asked:
             self._answers.put_in_doubt(item)
@@ -242,6 +258,7 @@ class Matcher:
             self._straight += 1
             if (abilities := self._sessions.find(item.call)) is not None:
                 self._lanes.order.charge_lane(abilities.reach, run.lane, 1)
+            self.reserved.note((claimed,), now)
             self._answers.give(item, ClaimResult((claimed,)), now)
             return claimed.run_id
 
@@ -326,6 +343,7 @@ class Matcher:
                     given.setdefault(abilities, Granted()).add(request, result)
                 if len(result.runs) >= request.limit:  # of a batch, a slot takes many
                     self._has_news = True  # there may be more than was taken
+            self.reserved.note(result.runs, now)
             self._answers.give(item, result, now)
         for abilities, one in given.items():
             if self._lanes.order.charge(abilities.reach, one.taken, one.quotas, one.seats):

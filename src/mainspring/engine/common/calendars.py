@@ -9,8 +9,9 @@ from typing import TypeVar
 
 import structlog
 
+from mainspring.core.calendars.joined import with_calendars
 from mainspring.core.calendars.resolved import CalendarVersion, ResolvedCalendar, resolve
-from mainspring.core.calendars.sieve import make_sieve, with_calendars
+from mainspring.core.calendars.sieve import make_sieve
 from mainspring.core.calendars.spec import CalendarRef, read_ref
 from mainspring.core.ids import JobId, format_job_id
 from mainspring.core.model import FireRange, JobCalendars, JobSpec

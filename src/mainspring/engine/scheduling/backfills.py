@@ -125,7 +125,7 @@ class Backfiller:
     async def _plan(
         self, work: BackfillWork, spec: JobSpec, share: int, now: datetime
     ) -> BackfillStep | None:
-        permits = work.options.permits(work.level, work.level_at).at(now)
+        permits = work.options.pace.permits(work.level, work.level_at, now)
         room = min(room_of(work, permits, is_alone=spec.overlap is Overlap.SKIP), share)
         if room < 1:
             return None

@@ -1,19 +1,21 @@
-"""Drains catch-up and backfill fire ranges at a bounded rate (design 5).
+"""Drains catch-up fire ranges, each job's at its own pace (design 5).
 
 So old work never delays fires that are on time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from itertools import islice
 
 from mainspring.core.expiry import QueueExpiries
-from mainspring.core.ids import JobId, job_shard
+from mainspring.core.ids import job_shard
 from mainspring.core.model import FireRange, FireRangeKind, JobSpec, Overlap, RunKind
+from mainspring.core.pacing import Pace
 from mainspring.core.pauses import NOTHING_PAUSED, LanePauses
 from mainspring.core.planning import walk_range
+from mainspring.core.rates import Bucket
 from mainspring.core.triggers import UnknownTrigger
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.definitions import Definitions
@@ -24,7 +26,8 @@ from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.scheduling.run_factory import make_caught_up_run
 from mainspring.ports.clock import Waiter
 from mainspring.ports.store import Store
-from mainspring.ports.store.schedule import FireRangeStep, FireStatus
+from mainspring.ports.store.runs import NewRun
+from mainspring.ports.store.schedule import NO_FIRE_RANGE, CatchUpWork, FireRangeStep, FireStatus
 
 PERIOD = 0.5
 FIRE_RANGES_PER_TICK = 50
@@ -33,7 +36,11 @@ RUNS_PER_TICK = 500
 
 
 class CatchUp:
-    """Turns the fires of open fire ranges into runs, in bounded steps that are shared fairly among the ranges."""
+    """Turns the fires of open fire ranges into runs, as the pace of each job allows, in steps of fair shares.
+
+    Args:
+        pace: that of jobs that say nothing else.
+    """
 
     name = "catch-up"
 
@@ -41,6 +48,7 @@ class CatchUp:
         self,
         store: Store,
         *,
+        pace: Pace,
         ownership: Ownership,
         wakeups: Wakeups,
         waiter: Waiter,
@@ -50,30 +58,29 @@ class CatchUp:
         restrictions: RestrictionFollower,
     ) -> None:
         self._store = store
+        self._pace = pace
         self._expiries = expiries
         self._restrictions = restrictions
         self._calendars = calendars
         self._ownership = ownership
         self._wakeups = wakeups
         self._definitions = definitions
+        self._after = NO_FIRE_RANGE
         self.waiter = waiter
 
     async def tick(self, now: datetime) -> float:
-        """Advance every open fire range by its share."""
+        """Advance some of the open fire ranges by their shares; those that come after them are next."""
         epochs = self._ownership.epochs
         if not epochs:
             return PERIOD
-        fire_ranges = await self._store.read_fire_ranges(sorted(epochs), limit=FIRE_RANGES_PER_TICK)
-        if not fire_ranges:
+        works = await self._store.read_fire_ranges(
+            sorted(epochs), after=self._after, limit=FIRE_RANGES_PER_TICK
+        )
+        is_page = len(works) == FIRE_RANGES_PER_TICK
+        self._after = works[-1].fire_range.id if is_page else NO_FIRE_RANGE
+        if not works:
             return PERIOD
-        specs = await self._definitions.load(
-            (fire_range.job_id, fire_range.version) for fire_range in fire_ranges
-        )
-        found = await self._calendars.apply_to_ranges(specs, fire_ranges)
-        share = max(RUNS_PER_TICK // len(fire_ranges), 1)
-        steps = list(
-            _plan(fire_ranges, found, share, now, self._expiries.by_queue, self._restrictions.current.pauses)
-        )
+        steps = await self._plan(works, now)
         results = await self._store.advance_fire_ranges(steps, epochs=epochs, now=now)
         fenced = {
             job_shard(step.job_id)
@@ -88,26 +95,32 @@ class CatchUp:
             self._wakeups.runs_ready(lanes_of([run for step in steps for run in step.runs]))
         return PERIOD
 
+    async def _plan(self, works: Sequence[CatchUpWork], now: datetime) -> list[FireRangeStep]:
+        """Plan the next step of each fire range that its job's pace lets go on.
 
-def _plan(
-    fire_ranges: Sequence[FireRange],
-    specs: Sequence[JobSpec | None],
-    share: int,
-    now: datetime,
-    expiries: QueueExpiries,
-    pauses: LanePauses,
-) -> Iterator[FireRangeStep]:
-    """Plan the next step of each fire range. Of a job that cancels what is live, one at a time."""
-    cancelling: set[JobId] = set()
-    for fire_range, spec in zip(fire_ranges, specs, strict=True):
-        # A fire range whose trigger type is unknown here waits for a server that knows it.
-        if spec is None or isinstance(spec.trigger, UnknownTrigger):
-            continue
-        if spec.overlap is Overlap.CANCEL_RUNNING:
-            if fire_range.job_id in cancelling:
+        That is the pace of the newest version: who changes it wants it for what is being caught up, too.
+        """
+        fire_ranges = [work.fire_range for work in works]
+        versions = [(one.job_id, one.version) for one in fire_ranges]
+        newest = [(work.fire_range.job_id, work.newest) for work in works]
+        specs = await self._definitions.load(versions + newest)
+        found = await self._calendars.apply_to_ranges(specs, fire_ranges)
+        open_now: list[tuple[FireRange, JobSpec, Bucket, int]] = []
+        for work, spec, key in zip(works, found, newest, strict=True):
+            # A fire range whose trigger type is unknown here waits for a server that knows it.
+            if spec is None or isinstance(spec.trigger, UnknownTrigger):
                 continue
-            cancelling.add(fire_range.job_id)
-        yield make_step(fire_range, spec, share, now, expiries, pauses)
+            pace = specs.get(key, spec).catch_up.pace(self._pace)
+            permits = pace.permits(work.level, work.level_at, now)
+            room = pace.room(permits, work.live)
+            if room:
+                open_now.append((work.fire_range, spec, permits, room))
+        share = max(RUNS_PER_TICK // max(len(open_now), 1), 1)
+        expiries, pauses = self._expiries.by_queue, self._restrictions.current.pauses
+        return [
+            make_step(fire_range, spec, min(room, share), now, expiries, pauses, permits=permits)
+            for fire_range, spec, permits, room in open_now
+        ]
 
 
 def make_step(
@@ -117,39 +130,58 @@ def make_step(
     now: datetime,
     expiries: QueueExpiries,
     pauses: LanePauses = NOTHING_PAUSED,
+    *,
+    permits: Bucket,
 ) -> FireRangeStep:
     """Plan the next step of a fire range: at most `share` runs. They expire as their job says, or else their queue.
 
     With the overlap policy `skip`, a step has only one fire, so that it is judged against the runs live at that time.
+
+    Args:
+        permits: of the rate of the job's catch-up, as they are now.
     """
     to_at = fire_range.to_at if fire_range.to_at is not None else now
     wanted = 1 if spec.overlap is Overlap.SKIP else share
     fires = _next_fires(fire_range, spec, to_at, wanted + 1)
     is_done = len(fires) <= wanted
     fires = fires[:wanted]
-    kind = RunKind.BACKFILL if fire_range.kind is FireRangeKind.BACKFILL else RunKind.SCHEDULED
+    left = permits.take(len(fires))
     return FireRangeStep(
         fire_range_id=fire_range.id,
         job_id=fire_range.job_id,
         cursor_from=fire_range.cursor_at,
         cursor_to=fires[-1] if fires and not is_done else to_at,
-        runs=tuple(
-            make_caught_up_run(
-                spec,
-                job_id=fire_range.job_id,
-                version=fire_range.version,
-                tenant=fire_range.tenant,
-                fire_at=fire_at,
-                kind=kind,
-                fire_range_id=fire_range.id,
-                expiries=expiries,
-                now=now,
-                pauses=pauses,
-            )
-            for fire_at in fires
-        ),
+        runs=_make_runs(fire_range, spec, fires, now, expiries, pauses),
         is_done=is_done,
+        level=left.level,
+        level_at=left.level_at,
         overlap=spec.overlap,
+    )
+
+
+def _make_runs(
+    fire_range: FireRange,
+    spec: JobSpec,
+    fires: Sequence[datetime],
+    now: datetime,
+    expiries: QueueExpiries,
+    pauses: LanePauses,
+) -> tuple[NewRun, ...]:
+    kind = RunKind.BACKFILL if fire_range.kind is FireRangeKind.BACKFILL else RunKind.SCHEDULED
+    return tuple(
+        make_caught_up_run(
+            spec,
+            job_id=fire_range.job_id,
+            version=fire_range.version,
+            tenant=fire_range.tenant,
+            fire_at=fire_at,
+            kind=kind,
+            fire_range_id=fire_range.id,
+            expiries=expiries,
+            now=now,
+            pauses=pauses,
+        )
+        for fire_at in fires
     )
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from mainspring.core.calendars.sieve import labels_of
+from mainspring.core.calendars.joined import labels_of
 from mainspring.core.expiry import QueueExpiries, expiry_of
 from mainspring.core.ids import FireRangeId, JobId
 from mainspring.core.limits import keys_of
 from mainspring.core.model import FireRange, FireRangeKind, JobSpec, LaneKey, Priority, RunKind
-from mainspring.core.pauses import NOTHING_PAUSED, REASON_PAUSED, LanePauses
+from mainspring.core.pauses import NOTHING_PAUSED, LanePauses
 from mainspring.core.planning import PlannedRange, jittered
 from mainspring.core.triggers import Trigger
 from mainspring.ports.store.runs import NewRun
@@ -86,11 +86,10 @@ def make_caught_up_run(
 def reason_to_skip(
     spec: JobSpec, *, job_id: JobId, tenant: str, fire_at: datetime, pauses: LanePauses
 ) -> str | None:
-    """Return why a fire is to be skipped: it fell due during a pause that skips fires. None: it is not."""
+    """Return why a fire is to be skipped: it fell due in a pause or blackout that skips fires. None: it is not."""
     if not pauses:
         return None
-    is_skipped = pauses.skips(lane_of(spec, tenant), jittered(job_id, fire_at, spec.jitter))
-    return REASON_PAUSED if is_skipped else None
+    return pauses.reason_to_skip(lane_of(spec, tenant), jittered(job_id, fire_at, spec.jitter))
 
 
 def lane_of(spec: JobSpec, tenant: str) -> LaneKey:

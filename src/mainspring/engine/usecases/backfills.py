@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from mainspring.core.backfill import (
@@ -16,7 +17,7 @@ from mainspring.core.backfill import (
     cut_sections,
     plan_backfill,
 )
-from mainspring.core.backfill_settings import BackfillLimits, BackfillRequest, read_backfill
+from mainspring.core.backfill_settings import BackfillLimits, BackfillRequest, check_rights, read_backfill
 from mainspring.core.ids import (
     BackfillId,
     JobId,
@@ -24,10 +25,13 @@ from mainspring.core.ids import (
     format_job_id,
     make_backfill_id,
 )
+from mainspring.core.priorities import class_named
+from mainspring.core.rights import ALL_RIGHTS, Right
 from mainspring.core.triggers import Trigger
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.definitions import Definitions
 from mainspring.engine.scheduling.backfill_fires import BackfillFires
+from mainspring.engine.usecases.priority_classes import find_tier
 from mainspring.errors import Conflict, InvalidInput, NotFound
 from mainspring.ports.clock import Clock, IdSource
 from mainspring.ports.store import Store
@@ -66,17 +70,28 @@ class Backfills:
         self._limits = limits
         self._fires = BackfillFires(store, Definitions(store), calendars)
 
-    async def create(self, tenant: str, job_id: JobId, body: Mapping[str, Any]) -> PlannedBackfill:
+    async def create(
+        self,
+        tenant: str,
+        job_id: JobId,
+        body: Mapping[str, Any],
+        *,
+        rights: frozenset[Right] = ALL_RIGHTS,
+    ) -> PlannedBackfill:
         """Plan a backfill of a job, and make it, unless it is a dry run.
+
+        Args:
+            rights: what the caller may do.
 
         Raises:
             InvalidInput: the body is wrong, or the range has no fire, or too many.
+            NeedsRight: the rate or the number of live runs is higher than the caller may ask for.
             NotFound: there is no such job.
             Conflict: another backfill of the job is under way in a part of the range, or the job has a trigger of a
                 type that is unknown here.
         """
         now = self._clock.now()
-        request = read_backfill(body, self._limits, now=now)
+        request = await self._read(body, rights, now)
         plan = await self._plan(tenant, job_id, request)
         if request.is_dry_run:
             return PlannedBackfill(request, plan, None)
@@ -106,6 +121,16 @@ class Backfills:
         if not added.is_added:
             raise NotFound("job", format_job_id(job_id))
         return PlannedBackfill(request, plan, await self.get(tenant, backfill_id))
+
+    async def _read(
+        self, body: Mapping[str, Any], rights: frozenset[Right], now: datetime
+    ) -> BackfillRequest:
+        named = class_named(body.get("priority"))
+        if named is not None:
+            body = {**body, "priority": await find_tier(self._store, named)}
+        request = read_backfill(body, self._limits, now=now)
+        check_rights(request.options, self._limits, rights)
+        return request
 
     async def _plan(self, tenant: str, job_id: JobId, request: BackfillRequest) -> BackfillPlan:
         (job,) = await self._store.get_jobs([job_id])

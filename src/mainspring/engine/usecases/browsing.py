@@ -7,9 +7,10 @@ came, and the next page goes on from there.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
-from mainspring.core.ids import SHARDS, JobId, RunId
+from mainspring.core.ids import SHARDS, BackfillId, JobId, RunId
 from mainspring.core.model import Run, RunKind
 from mainspring.core.states import RunState
 from mainspring.core.values import value
@@ -39,6 +40,7 @@ class RunFilter:
     state: RunState | None = None
     queue: str | None = None
     kind: RunKind | None = None
+    backfill_id: BackfillId | None = None
     error: str | None = None
     since: datetime | None = None
     until: datetime | None = None
@@ -46,7 +48,7 @@ class RunFilter:
     @property
     def is_only_of_job(self) -> bool:
         """Whether it asks for a job's runs, at most of a time."""
-        others = (self.state, self.queue, self.kind, self.error)
+        others = (self.state, self.queue, self.kind, self.backfill_id, self.error)
         return self.job_id is not None and all(other is None for other in others)
 
 
@@ -85,12 +87,13 @@ class RunBrowser:
             is_brief: leave payload, result and output of the runs out.
 
         Raises:
-            InvalidInput: `error` is asked for without the state FAILED, or the store is too slow for this list. The
-                error says what to add.
+            InvalidInput: `error` is asked for without the state FAILED, the tenant has no such backfill, or the store
+                is too slow for this list. The error says what to add.
         """
         if wanted.error is not None and wanted.state is not RunState.FAILED:
             raise InvalidInput("error", "is only for runs that FAILED; add state=FAILED")
         try:
+            wanted = await self._of_backfill(tenant, wanted)
             bounds = await self._store.read_run_bounds()
             if bounds is None:
                 return FoundRuns([], None)
@@ -100,6 +103,24 @@ class RunBrowser:
             return await self._walk(tenant, wanted, low, high, limit=limit, is_brief=is_brief)
         except TookTooLong as error:
             raise InvalidInput(_name_missing(wanted), _REFUSAL) from error
+
+    async def _of_backfill(self, tenant: str, wanted: RunFilter) -> RunFilter:
+        """Add what is known of a backfill's runs: their job, which has an index, and when they were made."""
+        if wanted.backfill_id is None:
+            return wanted
+        [backfill] = await self._store.get_backfills([wanted.backfill_id])
+        if backfill is None or backfill.tenant != tenant:
+            raise InvalidInput("backfill", "there is no such backfill; list them with GET /backfills")
+        if wanted.job_id not in {None, backfill.job_id}:
+            raise InvalidInput("backfill", "is of another job than job_id; leave one of them out")
+        since = backfill.created_at - SLACK
+        until = None if backfill.closed_at is None else backfill.closed_at + SLACK
+        return replace(
+            wanted,
+            job_id=backfill.job_id,
+            since=since if wanted.since is None else max(since, wanted.since),
+            until=min((each for each in (until, wanted.until) if each is not None), default=None),
+        )
 
     async def _narrow(self, wanted: RunFilter, low: int, high: int) -> tuple[int, int]:
         """Return the range of ids that holds everything created between two instants, and not much more."""
@@ -126,6 +147,7 @@ class RunBrowser:
                 state=wanted.state,
                 queue=wanted.queue,
                 kind=wanted.kind,
+                backfill_id=wanted.backfill_id,
                 error=wanted.error,
                 since=wanted.since,
                 until=wanted.until,

@@ -48,6 +48,7 @@ class Calendars:
         self._store = store
         self._reader = reader
         self._clock = clock
+        self._wakeups = wakeups
         self._replanner = Replanner(store, reader, clock=clock, wakeups=wakeups)
 
     async def put(self, tenant: str, name: str, body: Mapping[str, Any]) -> Written:
@@ -62,7 +63,7 @@ class Calendars:
 
     async def write(self, tenant: str, name: str, spec: CalendarSpec) -> Written:
         """Give the calendar of that name a definition that was read already."""
-        read_word(name, "name")
+        read_word(name, "calendar")
         for _ in range(_TRIES):
             revision = await self._store.read_calendar_revision()
             newest = await self._newest(tenant)
@@ -81,6 +82,7 @@ class Calendars:
                 now=self._clock.now(),
             )
             if await self._store.write_calendars(versions, revision=revision):
+                self._wakeups.restrictions_changed()  # if blackouts follow it
                 replanned = await self._replanner.replan()
                 followers = tuple(one.label for one in versions[1:])
                 version = versions[0] if versions else newest[name]
@@ -136,7 +138,7 @@ class Calendars:
 
         Raises:
             NotFound: there is no such calendar.
-            Conflict: a job uses it, or another calendar names it.
+            Conflict: a job or a blackout uses it, or another calendar names it.
         """
         for _ in range(_TRIES):
             revision = await self._store.read_calendar_revision()
@@ -151,8 +153,8 @@ class Calendars:
             if result is CalendarDeletion.MISSING:
                 raise NotFound("calendar", name)
             if result is CalendarDeletion.IN_USE:
-                jobs = await self._jobs_of(tenant, name)
-                raise Conflict("calendar", f"{name!r} is used by {jobs}; take it away there first")
+                users_named = await self._blackouts_of(tenant, name) or await self._jobs_of(tenant, name)
+                raise Conflict("calendar", f"{name!r} is used by {users_named}; take it away there first")
         raise StoreUnavailable("the calendars kept changing")
 
     async def _newest(self, tenant: str) -> dict[str, CalendarVersion]:
@@ -162,6 +164,16 @@ class Calendars:
             found |= {one.name: one for one in page}
             after = page[-1].name
         return found
+
+    async def _blackouts_of(self, tenant: str, name: str) -> str:
+        restrictions = await self._store.read_restrictions()
+        assert restrictions is not None, "nothing is known, so all is read"
+        for one in restrictions.blackouts:
+            if (one.tenant, one.calendar) == (tenant, name):
+                return (
+                    f"a blackout of {one.key.scope} {one.name!r}" if one.name else "a blackout of everything"
+                )
+        return ""
 
     async def _jobs_of(self, tenant: str, name: str) -> str:
         job_ids = await self._store.list_jobs_of_calendar(tenant, name, limit=_MOST_NAMED + 1)

@@ -8,15 +8,19 @@ from mainspring.core.backfill_settings import BackfillLimits
 from mainspring.core.ids import SessionId
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.queue_expiries import QueueExpiryFollower
+from mainspring.engine.common.restrictions import RestrictionReader
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.usecases.backfills import Backfills
+from mainspring.engine.usecases.blackouts import Blackouts
 from mainspring.engine.usecases.browsing import BUDGET
 from mainspring.engine.usecases.calendars import Calendars
 from mainspring.engine.usecases.caps import CapSwitch, Labels
+from mainspring.engine.usecases.definitions import Accepted
 from mainspring.engine.usecases.intake import Intake
-from mainspring.engine.usecases.jobs import Accepted, Jobs
+from mainspring.engine.usecases.jobs import Jobs
 from mainspring.engine.usecases.limits import Limits
 from mainspring.engine.usecases.pauses import PauseSwitch
+from mainspring.engine.usecases.priority_classes import PriorityClasses
 from mainspring.engine.usecases.queues import Queues
 from mainspring.engine.usecases.runs import KEY_LIFETIME, Runs, WaitingSlots
 from mainspring.engine.usecases.tenants import Tenants
@@ -28,8 +32,9 @@ from mainspring.ports.store.sessions import SessionFacts
 class Client:
     """Use cases on jobs (`client.jobs`), runs (`client.runs`) and calendars, and on what is set for tenants and others.
 
-    The latter are queues (`client.queues`), labels (`client.labels`), the limits that jobs share (`client.limits`), and
-    what is paused (`client.pauses`). `client.backfills` makes the runs of jobs for a range that is past.
+    The latter are queues (`client.queues`), labels (`client.labels`), the limits that jobs share (`client.limits`),
+    priority classes (`client.priority_classes`), and what is paused (`client.pauses`), also by calendars
+    (`client.blackouts`). `client.backfills` makes the runs of jobs for a range that is past.
     """
 
     def __init__(
@@ -50,6 +55,7 @@ class Client:
         self._store, self._clock = store, clock
         wakeups, calendars = wakeups or Wakeups(), calendars or CalendarReader(store)
         self.intake = Intake(store, clock=clock)
+        restrictions = RestrictionReader(store, calendars)
         self.jobs = Jobs(
             store,
             clock=clock,
@@ -58,6 +64,7 @@ class Client:
             accepted=accepted,
             calendars=calendars,
             intake=self.intake,
+            restrictions=restrictions,
         )
         self.calendars = Calendars(store, calendars, clock=clock, wakeups=wakeups)
         self.backfills = Backfills(
@@ -67,13 +74,16 @@ class Client:
         self.caps = CapSwitch(store, clock=clock, wakeups=wakeups)
         self.tenants, self.queues = Tenants(store, self.caps), Queues(store, self.caps)
         self.labels = Labels(self.caps)
+        self.priority_classes = PriorityClasses(store)
         self.pauses = PauseSwitch(store, clock=clock, wakeups=wakeups)
+        self.blackouts = Blackouts(store, restrictions, clock=clock, wakeups=wakeups)
         self.runs = Runs(
             store,
             clock=clock,
             wakeups=wakeups,
             intake=self.intake,
             expiries=expiries,
+            restrictions=restrictions,
             slots=slots,
             key_lifetime=key_lifetime,
             list_budget=list_budget,

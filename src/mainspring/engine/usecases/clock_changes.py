@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from mainspring.core.calendars.sieve import clock_trigger
-from mainspring.core.failures import gap_reason
+from mainspring.core.calendars.joined import clock_trigger
+from mainspring.core.failures import PAUSED, gap_reason
 from mainspring.core.model import FireRangeKind, Job, JobSpec
 from mainspring.core.planning import (
     PlannedRange,
@@ -18,6 +18,7 @@ from mainspring.core.planning import (
     settle_overdue,
 )
 from mainspring.engine.scheduling.run_factory import fire_range_of
+from mainspring.engine.scheduling.stopping import open_gap, stop_clock
 from mainspring.ports.store.calendars import CalendarUses
 from mainspring.ports.store.jobs import ClockChange, JobEdit, NewJob
 from mainspring.ports.store.schedule import NewFireRange
@@ -40,29 +41,7 @@ def added_job(new: NewJob, now: datetime) -> Job:
 
 
 def pause_clock(job: Job, spec: JobSpec, now: datetime) -> ClockChange:
-    kept_out, first_at = settle_kept_out(spec.trigger, job.next_fire_at, now=now)
-    # It starts at the first fire that is not made. That fire may be due already, and this is then its record (law 4).
-    return ClockChange(
-        job_id=job.id,
-        revision=job.revision,
-        fire_at=job.next_fire_at,
-        fire_ranges=(*_ranges_of(job, spec, kept_out), *paused_fire_range(job, job.version, first_at)),
-    )
-
-
-def paused_fire_range(job: Job, version: int, from_at: datetime | None) -> tuple[NewFireRange, ...]:
-    """Make the open fire range that records the fires of a pause, from the first one on. Empty if there are none."""
-    if from_at is None:
-        return ()
-    fire_range = NewFireRange(
-        job_id=job.id,
-        version=version,
-        kind=FireRangeKind.GAP,
-        from_at=from_at,
-        to_at=None,
-        reason=gap_reason(job.pause_note),
-    )
-    return (fire_range,)
+    return stop_clock(job, spec, reason=PAUSED, now=now)
 
 
 def resume_clock(job: Job, spec: JobSpec, now: datetime) -> ClockChange:
@@ -112,7 +91,8 @@ def edit_clock(
     if job.is_paused:
         following = None
         if fires_otherwise:
-            fire_ranges = paused_fire_range(job, job.version + 1, first_fire_at(after.trigger, now=now))
+            first_at = first_fire_at(after.trigger, now=now)
+            fire_ranges = open_gap(job, job.version + 1, first_at, reason=gap_reason(job.pause_note))
     elif fires_otherwise:
         owed = settle_overdue(before, job.id, job.next_fire_at, now=now, reason="edited")
         fire_ranges = _ranges_of(job, before, owed)

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from mainspring.core.calendars.preview import Preview, next_made, preview_fires
 from mainspring.core.clocks import ChangeVerdict
-from mainspring.core.definition import edit_definition, read_definition, read_timing
+from mainspring.core.definition import read_timing
 from mainspring.core.ids import JobId, RunId, format_job_id
 from mainspring.core.ledger import Ledger
 from mainspring.core.model import FireRange, Job, JobSpec, JobStatus
 from mainspring.core.planning import first_fire_at, next_fire
 from mainspring.core.states import LIVE_STATES, RunState
-from mainspring.core.targets import accepted_types
 from mainspring.core.triggers import Trigger
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.group_commit import GroupCommit
+from mainspring.engine.common.restrictions import RestrictionReader
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.scheduling.reading import WINDOW
 from mainspring.engine.usecases.clock_changes import (
@@ -28,11 +27,13 @@ from mainspring.engine.usecases.clock_changes import (
     pause_clock,
     resume_clock,
 )
+from mainspring.engine.usecases.definitions import Accepted, DefinitionReader
 from mainspring.engine.usecases.intake import Intake
 from mainspring.engine.usecases.ledger import read_ledger
 from mainspring.engine.usecases.limits import check_limits
+from mainspring.engine.usecases.previews import SkippedFires
 from mainspring.engine.usecases.scheduled import Scheduled, Scheduling
-from mainspring.errors import Conflict, InvalidInput, NotFound, StoreUnavailable
+from mainspring.errors import Conflict, NotFound, StoreUnavailable
 from mainspring.ports.clock import Clock, IdSource
 from mainspring.ports.store import Store
 from mainspring.ports.store.jobs import AddResult, ClockChange, NewJob
@@ -41,21 +42,6 @@ _TRIES = 20
 """An edit loses only to another write on the same job. If it loses this often in a row, something is wrong."""
 _MOST_TOGETHER = 1000
 """New jobs of different requests in one transaction, at most."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Accepted:
-    """What a server accepts in definitions.
-
-    Attributes:
-        types: target types. Those with a switch, like `shell`, are included only if the switch is on.
-        functions: returns the names of the Python functions of this process. Those of live sessions count, too.
-        check_url: checks the form of a callback URL; raises `InvalidInput`. None accepts every URL.
-    """
-
-    types: frozenset[str] = field(default_factory=accepted_types)
-    functions: Callable[[], frozenset[str]] = frozenset
-    check_url: Callable[[str], None] | None
 
 
 class Jobs:
@@ -71,18 +57,18 @@ class Jobs:
         accepted: Accepted,
         calendars: CalendarReader,
         intake: Intake,
+        restrictions: RestrictionReader,
     ) -> None:
         self._store, self._intake = store, intake
-        self._reader = calendars
+        self._reader, self._skipped = calendars, SkippedFires(restrictions)
         self._calendars = Scheduling(store, calendars)
         self._clock, self._ids = clock, ids
         self._wakeups = wakeups
-        self._accepted = accepted
+        self._definitions = DefinitionReader(store, accepted)
         # Many clients may add one job each. One commit for each of them would take up all the time there is.
         self._adds: GroupCommit[tuple[str, Scheduled], Job | AddResult] = GroupCommit(
             self._add_all, most=_MOST_TOGETHER
         )
-        self._function_reads: GroupCommit[None, frozenset[str]] = GroupCommit(self._list_functions)
 
     async def create(self, tenant: str, body: Mapping[str, Any]) -> Job:
         """Add a job from a user's definition, in short or full forms.
@@ -90,10 +76,10 @@ class Jobs:
         Raises:
             InvalidInput, Conflict: the body is wrong, the name is taken, or the tenant may have no further job.
         """
-        functions = await self._known_functions([body])
+        (body,), functions = await self._definitions.prepare([body])
         for _ in range(_TRIES):
             now = self._clock.now()
-            spec = self._read(body, now=now, functions=functions)
+            spec = self._definitions.read(body, now=now, functions=functions)
             await check_limits(self._store, tenant, [spec])
             await self._intake.admit_jobs(tenant, [spec.name])
             scheduled = await self._calendars.schedule(tenant, spec, now=now)
@@ -105,38 +91,39 @@ class Jobs:
                 raise Conflict(
                     "name", f"a job named {name!r} already exists; choose another name or edit that job"
                 )
-        raise StoreUnavailable("the calendars of the job kept changing")
+        raise StoreUnavailable("the calendars or limits of the job kept changing")
 
     async def create_many(self, tenant: str, bodies: Sequence[Mapping[str, Any]]) -> list[Job | None]:
         """Add jobs in one transaction. The result is None for each job whose name is taken.
 
-        Jobs whose calendars get a new version meanwhile are added in a further one.
+        Jobs whose calendars or limits change meanwhile are added in a further one.
 
         Raises:
             InvalidInput: a body is wrong, and nothing is stored. The field starts with `[index].`.
             Conflict: the tenant may not have so many jobs, and nothing is stored.
         """
         now = self._clock.now()
-        functions = await self._known_functions(bodies)
+        bodies, functions = await self._definitions.prepare(bodies, are_numbered=True)
         specs = [
-            self._read(body, now=now, functions=functions, index=index) for index, body in enumerate(bodies)
+            self._definitions.read(body, now=now, functions=functions, index=index)
+            for index, body in enumerate(bodies)
         ]
-        await check_limits(self._store, tenant, specs, are_numbered=True)
         await self._intake.admit_jobs(tenant, [spec.name for spec in specs])
         made: dict[int, Job | None] = {}
         for _ in range(_TRIES):
             left = [index for index in range(len(specs)) if index not in made]
             if not left:
                 return [made[index] for index in range(len(specs))]
+            await check_limits(self._store, tenant, specs, are_numbered=True)
             wanted = [
                 (tenant, await self._calendars.schedule(tenant, specs[index], now=now, index=index))
                 for index in left
             ]
             # Not in a group commit: a call that fills a transaction by itself would only wait for others.
             for index, job in zip(left, await self._add_all(wanted), strict=True):
-                if job is not AddResult.CALENDARS_MOVED:
+                if isinstance(job, Job) or job is AddResult.NAME_TAKEN:
                     made[index] = job if isinstance(job, Job) else None
-        raise StoreUnavailable("the calendars of the jobs kept changing")
+        raise StoreUnavailable("the calendars or limits of the jobs kept changing")
 
     async def _add_all(self, wanted: Sequence[tuple[str, Scheduled]]) -> list[Job | AddResult]:
         # One instant for all, not the arrival of each: their clocks start at the instant stored as their creation.
@@ -158,14 +145,15 @@ class Jobs:
 
     async def upsert(self, tenant: str, body: Mapping[str, Any]) -> tuple[Job, bool]:
         """Create the job of that name, or give the existing one this definition. Return it, and whether it is new."""
-        functions, name = await self._known_functions([body]), str(body.get("name", ""))
+        (body,), functions = await self._definitions.prepare([body])
+        name = str(body.get("name", ""))
         for _ in range(_TRIES):
             now = self._clock.now()
             (job,) = await self._store.find_jobs(tenant, [name])
             # A job that already has this trigger keeps it, even if its instant has passed: its app has just restarted.
             # An interval that names no anchor keeps its own.
             old = job.spec.trigger if job is not None else None
-            spec = self._read(body, now=now, functions=functions, old=old)
+            spec = self._definitions.read(body, now=now, functions=functions, old=old)
             await check_limits(self._store, tenant, [spec])
             if job is None:
                 await self._intake.admit_jobs(tenant, [name])
@@ -185,14 +173,11 @@ class Jobs:
         Then the old version settles its fires that were due but not yet made: the misfire policy decides which become
         a catch-up fire range, and which a gap.
         """
-        functions = await self._known_functions([patch])
+        (patch,), functions = await self._definitions.prepare([patch])
         for _ in range(_TRIES):
             job = await self.get(tenant, job_id)
-            spec = edit_definition(
-                job.spec, patch, now=self._clock.now(), types=self._accepted.types, functions=functions
-            )
+            spec = self._definitions.edit(job.spec, patch, now=self._clock.now(), functions=functions)
             await check_limits(self._store, tenant, [spec])
-            self._check_target(spec, "callback_url" if patch.get("target") is None else "target.url")
             if spec == job.spec or await self._try_edit(job, spec):
                 return (await self._existing([job_id]))[0]
         raise StoreUnavailable(f"job {format_job_id(job_id)} kept changing")
@@ -319,7 +304,8 @@ class Jobs:
         job = await self.get(tenant, job_id)
         (trigger,) = await self.triggers([job])
         start = self._clock.now() if after is None else after
-        return [] if trigger is None else preview_fires(trigger, start, count)
+        found = [] if trigger is None else preview_fires(trigger, start, count)
+        return await self._skipped.mark(found, job.spec, tenant, job.id)
 
     async def preview(
         self, tenant: str, body: Mapping[str, Any], *, after: datetime | None, count: int
@@ -335,7 +321,8 @@ class Jobs:
         scheduled = await self._calendars.schedule(tenant, spec, now=now)
         made = scheduled.spec.trigger
         assert made is not None
-        return spec.trigger, preview_fires(made, now if after is None else after, count)
+        found = preview_fires(made, now if after is None else after, count)
+        return spec.trigger, await self._skipped.mark_trigger(found, spec, tenant)
 
     async def fire_ranges(self, tenant: str, job_id: JobId, *, limit: int = 100) -> list[FireRange]:
         """Return a job's fire ranges, the newest first."""
@@ -353,44 +340,6 @@ class Jobs:
             next_fire=first,
             calendars=scheduled.calendars,
         )
-
-    def _read(
-        self,
-        body: Mapping[str, Any],
-        *,
-        now: datetime,
-        functions: frozenset[str],
-        index: int | None = None,
-        old: Trigger | None = None,
-    ) -> JobSpec:
-        try:
-            spec = read_definition(body, now=now, types=self._accepted.types, functions=functions, old=old)
-            self._check_target(spec, "callback_url" if "callback_url" in body else "target.url")
-        except InvalidInput as error:
-            if index is None:
-                raise
-            raise InvalidInput(f"[{index}].{error.field}", error.message) from error
-        return spec
-
-    def _check_target(self, spec: JobSpec, field: str) -> None:
-        if spec.target.type == "http" and self._accepted.check_url is not None:
-            try:
-                self._accepted.check_url(str(spec.target.params["url"]))
-            except InvalidInput as error:
-                raise InvalidInput(field, error.message) from error
-
-    async def _known_functions(self, bodies: Sequence[Mapping[str, Any]]) -> frozenset[str]:
-        own = self._accepted.functions()
-        if not any("function" in body or "target" in body for body in bodies):
-            return own
-        (offered,) = await self._function_reads([None])
-        return own | offered
-
-    async def _list_functions(self, askers: Sequence[None]) -> list[frozenset[str]]:
-        """Return the functions that live sessions offer, once for each asker."""
-        sessions = await self._store.list_sessions()
-        offered: frozenset[str] = frozenset().union(*(session.functions for session in sessions))
-        return [offered] * len(askers)
 
     async def _existing(self, job_ids: Sequence[JobId]) -> list[Job]:
         jobs = await self._store.get_jobs(job_ids)

@@ -42,7 +42,7 @@ class PauseSwitch:
             Conflict: programs of an older release are running, which would not keep the pause.
         """
         now = self._clock.now()
-        pause = read_pause(_key_of(scope, name), body, made_by=made_by, now=now)
+        pause = read_pause(key_of(scope, name), body, made_by=made_by, now=now)
         older = await self._store.add_pauses([pause], now=now)
         if older:
             running = ", ".join(older)
@@ -56,10 +56,15 @@ class PauseSwitch:
         Raises:
             InvalidInput: this cannot be the name of a queue or tenant.
         """
-        await self._store.lift_pauses([_key_of(scope, name)], now=self._clock.now())
+        await self._store.lift_pauses([key_of(scope, name)], now=self._clock.now())
         self._wakeups.restrictions_changed()
         return await self.list_all()
 
 
-def _key_of(scope: PauseScope, name: str) -> PauseKey:
+def key_of(scope: PauseScope, name: str) -> PauseKey:
+    """Return what is paused.
+
+    Raises:
+        InvalidInput: this cannot be the name of a queue or tenant.
+    """
     return PauseKey(scope, name if scope is PauseScope.ALL else read_word(name, scope.value))

@@ -9,18 +9,19 @@ from typing import Protocol
 from mainspring.core.admission import HELD_BACK, SubmissionVerdict
 from mainspring.core.applying import CancelVerdict
 from mainspring.core.ids import JobId, RunId, format_job_id, format_run_id
-from mainspring.core.lane_caps import LaneCap
 from mainspring.core.model import Attempt, Job, Run
 from mainspring.core.states import RunState
 from mainspring.core.values import value
-from mainspring.core.why import CapFacts, Why, explain
+from mainspring.core.why import Why
 from mainspring.engine.common.group_commit import GroupCommit
 from mainspring.engine.common.queue_expiries import QueueExpiryFollower
+from mainspring.engine.common.restrictions import RestrictionReader
 from mainspring.engine.common.wakeups import Wakeups, lanes_of
-from mainspring.engine.usecases.abilities import can_execute
 from mainspring.engine.usecases.browsing import BUDGET, FoundRuns, RunBrowser, RunFilter
 from mainspring.engine.usecases.intake import Intake
+from mainspring.engine.usecases.priority_classes import with_tiers
 from mainspring.engine.usecases.submissions import JobForm, Submission, make_submitted_run
+from mainspring.engine.usecases.waits import WaitReader
 from mainspring.errors import Conflict, InvalidInput, NotFound, TookTooLong
 from mainspring.ports.clock import Clock
 from mainspring.ports.store import Store
@@ -84,6 +85,7 @@ class Runs:
     Args:
         intake: refuses submissions for the time being. Without it, nothing is.
         expiries: the expiries of queues. Without them, none has one.
+        restrictions: reads what is paused.
         slots: takes what can start at once. Without it, every run waits to be claimed.
         key_lifetime: how long an idempotency key is remembered after its use.
         list_budget: how long a list looks before it answers what it has found.
@@ -97,6 +99,7 @@ class Runs:
         wakeups: Wakeups,
         intake: Intake | None = None,
         expiries: QueueExpiryFollower | None = None,
+        restrictions: RestrictionReader | None = None,
         slots: WaitingSlots | None = None,
         key_lifetime: timedelta = KEY_LIFETIME,
         list_budget: timedelta = BUDGET,
@@ -108,6 +111,7 @@ class Runs:
         self._wakeups = wakeups
         self._intake = intake or Intake(store, clock=clock)
         self._expiries = expiries or QueueExpiryFollower()
+        self._waits = WaitReader(store, restrictions, clock=clock)
         self._slots = slots
         # Many clients may submit one run each. One commit for each of them would take up all the time there is.
         self._submits: GroupCommit[NewRun, SubmitResult] = GroupCommit(self._submit_all, most=MOST_TOGETHER)
@@ -135,6 +139,8 @@ class Runs:
             Conflict: the idempotency key was used for another request, or the job's rule rejects a second run.
             TooMany: a queue or the tenant is full, or the tenant's rate is used up. Nothing is stored.
         """
+        if isinstance(submission.priority, str):
+            [submission] = await with_tiers(self._store, [submission])
         now = self._clock.now()
         result, is_admitted = _JOB_CHANGED, False
         form = self._known.get(submission.job_id)
@@ -181,6 +187,8 @@ class Runs:
                 field starts with `[index].`.
             TooMany: as for `submit`; it refuses all of them.
         """
+        if any(isinstance(submission.priority, str) for submission in submissions):
+            submissions = await with_tiers(self._store, submissions, are_numbered=True)
         now = self._clock.now()
         forms = await self._forms(tenant, submissions)
         runs = []
@@ -262,28 +270,7 @@ class Runs:
         Raises:
             NotFound: this tenant has no run with that id.
         """
-        run, now = await self.get(tenant, run_id), self._clock.now()
-        wait = await self._store.read_wait(run_id, now=now)
-        if wait is None:
-            jobs = await self._store.get_jobs([run.job_id]) if run.state is RunState.FAILED else []
-            note = next((job.pause_note for job in jobs if job is not None), None)
-            return explain(run, wait, has_worker=True, now=now, pause_note=note)
-        offers = await self._store.list_sessions()
-        restrictions = await self._store.read_restrictions()
-        assert restrictions is not None, "nothing is known, so all is read"
-        has_worker = any(can_execute(offer, run.lane) for offer in offers)
-        pause = restrictions.pauses.find(run.lane, now)
-        caps = await self._caps_of(tenant, restrictions.caps.about(run.lane))
-        return explain(run, wait, has_worker=has_worker, now=now, pause=pause, caps=caps)
-
-    async def _caps_of(self, tenant: str, caps: Sequence[LaneCap]) -> list[CapFacts]:
-        """Return how much of caps is taken, with holders of a tenant."""
-        uses = await self._store.read_cap_uses([cap.key for cap in caps])
-        return [
-            CapFacts(key=cap.key, max_running=cap.max_running, held=use.held, holders=use.seen_by(tenant))
-            for cap, use in zip(caps, uses, strict=True)
-            if cap.max_running is not None
-        ]
+        return await self._waits.explain(await self.get(tenant, run_id))
 
     async def attempts(self, tenant: str, run_id: RunId) -> list[Attempt]:
         """Return a run's attempt rows. A run that succeeded at the first attempt has none."""

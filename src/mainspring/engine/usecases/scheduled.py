@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from mainspring.core.calendars.sieve import MOST_ROLLED, RolledTrigger, is_too_frequent
+from mainspring.core.calendars.rolling import MOST_ROLLED, RolledTrigger, is_too_frequent
 from mainspring.core.model import Job, JobSpec
 from mainspring.core.triggers import Once
 from mainspring.engine.common.calendars import CalendarReader

@@ -26,7 +26,7 @@ class Submission:
         payload: the run's own payload, as JSON text in UTF-8; None uses the job's.
         run_at: the earliest instant to start; None means at once.
         delay: the same, as a time from the store's now; give only one of the two.
-        priority: the run's own; None uses the job's.
+        priority: the run's own tier, or the class that names it; None uses the job's.
         idempotency_key: the same key returns the same run, for as long as it is remembered (24 h by default).
     """
 
@@ -34,7 +34,7 @@ class Submission:
     payload: bytes | None = None
     run_at: datetime | None = None
     delay: timedelta | None = None
-    priority: Priority | None = None
+    priority: Priority | str | None = None
     idempotency_key: str | None = None
 
 
@@ -90,6 +90,7 @@ def make_submitted_run(
             payload = form.once.own_payload
     lane = form.lane
     if submission.priority is not None:
+        assert isinstance(submission.priority, Priority), "the tier of a class has been found"
         lane = LaneKey(lane.queue, lane.route, lane.tenant, submission.priority)
     return NewRun(
         job_id=form.job.id,

@@ -30,6 +30,8 @@ from mainspring.ports.store.jobs import JobStore
 from mainspring.ports.store.limits import LimitStore
 from mainspring.ports.store.nodes import NodeStore
 from mainspring.ports.store.policies import PolicyStore
+from mainspring.ports.store.preemption import PreemptionStore
+from mainspring.ports.store.priorities import PriorityStore
 from mainspring.ports.store.restrictions import RestrictionStore
 from mainspring.ports.store.runs import RunStore
 from mainspring.ports.store.schedule import ScheduleStore
@@ -48,6 +50,8 @@ class Store(
     BrowseStore,
     CensusStore,
     PolicyStore,
+    PriorityStore,
+    PreemptionStore,
     RestrictionStore,
     LimitStore,
     CapStore,

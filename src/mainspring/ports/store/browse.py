@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from mainspring.core.ids import JobId, RunId, SessionId
+from mainspring.core.ids import BackfillId, JobId, RunId, SessionId
 from mainspring.core.model import Run, RunKind
 from mainspring.core.states import RunState
 from mainspring.core.why import WaitFacts
@@ -27,6 +27,7 @@ class BrowseStore(Protocol):
         state: RunState | None = None,
         queue: str | None = None,
         kind: RunKind | None = None,
+        backfill_id: BackfillId | None = None,
         error: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
@@ -41,6 +42,7 @@ class BrowseStore(Protocol):
         another table holds because of their state.
 
         Args:
+            backfill_id: only runs of this backfill. They are found by its job, so give that, too.
             error: only runs that have ended with an error that begins with this.
             since, until: only runs that were created at or after the one, and before the other.
             lowest, before: only runs with ids from the one on, and below the other.

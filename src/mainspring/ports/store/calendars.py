@@ -29,6 +29,7 @@ class CalendarStore(Protocol):
     async def write_calendars(self, versions: Sequence[CalendarVersion], *, revision: int) -> bool:
         """Keep versions, if the revision is still the one given; say whether it was.
 
+        Blackouts that follow their calendars go by the new ones (`set_blackouts`).
         Their calendars are unsettled from then on, until `settle_calendars` finds that every job follows them.
         """
         ...
@@ -52,7 +53,7 @@ class CalendarStore(Protocol):
         ...
 
     async def delete_calendar(self, tenant: str, name: str, *, revision: int) -> CalendarDeletion:
-        """Delete a calendar, if the revision is still the one given and no job uses the calendar."""
+        """Delete a calendar, if the revision is still the one given and no job and no blackout uses the calendar."""
         ...
 
     async def read_calendar_uses(self, job_ids: Sequence[JobId]) -> list[tuple[CalendarUse, ...]]:

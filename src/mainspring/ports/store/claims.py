@@ -12,6 +12,7 @@ from typing import Protocol
 from mainspring.core.ids import JobId, KeyId, LaneId, RunId, SessionId
 from mainspring.core.model import Lane
 from mainspring.core.outcomes import Transition
+from mainspring.core.preemption import PreemptionMark
 from mainspring.core.values import value
 from mainspring.ports.store.runs import NewRun
 
@@ -104,7 +105,11 @@ class ClaimResult:
 
 @value(kw_only=True)
 class HeldRun:
-    """The facts about a RUNNING run, from which its next state is decided."""
+    """The facts about a RUNNING run, from which its next state is decided.
+
+    Attributes:
+        mark: the last request to give up its slot, under this token or an earlier one.
+    """
 
     run_id: RunId
     token: int
@@ -117,6 +122,7 @@ class HeldRun:
     session_id: SessionId
     started_at: datetime
     deadline_at: datetime
+    mark: PreemptionMark | None = None
 
 
 class ApplyResult(StrEnum):

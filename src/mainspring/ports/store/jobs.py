@@ -22,7 +22,8 @@ class JobStore(Protocol):
     async def add_jobs(self, jobs: Sequence[NewJob], *, now: datetime) -> list[AddResult]:
         """Insert jobs as version 1, each with its clock row; `NAME_TAKEN` if the tenant has a job with that name.
 
-        It is `CALENDARS_MOVED`, and that job is not inserted, if its calendars were read as of another revision.
+        It is `CALENDARS_MOVED`, and that job is not inserted, if its calendars were read as of another revision; and
+        `LIMIT_GONE`, if it uses a shared limit that is not set.
         """
         ...
 
@@ -33,7 +34,8 @@ class JobStore(Protocol):
         `MOVED`: read the job and decide again. The edit's fire ranges are inserted with it. With `ends_gap`, the open
         gap is closed first. A paused job stays paused: its clock stays stopped, whatever `next_fire` says. If a
         call has several edits of one job, the first that fits takes effect. The result is `MOVED`, too, if the
-        edit's calendars were read as of another revision of the calendars.
+        edit's calendars were read as of another revision of the calendars, or if it uses a shared limit that is not
+        set.
         """
         ...
 
@@ -96,6 +98,7 @@ class AddResult(StrEnum):
     ADDED = "added"
     NAME_TAKEN = "name_taken"
     CALENDARS_MOVED = "calendars_moved"
+    LIMIT_GONE = "limit_gone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

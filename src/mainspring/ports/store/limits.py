@@ -134,7 +134,7 @@ class LimitStore(Protocol):
         ...
 
     async def delete_limit(self, tenant: str, name: str) -> LimitDeletion:
-        """Delete a shared limit, unless a job uses it."""
+        """Delete a shared limit, unless a job uses it. It waits for jobs that are just being stored."""
         ...
 
     async def list_keys(

@@ -63,6 +63,10 @@ class PolicyStore(Protocol):
         """
         ...
 
+    async def count_running(self, tenants: Sequence[str]) -> dict[str, int]:
+        """Count the RUNNING runs of each of these tenants, also of sessions that have ended, as of one instant."""
+        ...
+
     async def take_permits(
         self, requests: Sequence[PermitRequest], *, now: datetime
     ) -> list[datetime | None]:

@@ -1,4 +1,4 @@
-"""What keeps runs from being given out, and takes effect exactly: pauses, and caps of lanes."""
+"""What keeps runs from being given out, and takes effect exactly: pauses, blackouts, and caps of lanes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+from mainspring.core.blackouts import Blackout
 from mainspring.core.lane_caps import NO_CAPS, LaneCaps
 from mainspring.core.pauses import LanePauses, Pause, PauseKey
 
@@ -22,12 +23,27 @@ class Restrictions:
     Attributes:
         epoch: grows with every change. A claim that was chosen under another one gives nothing out.
         pauses: also some that have ended by themselves, for the fires that they skip.
+        blackouts: in order of what they stop. A store does not read their calendars; `RestrictionReader` does.
         caps: how many runs of queues, tenants and labels may be under way.
     """
 
     epoch: int = 0
     pauses: LanePauses = field(default_factory=LanePauses)
+    blackouts: tuple[Blackout, ...] = ()
     caps: LaneCaps = NO_CAPS
+
+
+@dataclass(frozen=True, slots=True)
+class BlackoutsWritten:
+    """What became of a write of blackouts. Nothing was written if `older` names any, or `is_moved`.
+
+    Attributes:
+        older: the servers and workers of older releases that are alive, and would not keep a blackout.
+        is_moved: the calendars have changed since they were read.
+    """
+
+    older: tuple[str, ...] = ()
+    is_moved: bool = False
 
 
 class RestrictionStore(Protocol):
@@ -60,4 +76,29 @@ class RestrictionStore(Protocol):
 
     async def lift_pauses(self, keys: Sequence[PauseKey], *, now: datetime) -> list[bool]:
         """End pauses. Return for each whether it was on."""
+        ...
+
+    async def set_blackouts(
+        self, key: PauseKey, blackouts: Sequence[Blackout], *, revision: int, now: datetime
+    ) -> BlackoutsWritten:
+        """Give a queue, a tenant or everything these blackouts instead of those that it has (see `renew_blackout`).
+
+        When this returns, every claim keeps them. None of them removes all, whatever programs are running.
+
+        `write_calendars` has blackouts that follow a calendar go by its new version, and takes effect in the same way.
+        A calendar that a blackout names cannot be deleted.
+
+        Args:
+            revision: that of the calendars as of which their versions were read.
+        """
+        ...
+
+    async def begin_blackouts(self, begun_at: datetime, *, now: datetime) -> bool:
+        """Have every claim give nothing that was chosen before a blackout began at `begun_at`.
+
+        Nothing is written if what restricts claims has changed since then: of several processes, one does it.
+
+        Returns:
+            Whether it was written.
+        """
         ...

@@ -17,6 +17,9 @@ from mainspring.core.values import value
 from mainspring.ports.store.nodes import Epochs
 from mainspring.ports.store.runs import NewRun
 
+NO_FIRE_RANGE = FireRangeId(0)
+"""Before all fire ranges."""
+
 
 class ScheduleStore(Protocol):
     """Fires and fire ranges."""
@@ -60,18 +63,24 @@ class ScheduleStore(Protocol):
         """Insert fire ranges, for a backfill."""
         ...
 
-    async def read_fire_ranges(self, shards: Sequence[int], *, limit: int) -> list[FireRange]:
-        """Return open catch-up and backfill fire ranges of existing jobs that are not paused, the oldest first."""
+    async def read_fire_ranges(
+        self, shards: Sequence[int], *, after: FireRangeId = NO_FIRE_RANGE, limit: int
+    ) -> list[CatchUpWork]:
+        """Return open catch-up and backfill fire ranges after a given one, in order of id, each with its job's pace.
+
+        Of a job, only the oldest is returned: its ranges are drained one after the other, at one pace. Those of paused
+        and of deleted jobs are left out.
+        """
         ...
 
     async def advance_fire_ranges(
         self, steps: Sequence[FireRangeStep], *, epochs: Epochs, now: datetime
     ) -> list[FireResult]:
-        """Move a fire range's cursor and insert the runs that it passed. The result is `LOST` if the cursor has
-        moved.
+        """Move a fire range's cursor, insert the runs that it passed, and keep the permits that are left.
 
-        The job's clock row is locked first, so that no two writers judge overlap at the same time. Steps are fenced
-        like `record_fires`. A call has at most one step of a job that cancels what is live.
+        The result is `LOST` if the cursor has moved. The job's clock row is locked first, so that no two writers judge
+        overlap at the same time. Steps are fenced like `record_fires`. A call has at most one step of a
+        job that cancels what is live.
         """
         ...
 
@@ -179,9 +188,31 @@ def fire_of(clock: DueClock) -> Fire:
     )
 
 
+@value(kw_only=True)
+class CatchUpWork:
+    """A fire range that is drained, and how far its job's pace lets it go.
+
+    Attributes:
+        newest: the job's newest version, which says how fast that is.
+        level, level_at: the permits of the job's rate; None: as many as fit.
+        live: how many runs of the job's fire ranges are not over, but for those of backfills.
+    """
+
+    fire_range: FireRange
+    newest: int
+    level: float | None
+    level_at: datetime | None
+    live: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FireRangeStep:
-    """One step of draining a fire range. `cursor_from` is the cursor that was read; None means the start."""
+    """One step of draining a fire range.
+
+    Attributes:
+        cursor_from: the cursor that was read; None means the start.
+        level, level_at: the permits of the job's rate after the step; None: as many as fit.
+    """
 
     fire_range_id: FireRangeId
     job_id: JobId
@@ -189,6 +220,8 @@ class FireRangeStep:
     cursor_to: datetime
     runs: tuple[NewRun, ...]
     is_done: bool
+    level: float | None = None
+    level_at: datetime | None = None
     overlap: Overlap = Overlap.ALLOW
 
 

@@ -25,8 +25,9 @@ class SessionStore(Protocol):
         then reconciled one after the other.
 
         `lost`: leases named by the beat that the session no longer owns. `cancel`: leases whose run is to be
-        cancelled. `unknown`: runs of the session that neither this beat nor the one before it named. Runs that a
-        claim after `Beat.answered` gave do not count as missing.
+        cancelled. `preempt`: of the others, leases whose run is to give up its slot. `unknown`: runs of the session
+        that neither this beat nor the one before it named. Runs that a claim after `Beat.answered` gave do not count
+        as missing.
         """
         ...
 
@@ -120,4 +121,5 @@ class BeatResult:
     is_session_live: bool
     lost: tuple[tuple[RunId, int], ...] = ()
     cancel: tuple[tuple[RunId, int], ...] = ()
+    preempt: tuple[tuple[RunId, int], ...] = ()
     unknown: tuple[HeldRun, ...] = ()

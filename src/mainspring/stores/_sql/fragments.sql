@@ -36,7 +36,7 @@ id, token, job_id, version, attempt, fire_at, due_at, payload, target_key, is_qu
 
 -- fragment: held_columns
 -- The facts about a lease.
-id, token, job_id, version, attempt, is_quarantined, quarantined_crashes, session_id, started_at, deadline_at;
+id, token, job_id, version, attempt, is_quarantined, quarantined_crashes, session_id, started_at, deadline_at, preemption;
 
 -- fragment: live_columns
 -- What the end of an attempt depends on.

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import islice, takewhile
 
-from mainspring.core.ids import JobId, RunId, SessionId
+from mainspring.core.ids import BackfillId, JobId, RunId, SessionId
 from mainspring.core.limits import CLUSTER
 from mainspring.core.model import Run, RunKind
 from mainspring.core.states import READY_STATES, RunState
@@ -34,6 +34,7 @@ class MemoryBrowseStore:
         state: RunState | None = None,
         queue: str | None = None,
         kind: RunKind | None = None,
+        backfill_id: BackfillId | None = None,
         error: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
@@ -48,6 +49,8 @@ class MemoryBrowseStore:
         rows = (
             tables.runs[key[0]] for key in takewhile(lambda key: lowest is None or key[0] >= lowest, keys)
         )
+        backfill = None if backfill_id is None else tables.backfills.rows.get(backfill_id)
+        sections = set() if backfill is None else set(backfill.sections)
         wanted = (
             row
             for row in rows
@@ -55,6 +58,7 @@ class MemoryBrowseStore:
             and (state is None or row.state is state)
             and (queue is None or row.lane.key.queue == queue)
             and (kind is None or row.kind is kind)
+            and (backfill_id is None or row.fire_range_id in sections)
             and (error is None or (row.error is not None and row.error.startswith(error)))
             and (since is None or row.created_at >= since)
             and (until is None or row.created_at < until)

@@ -11,6 +11,7 @@ from mainspring.core.calendars.resolved import CalendarVersion
 from mainspring.core.clocks import ChangeVerdict, decide_replan
 from mainspring.core.ids import JobId
 from mainspring.ports.store.calendars import CalendarDeletion, CalendarUse, Replan
+from mainspring.stores.memory.restrictions import follow_calendars
 from mainspring.stores.memory.tables import Tables
 
 
@@ -31,6 +32,7 @@ class MemoryCalendarStore:
         for version in versions:
             tables.calendars.versions.setdefault((version.tenant, version.name), []).append(version)
         tables.calendars.revision += 1
+        follow_calendars(tables, versions)
         return True
 
     async def read_calendars(
@@ -64,6 +66,9 @@ class MemoryCalendarStore:
         kept = tables.calendars.versions.get((tenant, name))
         if kept is None or kept[-1].is_deleted:
             return CalendarDeletion.MISSING
+        blackouts = (one for held in tables.policies.restrictions.blackouts.values() for one in held)
+        if any((one.tenant, one.calendar) == (tenant, name) for one in blackouts):
+            return CalendarDeletion.IN_USE
         if await self.list_jobs_of_calendar(tenant, name, limit=1):
             return CalendarDeletion.IN_USE
         tables.calendars.versions[tenant, name] = [replace(one, is_deleted=True) for one in kept]

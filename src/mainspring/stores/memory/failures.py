@@ -10,7 +10,7 @@ from mainspring.core.clocks import decide_pause
 from mainspring.core.failures import has_failed_in_a_row, pause_note
 from mainspring.core.ids import JobId, job_shard
 from mainspring.core.states import RunState
-from mainspring.ports.store.failures import failure_gap
+from mainspring.ports.store.jobs import ClockChange
 from mainspring.stores.memory.jobs import move_clock
 from mainspring.stores.memory.rows import JobRow
 from mainspring.stores.memory.tables import Tables
@@ -23,7 +23,7 @@ class MemoryFailureStore:
 
     async def read_failing(self, shards: Sequence[int], *, limit: int) -> list[JobId]:
         wanted = frozenset(shards)
-        jobs = self._tables.jobs.values()
+        jobs = self._tables.failure_watch.values()
         found = (job.id for job in jobs if job_shard(job.id) in wanted and self._is_failing(job))
         return list(islice(found, limit))
 
@@ -42,17 +42,17 @@ class MemoryFailureStore:
                 break
         return has_failed_in_a_row(threshold, failed_at, has_succeeded=has_succeeded, since=job.updated_at)
 
-    async def pause_failing(self, job_ids: Sequence[JobId], *, now: datetime) -> list[JobId]:
+    async def pause_failing(self, changes: Sequence[ClockChange], *, now: datetime) -> list[JobId]:
         paused = []
-        for job_id in job_ids:
-            job = self._tables.jobs.get(job_id)
+        for change in changes:
+            job = self._tables.jobs.get(change.job_id)
             if job is None or not self._is_failing(job):
                 continue
             assert job.spec.pause_after_failures is not None
-            decision = decide_pause(job, revision=job.revision, fire_at=job.next_fire_at)
-            assert decision.move is not None
-            gaps = failure_gap(job_id, job.version, job.next_fire_at)
-            move_clock(self._tables, job, decision.move, gaps, now)
+            decision = decide_pause(job, revision=change.revision, fire_at=change.fire_at)
+            if decision.move is None:
+                continue
+            move_clock(self._tables, job, decision.move, change.fire_ranges, now)
             job.pause_note = pause_note(job.spec.pause_after_failures)
-            paused.append(job_id)
+            paused.append(change.job_id)
         return paused

@@ -18,7 +18,7 @@ from mainspring.core.ids import JobId
 from mainspring.core.model import FireRangeKind, Job, JobSpec
 from mainspring.ports.store.jobs import AddResult, ClockChange, JobEdit, NewJob
 from mainspring.ports.store.schedule import NewFireRange
-from mainspring.stores.memory.limits import drop_limit_uses, keep_limits
+from mainspring.stores.memory.limits import are_limits_set, drop_limit_uses, keep_limits
 from mainspring.stores.memory.rows import JobRow
 from mainspring.stores.memory.tables import Tables
 
@@ -37,6 +37,8 @@ class MemoryJobStore:
             return AddResult.NAME_TAKEN
         if not tables.is_current(new.calendars):
             return AddResult.CALENDARS_MOVED
+        if not are_limits_set(tables, new.tenant, new.spec):
+            return AddResult.LIMIT_GONE
         job = JobRow(
             id=new.id,
             tenant=new.tenant,
@@ -58,6 +60,7 @@ class MemoryJobStore:
         tables.set_next_fire(job, new.next_fire)
         tables.use_calendars(job.id, new.calendars)
         keep_limits(tables, job.id, job.tenant, job.spec)
+        _watch_failures(tables, job)
         return AddResult.ADDED
 
     async def edit_jobs(self, edits: Sequence[JobEdit], *, now: datetime) -> list[ChangeVerdict]:
@@ -74,7 +77,8 @@ class MemoryJobStore:
             ends_gap=edit.ends_gap,
             is_name_taken=job is not None
             and tables.names.get((job.tenant, edit.spec.name), job.id) != job.id,
-            is_current=tables.is_current(edit.calendars),
+            is_current=tables.is_current(edit.calendars)
+            and (job is None or are_limits_set(tables, job.tenant, edit.spec)),
         )
         if job is None or decision.move is None:
             return decision.verdict
@@ -87,6 +91,7 @@ class MemoryJobStore:
         tables.use_calendars(job.id, edit.calendars)
         move_clock(self._tables, job, decision.move, edit.fire_ranges, now)
         keep_limits(tables, job.id, job.tenant, job.spec)
+        _watch_failures(tables, job)
         return decision.verdict
 
     async def pause_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
@@ -129,6 +134,7 @@ class MemoryJobStore:
             del tables.names[job.tenant, job.spec.name]
             tables.jobs_of_tenant[job.tenant].discard((job.id,))
             drop_limit_uses(tables, job.id)
+            tables.failure_watch.pop(job.id, None)
         return decision.verdict
 
     async def get_jobs(self, job_ids: Sequence[JobId]) -> list[Job | None]:
@@ -145,6 +151,14 @@ class MemoryJobStore:
 
     async def read_versions(self, keys: Sequence[tuple[JobId, int]]) -> list[JobSpec | None]:
         return [self._tables.versions.get(key) for key in keys]
+
+
+def _watch_failures(tables: Tables, job: JobRow) -> None:
+    """Have jobs that pause after failures looked at, and no others."""
+    if job.spec.pause_after_failures is None:
+        tables.failure_watch.pop(job.id, None)
+    else:
+        tables.failure_watch[job.id] = job
 
 
 def move_clock(

@@ -53,8 +53,7 @@ class MemoryLimitStore:
         return [rule.name not in known for rule in rules]
 
     def _is_set(self, tenant: str, name: str) -> bool:
-        rule = self._tables.limits.rules.get((tenant, name))
-        return rule is not None and rule.is_set
+        return _is_set(self._tables, tenant, name)
 
     async def list_limits(self, tenant: str) -> list[LimitRule]:
         found = [
@@ -210,6 +209,19 @@ class MemoryLimitStore:
             is_needed = is_cap and tables.limits.rules[key.tenant, key.limit].is_set
             if key.id not in used and not key.holds and is_full and not is_needed:
                 yield key.id
+
+
+def _is_set(tables: Tables, tenant: str, name: str) -> bool:
+    rule = tables.limits.rules.get((tenant, name))
+    return rule is not None and rule.is_set
+
+
+def are_limits_set(tables: Tables, tenant: str, spec: JobSpec) -> bool:
+    """Say whether all shared limits are set that a definition uses: by its tenant, or for the cluster."""
+    return all(
+        any(_is_set(tables, owner, name) for owner in (tenant, CLUSTER))
+        for name in used_limits(spec.concurrency)
+    )
 
 
 def keep_limits(tables: Tables, job_id: JobId, tenant: str, spec: JobSpec) -> None:

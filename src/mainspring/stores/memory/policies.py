@@ -10,7 +10,7 @@ from typing import TypeVar
 from mainspring.core.intake import WaitingCount, take_permits
 from mainspring.core.queues import Queue
 from mainspring.core.rates import Bucket
-from mainspring.core.states import READY_STATES
+from mainspring.core.states import READY_STATES, RunState
 from mainspring.core.tenants import Tenant
 from mainspring.ports.store.policies import PermitRequest, Policies
 from mainspring.stores.memory.tables import Tables
@@ -58,6 +58,13 @@ class MemoryPolicyStore:
                     if scope in found:
                         found[scope] += 1
         return [min(found[count.scope], count.most) for count in counts]
+
+    async def count_running(self, tenants: Sequence[str]) -> dict[str, int]:
+        found = dict.fromkeys(tenants, 0)
+        for run in self._tables.runs.values():
+            if run.state is RunState.RUNNING and run.tenant in found:
+                found[run.tenant] += 1
+        return found
 
     async def take_permits(
         self, requests: Sequence[PermitRequest], *, now: datetime

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
+from mainspring.core.blackouts import Blackout, renew_blackout
+from mainspring.core.calendars.resolved import CalendarVersion
 from mainspring.core.lane_caps import KnownCap, LaneCaps, cap_key_of
 from mainspring.core.limits import CLUSTER
-from mainspring.core.pauses import LanePauses, Pause, PauseKey, is_over_for_long, renew
-from mainspring.ports.store.restrictions import Restrictions
+from mainspring.core.pauses import LanePauses, Pause, PauseKey, epoch_number, is_over_for_long, renew
+from mainspring.ports.store.restrictions import BlackoutsWritten, Restrictions
 from mainspring.stores.memory.tables import Tables
 
 
@@ -21,7 +24,8 @@ class MemoryRestrictionStore:
         held = self._tables.policies.restrictions
         if known == held.epoch:
             return None
-        return Restrictions(held.epoch, LanePauses(held.pauses.values()), caps_of(self._tables))
+        blackouts = tuple(one for key in sorted(held.blackouts) for one in held.blackouts[key])
+        return Restrictions(held.epoch, LanePauses(held.pauses.values()), blackouts, caps_of(self._tables))
 
     async def list_older_programs(self) -> list[str]:
         return []
@@ -41,13 +45,49 @@ class MemoryRestrictionStore:
         raise_epoch(self._tables, now)
         return [pause is not None and pause.is_on(now) for pause in map(gone.__getitem__, keys)]
 
+    async def set_blackouts(
+        self, key: PauseKey, blackouts: Sequence[Blackout], *, revision: int, now: datetime
+    ) -> BlackoutsWritten:
+        if revision != self._tables.calendars.revision:
+            return BlackoutsWritten(is_moved=True)
+        held = self._tables.policies.restrictions.blackouts
+        before = {(one.tenant, one.calendar): one for one in held.pop(key, ())}
+        renewed = (renew_blackout(one, before.get((one.tenant, one.calendar))) for one in blackouts)
+        if blackouts:
+            held[key] = tuple(sorted(renewed, key=lambda one: (one.tenant, one.calendar)))
+        raise_epoch(self._tables, now)
+        return BlackoutsWritten()
+
+    async def begin_blackouts(self, begun_at: datetime, *, now: datetime) -> bool:
+        if self._tables.policies.restrictions.epoch >= epoch_number(begun_at):
+            return False
+        raise_epoch(self._tables, now)
+        return True
+
+
+def follow_calendars(tables: Tables, versions: Sequence[CalendarVersion]) -> None:
+    """Have blackouts go by the new versions of the calendars that they follow."""
+    newest = {(one.tenant, one.name): one.version for one in versions}
+    held, is_moved = tables.policies.restrictions.blackouts, False
+    for key, blackouts in held.items():
+        moved = tuple(
+            one
+            if one.is_pinned
+            else replace(one, version=newest.get((one.tenant, one.calendar), one.version))
+            for one in blackouts
+        )
+        is_moved = is_moved or moved != blackouts
+        held[key] = moved
+    if is_moved:
+        raise_epoch(tables, max(one.created_at for one in versions))
+
 
 def raise_epoch(tables: Tables, now: datetime) -> None:
     """Have every claim that was chosen before give nothing."""
     held = tables.policies.restrictions
     for key in [key for key, pause in held.pauses.items() if is_over_for_long(pause, now)]:
         del held.pauses[key]
-    held.epoch += 1
+    held.epoch = max(held.epoch + 1, epoch_number(now))
     for session in tables.sessions.values():
         session.policy_epoch = held.epoch
 

@@ -12,11 +12,13 @@ from mainspring.core.claiming import is_ready, must_be_alone
 from mainspring.core.clocks import NextFire
 from mainspring.core.ids import FireRangeId, JobId, KeyId, LaneId, RunId, SessionId, job_shard
 from mainspring.core.model import FireRange, FireRangeKind, Job, JobSpec, LaneKey, Run, RunKind
+from mainspring.core.preemption import PreemptionMark
 from mainspring.core.shards import Refusal
 from mainspring.core.states import FINAL_STATES, RunState
 from mainspring.ports.store.backfills import NewBackfill
 from mainspring.ports.store.claims import HeldRun
 from mainspring.ports.store.nodes import NodeFacts, NodeState
+from mainspring.ports.store.preemption import SeatedRun
 from mainspring.ports.store.sessions import NewSession, SessionFacts
 from mainspring.stores.memory.index import OrderedIndex
 
@@ -27,7 +29,11 @@ JobIndex = OrderedIndex[tuple[UUID]]
 
 @dataclass(slots=True, kw_only=True)
 class JobRow:
-    """A job that exists, with its clock."""
+    """A job that exists, with its clock.
+
+    Attributes:
+        level, level_at: the permits of its catch-up's rate.
+    """
 
     id: JobId
     tenant: str
@@ -40,6 +46,8 @@ class JobRow:
     created_at: datetime
     updated_at: datetime
     pause_note: str | None = None
+    level: float | None = None
+    level_at: datetime | None = None
 
     @property
     def next_fire_at(self) -> datetime | None:
@@ -77,6 +85,7 @@ class LaneRow:
     quarantined: ReadyIndex = field(default_factory=OrderedIndex)
     lines: dict[KeyId, ReadyIndex] = field(default_factory=dict)
     live: int = 0
+    preempted_at: datetime | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -111,11 +120,17 @@ class RunRow:
     session_id: SessionId | None = None
     claim_number: int = 0
     is_cancel_requested: bool = False
+    mark: PreemptionMark | None = None
     cancel_reason: str | None = None
     reason: str | None = None
     error: str | None = None
     result: bytes | None = None
     output: str | None = None
+
+    @property
+    def is_caught_up(self) -> bool:
+        """Whether it makes up for a missed fire."""
+        return self.fire_range_id is not None and self.kind is RunKind.SCHEDULED
 
     @property
     def waiting_index(self) -> ReadyIndex:
@@ -174,6 +189,26 @@ class RunRow:
             session_id=self.session_id,
             started_at=self.started_at,
             deadline_at=self.deadline_at,
+            mark=self.mark,
+        )
+
+    def seated(self) -> SeatedRun:
+        """Return what preemption asks of a RUNNING run."""
+        assert self.session_id is not None
+        assert self.started_at is not None
+        return SeatedRun(
+            run_id=self.id,
+            token=self.token,
+            session_id=self.session_id,
+            job_id=self.job_id,
+            version=self.version,
+            tier=self.lane.key.priority,
+            claim_number=self.claim_number,
+            key_id=self.keys[0] if self.keys else None,
+            is_quarantined=self.is_quarantined,
+            is_cancel_requested=self.is_cancel_requested,
+            started_at=self.started_at,
+            mark=self.mark,
         )
 
 

@@ -8,11 +8,13 @@ from itertools import islice
 from uuid import UUID
 
 from mainspring.core.clocks import wins_fire
-from mainspring.core.ids import JobId, job_shard
+from mainspring.core.ids import FireRangeId, JobId, job_shard
 from mainspring.core.model import FireRange, FireRangeKind
 from mainspring.core.outlines import outline_of
 from mainspring.ports.store.nodes import Epochs
 from mainspring.ports.store.schedule import (
+    NO_FIRE_RANGE,
+    CatchUpWork,
     DueClock,
     Fire,
     FireRangeStep,
@@ -21,7 +23,7 @@ from mainspring.ports.store.schedule import (
     NewFireRange,
     fire_of,
 )
-from mainspring.stores.memory.rows import JobRow
+from mainspring.stores.memory.rows import FireRangeRow, JobRow
 from mainspring.stores.memory.tables import Tables
 
 _LOST = FireResult(FireStatus.LOST)
@@ -73,18 +75,33 @@ class MemoryScheduleStore:
         for fire_range in fire_ranges:
             self._tables.add_fire_range(fire_range, now=now)
 
-    async def read_fire_ranges(self, shards: Sequence[int], *, limit: int) -> list[FireRange]:
+    async def read_fire_ranges(
+        self, shards: Sequence[int], *, after: FireRangeId = NO_FIRE_RANGE, limit: int
+    ) -> list[CatchUpWork]:
         wanted = frozenset(shards)
         jobs = self._tables.jobs
+        oldest: dict[JobId, FireRangeRow] = {}
+        for fire_range in self._tables.open_fire_ranges.values():
+            if fire_range.kind is not FireRangeKind.GAP:
+                oldest.setdefault(fire_range.job_id, fire_range)
         found = (
-            fire_range.view()
-            for fire_range in self._tables.open_fire_ranges.values()
-            if fire_range.kind is not FireRangeKind.GAP
+            self._view_work(jobs[fire_range.job_id], fire_range)
+            for fire_range in oldest.values()
+            if fire_range.id > after
             and fire_range.shard in wanted
             and fire_range.job_id in jobs
             and not jobs[fire_range.job_id].is_paused
         )
         return list(islice(found, limit))
+
+    def _view_work(self, job: JobRow, fire_range: FireRangeRow) -> CatchUpWork:
+        return CatchUpWork(
+            fire_range=fire_range.view(),
+            newest=job.version,
+            level=job.level,
+            level_at=job.level_at,
+            live=self._tables.backfills.caught_up[job.id],
+        )
 
     async def advance_fire_ranges(
         self, steps: Sequence[FireRangeStep], *, epochs: Epochs, now: datetime
@@ -100,6 +117,7 @@ class MemoryScheduleStore:
         if job is None or job.is_paused or fire_range is None or fire_range.cursor_at != step.cursor_from:
             return _LOST
         fire_range.cursor_at = step.cursor_to
+        job.level, job.level_at = step.level, step.level_at
         if step.is_done:
             tables.close_fire_range(fire_range, now=now)
         return tables.insert_planned(step.runs, step.overlap, now=now)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from mainspring.core.ids import SessionId
+from mainspring.core.preemption import is_asked
 from mainspring.core.reconciliation import reconcile
 from mainspring.ports.store.sessions import Beat, BeatResult, NewSession, SessionFacts, SessionPulse
 from mainspring.stores.memory.rows import SessionRow
@@ -45,7 +46,10 @@ class MemorySessionStore:
         running = [tables.runs[run_id] for (run_id,) in session.running]
         found = reconcile(
             beat.held,
-            [(run.id, run.token, run.claim_number, run.is_cancel_requested) for run in running],
+            [
+                (run.id, run.token, run.claim_number, run.is_cancel_requested, is_asked(run.mark, run.token))
+                for run in running
+            ],
             answered=beat.answered,
             missing_before=session.missing,
         )
@@ -54,6 +58,7 @@ class MemorySessionStore:
             is_session_live=True,
             lost=found.lost,
             cancel=found.cancel,
+            preempt=found.preempt,
             unknown=tuple(tables.runs[run_id].held() for run_id, _ in found.unknown),
         )
 

@@ -20,6 +20,8 @@ from mainspring.stores.memory.jobs import MemoryJobStore
 from mainspring.stores.memory.limits import MemoryLimitStore
 from mainspring.stores.memory.nodes import MemoryNodeStore
 from mainspring.stores.memory.policies import MemoryPolicyStore
+from mainspring.stores.memory.preemption import MemoryPreemptionStore
+from mainspring.stores.memory.priorities import MemoryPriorityStore
 from mainspring.stores.memory.restrictions import MemoryRestrictionStore
 from mainspring.stores.memory.runs import MemoryRunStore
 from mainspring.stores.memory.schedule import MemoryScheduleStore
@@ -44,6 +46,8 @@ class MemoryStore(
     MemoryBrowseStore,
     MemoryCensusStore,
     MemoryPolicyStore,
+    MemoryPriorityStore,
+    MemoryPreemptionStore,
     MemoryRestrictionStore,
     MemoryLimitStore,
     MemoryCapStore,

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from mainspring.core.admission import OVERLAP
 from mainspring.core.applying import CancelVerdict, judge_cancel
+from mainspring.core.blackouts import Blackout
 from mainspring.core.calendars.resolved import CalendarVersion
 from mainspring.core.census import Census
 from mainspring.core.clocks import NextFire
@@ -32,6 +33,7 @@ from mainspring.core.ids import (
 from mainspring.core.model import Attempt, FireRangeKind, JobSpec, LaneKey, Overlap, Priority, RunKind
 from mainspring.core.overlap import LiveOfJob, OverlapVerdict, judge_overlap
 from mainspring.core.pauses import Pause, PauseKey
+from mainspring.core.priorities import PriorityClass
 from mainspring.core.queues import Queue
 from mainspring.core.states import FINAL_STATES, READY_STATES, RunState
 from mainspring.core.tenants import Tenant
@@ -71,6 +73,7 @@ class RestrictionTables:
     """What is paused, and the policy epoch."""
 
     pauses: dict[PauseKey, Pause] = field(default_factory=dict)
+    blackouts: dict[PauseKey, tuple[Blackout, ...]] = field(default_factory=dict)
     epoch: int = 0
 
 
@@ -81,19 +84,21 @@ class PolicyTables:
     restrictions: RestrictionTables = field(default_factory=RestrictionTables)
     tenants: dict[str, Tenant] = field(default_factory=dict)
     queues: dict[str, Queue] = field(default_factory=dict)
+    classes: dict[str, PriorityClass] = field(default_factory=dict)
     permits: dict[str, tuple[float | None, datetime | None]] = field(default_factory=dict)
     revision: int = 0
 
 
 @dataclass(slots=True)
 class BackfillTables:
-    """Backfills, and what they need to know: when versions of jobs were stored, and how many of a job's live runs are
-    theirs.
+    """Backfills, and what old work needs to know: when versions of jobs were stored, and how many of a job's live runs
+    are those of backfills, and how many are caught up.
     """
 
     rows: dict[BackfillId, BackfillRow] = field(default_factory=dict)
     version_times: dict[JobId, list[datetime]] = field(default_factory=dict)
     live_of_job: Counter[JobId] = field(default_factory=Counter)
+    caught_up: Counter[JobId] = field(default_factory=Counter)
 
 
 class Tables:
@@ -105,6 +110,7 @@ class Tables:
         self.names: dict[tuple[str, str], JobId] = {}
         self.jobs_of_tenant: dict[str, JobIndex] = defaultdict(OrderedIndex)
         self.versions: dict[tuple[JobId, int], JobSpec] = {}
+        self.failure_watch: dict[JobId, JobRow] = {}  # that pause after failures
         self.due: dict[Priority, OrderedIndex[tuple[datetime, UUID]]] = {
             priority: OrderedIndex() for priority in Priority
         }
@@ -134,8 +140,7 @@ class Tables:
         self.census: Census | None = None
         self.policies = PolicyTables()
         self.calendars = CalendarTables()
-        self.limits = LimitTables()
-        self.backfills = BackfillTables()
+        self.limits, self.backfills = LimitTables(), BackfillTables()
 
         self._run_sequence, self._fire_range_sequence, self._lane_sequence = count(1), count(1), count(1)
         self.session_sequence = count(1)
@@ -293,6 +298,7 @@ class Tables:
         run.lane.live += 1
         self.live_of_job[run.job_id] += 1
         self.backfills.live_of_job[run.job_id] += run.kind is RunKind.BACKFILL
+        self.backfills.caught_up[run.job_id] += run.is_caught_up
         if run.state is RunState.RUNNING:
             assert run.session_id is not None
             assert run.deadline_at is not None
@@ -310,6 +316,7 @@ class Tables:
         run.lane.live -= 1
         self.live_of_job[run.job_id] -= 1
         self.backfills.live_of_job[run.job_id] -= run.kind is RunKind.BACKFILL
+        self.backfills.caught_up[run.job_id] -= run.is_caught_up
         if run.state is RunState.RUNNING:
             assert run.session_id is not None
             assert run.deadline_at is not None

@@ -11,7 +11,7 @@ from datetime import datetime
 from asyncpg import Record
 
 from mainspring.core.batching import MOST_SIZE
-from mainspring.core.ids import JobId, RunId, SessionId
+from mainspring.core.ids import BackfillId, JobId, RunId, SessionId
 from mainspring.core.model import Run, RunKind
 from mainspring.core.states import RunState
 from mainspring.core.why import MOST_AHEAD, BatchFacts, KeyFacts, WaitFacts
@@ -35,6 +35,7 @@ class PostgresBrowseStore:
         state: RunState | None = None,
         queue: str | None = None,
         kind: RunKind | None = None,
+        backfill_id: BackfillId | None = None,
         error: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
@@ -48,6 +49,7 @@ class PostgresBrowseStore:
             "state": state,
             "queue": queue,
             "kind": kind,
+            "backfill_id": backfill_id,
             "error": error,
             "since": since,
             "until": until,

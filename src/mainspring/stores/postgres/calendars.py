@@ -16,6 +16,7 @@ from mainspring.stores.postgres.calendar_uses import find_moved, use_calendars
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
 from mainspring.stores.postgres.jobs import lock_jobs, move_clocks
+from mainspring.stores.postgres.restrictions import take_effect
 
 _LAST_VERSION = 2**31 - 1
 
@@ -45,6 +46,16 @@ class PostgresCalendarStore:
                 specs=[encode_calendar(one) for one in versions],
                 creations_at=[one.created_at for one in versions],
             )
+            followed = await transaction.fetch(
+                "follow_calendars",
+                tenants=[one.tenant for one in versions],
+                names=[one.name for one in versions],
+                versions=[one.version for one in versions],
+            )
+            if followed:
+                now = max(one.created_at for one in versions)
+                [row] = await transaction.fetch("raise_policy_epoch", now=now)
+                await take_effect(transaction, row["number"], now)
             return True
 
         return await self._connections.transact(Role.EDIT, work)

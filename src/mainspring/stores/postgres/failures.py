@@ -8,7 +8,6 @@ from datetime import datetime
 from mainspring.core.clocks import decide_pause
 from mainspring.core.failures import has_failed_in_a_row, pause_note
 from mainspring.core.ids import JobId
-from mainspring.ports.store.failures import failure_gap
 from mainspring.ports.store.jobs import ClockChange
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
@@ -28,28 +27,22 @@ class PostgresFailureStore:
         )
         return [row["job_id"] for row in rows]
 
-    async def pause_failing(self, job_ids: Sequence[JobId], *, now: datetime) -> list[JobId]:
-        if not job_ids:
+    async def pause_failing(self, changes: Sequence[ClockChange], *, now: datetime) -> list[JobId]:
+        if not changes:
             return []
 
         async def work(transaction: Transaction) -> list[JobId]:
-            locked = await lock_jobs(transaction, job_ids)
+            locked = await lock_jobs(transaction, [change.job_id for change in changes])
             paused = []
-            for job_id, job in locked.items():
-                threshold = None if job.is_paused else await _judge(transaction, job_id)
-                if threshold is None:
+            for change in changes:
+                job = locked.get(change.job_id)
+                move = decide_pause(job, revision=change.revision, fire_at=change.fire_at).move
+                threshold = None if move is None else await _judge(transaction, change.job_id)
+                if move is None or threshold is None:
                     continue
-                change = ClockChange(
-                    job_id=job_id,
-                    revision=job.revision,
-                    fire_at=job.next_fire_at,
-                    fire_ranges=failure_gap(job_id, job.version, job.next_fire_at),
-                )
-                move = decide_pause(job, revision=job.revision, fire_at=job.next_fire_at).move
-                assert move is not None
                 note = pause_note(threshold)
                 await set_paused(transaction, [(change, move)], now, is_paused=True, note=note)
-                paused.append(job_id)
+                paused.append(change.job_id)
             return paused
 
         return await self._connections.transact(Role.EDIT, work)

@@ -28,7 +28,7 @@ from mainspring.ports.store.schedule import NewFireRange
 from mainspring.stores.postgres.calendar_uses import find_moved, use_calendars
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
-from mainspring.stores.postgres.limits import keep_limits
+from mainspring.stores.postgres.limits import find_unset, keep_limits
 from mainspring.stores.postgres.rows import columns_of_fire_ranges, columns_of_next_fires, job_of, sparse
 
 _BEFORE_ALL = UUID(int=0)
@@ -69,10 +69,10 @@ class PostgresJobStore:
 
         async def work(transaction: Transaction) -> list[AddResult]:
             moved = await find_moved(transaction, {job.id: job.calendars for job in jobs})
+            unset = await find_unset(transaction, [(job.id, job.tenant, job.spec) for job in jobs])
+            fit = [job for job in jobs if job.id not in moved | unset]
             # Sorting is stable: of two jobs with one name, the first is added.
-            ordered = sorted(
-                (job for job in jobs if job.id not in moved), key=lambda job: (job.tenant, job.spec.name)
-            )
+            ordered = sorted(fit, key=lambda job: (job.tenant, job.spec.name))
             rows = await transaction.fetch(
                 "add_jobs",
                 job_ids=[job.id for job in ordered],
@@ -92,7 +92,8 @@ class PostgresJobStore:
             if limited:
                 await keep_limits(transaction, limited, are_new=True)
             await _watch_failures(transaction, {job.id: job.spec for job in added}, are_new=True)
-            missed = dict.fromkeys(moved, AddResult.CALENDARS_MOVED)
+            missed = dict.fromkeys(unset, AddResult.LIMIT_GONE)
+            missed |= dict.fromkeys(moved, AddResult.CALENDARS_MOVED)
             return [
                 AddResult.ADDED if job.id in ids else missed.get(job.id, AddResult.NAME_TAKEN) for job in jobs
             ]
@@ -106,6 +107,10 @@ class PostgresJobStore:
         async def work(transaction: Transaction) -> list[ChangeVerdict]:
             locked = await lock_jobs(transaction, [edit.job_id for edit in edits])
             moved = await find_moved(transaction, {edit.job_id: edit.calendars for edit in edits})
+            known = [(edit.job_id, edit.spec) for edit in edits if edit.job_id in locked]
+            moved |= await find_unset(
+                transaction, [(job_id, locked[job_id].tenant, spec) for job_id, spec in known]
+            )
             owners = await _find_owners(transaction, edits, locked)
             decided = [
                 (edit, _decide_edit(edit, locked.get(edit.job_id), owners, edit.job_id not in moved))

@@ -62,6 +62,7 @@ class PostgresLimitStore:
 
     async def delete_limit(self, tenant: str, name: str) -> LimitDeletion:
         async def work(transaction: Transaction) -> LimitDeletion:
+            await transaction.fetch("lock_limit", tenant=tenant, name=name)
             users = await transaction.fetch("list_limit_users", tenant=tenant, name=name, limit=_MOST_USERS)
             if users:
                 return LimitDeletion(is_known=True, used_by=tuple(row["name"] for row in users))
@@ -167,6 +168,28 @@ class PostgresLimitStore:
             return max(holds, gone, ended)
 
         return await self._connections.transact(Role.UPKEEP, work, is_repeatable=True)
+
+
+async def find_unset(transaction: Transaction, jobs: Sequence[tuple[JobId, str, JobSpec]]) -> set[JobId]:
+    """Return the jobs that use a shared limit which is not set, by its tenant or for the cluster.
+
+    The limits of the others are held meanwhile.
+
+    Args:
+        jobs: each with its tenant.
+    """
+    used = {(tenant, name) for _, tenant, spec in jobs for name in used_limits(spec.concurrency)}
+    if not used:
+        return set()
+    wanted = sorted(used)
+    tenants, names = [tenant for tenant, _ in wanted], [name for _, name in wanted]
+    rows = await transaction.fetch("hold_limits", tenants=tenants, names=names)
+    unset = used - {(row["tenant"], row["name"]) for row in rows}
+    return {
+        job_id
+        for job_id, tenant, spec in jobs
+        if any((tenant, name) in unset for name in used_limits(spec.concurrency))
+    }
 
 
 async def keep_limits(

@@ -53,6 +53,7 @@ class PostgresPolicyStore:
                 job_caps=[tenant.max_jobs for tenant in last.values()],
                 submit_counts=[None if rate is None else rate.count for rate in rates],
                 submit_periods_ms=[None if rate is None else rate.per // _MILLISECOND for rate in rates],
+                reserves=[tenant.reserved for tenant in last.values()],
             )
             return [tenant.name not in known for tenant in tenants]
 
@@ -74,10 +75,8 @@ class PostgresPolicyStore:
                 agings=[queue.aging // _MILLISECOND for queue in last.values()],
                 shares=[queue.aging_share for queue in last.values()],
                 queue_caps=[queue.max_queued for queue in last.values()],
-                expiries_ms=[
-                    None if queue.expires_after is None else queue.expires_after // _MILLISECOND
-                    for queue in last.values()
-                ],
+                expiries_ms=[_count_millis(queue.expires_after) for queue in last.values()],
+                preempts_ms=[_count_millis(queue.preempt_after) for queue in last.values()],
             )
             return [queue.name not in known for queue in queues]
 
@@ -103,6 +102,14 @@ class PostgresPolicyStore:
             mosts=[count.most for count in counts],
         )
         return [row["runs"] for row in rows]
+
+    async def count_running(self, tenants: Sequence[str]) -> dict[str, int]:
+        if not tenants:
+            return {}
+        rows = await self._connections.fetch(
+            Role.WATCH, "count_running", is_repeatable=True, tenants=list(tenants)
+        )
+        return dict.fromkeys(tenants, 0) | {row["tenant"]: row["runs"] for row in rows}
 
     async def take_permits(
         self, requests: Sequence[PermitRequest], *, now: datetime
@@ -137,6 +144,7 @@ def _make_tenant(row: Record) -> Tenant:
     return Tenant(
         name=row["tenant"],
         weight=row["weight"],
+        reserved=row["reserved"],
         max_queued=row["max_queued"],
         max_jobs=row["max_jobs"],
         submit_rate=_make_submit_rate(row),
@@ -155,12 +163,20 @@ def _make_bucket(row: Record) -> Bucket:
 
 
 def _make_queue(row: Record) -> Queue:
-    expires_after_ms = row["expires_after_ms"]
     return Queue(
         name=row["queue"],
         order=QueueOrder(row["ordering"]),
         aging=row["aging_ms"] * _MILLISECOND,
         aging_share=row["aging_share"],
         max_queued=row["max_queued"],
-        expires_after=None if expires_after_ms is None else expires_after_ms * _MILLISECOND,
+        expires_after=_make_duration(row["expires_after_ms"]),
+        preempt_after=_make_duration(row["preempt_after_ms"]),
     )
+
+
+def _make_duration(millis: int | None) -> timedelta | None:
+    return None if millis is None else millis * _MILLISECOND
+
+
+def _count_millis(duration: timedelta | None) -> int | None:
+    return None if duration is None else duration // _MILLISECOND

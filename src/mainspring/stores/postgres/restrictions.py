@@ -7,9 +7,10 @@ from datetime import datetime
 
 from asyncpg import Record
 
+from mainspring.core.blackouts import Blackout, renew_blackout
 from mainspring.core.lane_caps import KnownCap, LaneCaps, cap_key_of
 from mainspring.core.pauses import KEPT, LanePauses, Pause, PauseKey, PauseMode, PauseScope, renew
-from mainspring.ports.store.restrictions import PROTOCOL, Restrictions
+from mainspring.ports.store.restrictions import PROTOCOL, BlackoutsWritten, Restrictions
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
 
@@ -25,11 +26,15 @@ class PostgresRestrictionStore:
         rows = await self._connections.fetch(Role.WATCH, "read_restrictions", is_repeatable=True, known=known)
         if not rows:
             return None
-        pauses = LanePauses(_pause_of(row) for row in rows if row["scope"] is not None)
+        held = [row for row in rows if row["scope"] is not None]
+        pauses = LanePauses(_pause_of(row) for row in held if row["calendar"] is None)
+        blackouts = [_blackout_of(row) for row in held if row["calendar"] is not None]
         # If these caps are newer than the epoch, claims under it give nothing.
         found = await self._connections.fetch(Role.WATCH, "read_caps", is_repeatable=True)
         caps = {cap_key_of(row["name"]): KnownCap(row["max_running"], row["key_id"]) for row in found}
-        return Restrictions(rows[0]["number"], pauses, LaneCaps(caps))
+        return Restrictions(
+            rows[0]["number"], pauses, tuple(sorted(blackouts, key=_order_of)), LaneCaps(caps)
+        )
 
     async def list_older_programs(self) -> list[str]:
         rows = await self._connections.fetch(
@@ -77,6 +82,61 @@ class PostgresRestrictionStore:
 
         return await self._connections.transact(Role.EDIT, work)
 
+    async def set_blackouts(
+        self, key: PauseKey, blackouts: Sequence[Blackout], *, revision: int, now: datetime
+    ) -> BlackoutsWritten:
+        async def work(transaction: Transaction) -> BlackoutsWritten:
+            if blackouts:
+                older = await transaction.fetch("list_older_programs", protocol=PROTOCOL, limit=_MOST_NAMED)
+                if older:
+                    return BlackoutsWritten(older=tuple(_named(older)))
+            # First the calendars, as whoever writes these does.
+            [known] = await transaction.fetch("hold_calendar_revision")
+            if known["number"] != revision:
+                return BlackoutsWritten(is_moved=True)
+            [row] = await transaction.fetch("raise_policy_epoch", now=now)
+            rows = await transaction.fetch("find_blackouts", scope=key.scope, name=key.name)
+            before = {(one.tenant, one.calendar): one for one in map(_blackout_of, rows)}
+            await transaction.execute("delete_blackouts", scope=key.scope, name=key.name)
+            await _add_blackouts(
+                transaction,
+                key,
+                [renew_blackout(one, before.get((one.tenant, one.calendar))) for one in blackouts],
+            )
+            await take_effect(transaction, row["number"], now)
+            return BlackoutsWritten()
+
+        return await self._connections.transact(Role.EDIT, work)
+
+    async def begin_blackouts(self, begun_at: datetime, *, now: datetime) -> bool:
+        async def work(transaction: Transaction) -> bool:
+            rows = await transaction.fetch("begin_policy_epoch", begun_at=begun_at, now=now)
+            if rows:
+                await take_effect(transaction, rows[0]["number"], now)
+            return bool(rows)
+
+        return await self._connections.transact(Role.EDIT, work)
+
+
+async def _add_blackouts(transaction: Transaction, key: PauseKey, blackouts: Sequence[Blackout]) -> None:
+    await transaction.execute(
+        "add_blackouts",
+        scope=key.scope,
+        name=key.name,
+        tenants=[one.tenant for one in blackouts],
+        calendars=[one.calendar for one in blackouts],
+        versions=[one.version for one in blackouts],
+        are_pinned=[one.is_pinned for one in blackouts],
+        modes=[one.mode for one in blackouts],
+        notes=[one.note for one in blackouts],
+        makers=[one.made_by for one in blackouts],
+        sinces=[one.since for one in blackouts],
+    )
+
+
+def _order_of(blackout: Blackout) -> tuple[PauseKey, str, str]:
+    return blackout.key, blackout.tenant, blackout.calendar
+
 
 async def find_older_programs(transaction: Transaction) -> list[str]:
     """Return some of the servers and workers that do not look at the policy epoch."""
@@ -96,6 +156,21 @@ async def take_effect(transaction: Transaction, epoch: int, now: datetime) -> No
 def _columns_of(keys: Iterable[PauseKey]) -> dict[str, list[str]]:
     listed = list(keys)
     return {"scopes": [key.scope for key in listed], "names": [key.name for key in listed]}
+
+
+def _blackout_of(row: Record) -> Blackout:
+    return Blackout(
+        scope=PauseScope(row["scope"]),
+        name=row["name"],
+        tenant=row["tenant"],
+        calendar=row["calendar"],
+        version=row["version"],
+        is_pinned=row["is_pinned"],
+        mode=PauseMode(row["mode"]),
+        note=row["note"],
+        made_by=row["made_by"],
+        since=row["since"],
+    )
 
 
 def _pause_of(row: Record) -> Pause:

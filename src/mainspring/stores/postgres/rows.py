@@ -12,6 +12,7 @@ from mainspring.core.applying import LiveRun
 from mainspring.core.clocks import NextFire
 from mainspring.core.ids import FireRangeId, JobId, RunId, SessionId, job_shard
 from mainspring.core.model import Attempt, FireRange, FireRangeKind, Job, LaneKey, Priority, Run, RunKind
+from mainspring.core.preemption import load_mark
 from mainspring.core.rates import Bucket, Rate
 from mainspring.core.states import RunState
 from mainspring.ports.codec import decode_spec
@@ -127,6 +128,7 @@ def held_of(row: Record) -> HeldRun:
         session_id=SessionId(row["session_id"]),
         started_at=row["started_at"],
         deadline_at=row["deadline_at"],
+        mark=load_mark(row["preemption"]),
     )
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from operator import itemgetter
 
 from mainspring.core.ids import FireRangeId, JobId, job_shard
 from mainspring.core.model import FireRange, Priority
 from mainspring.ports.codec import decode_outline
 from mainspring.ports.store.nodes import Epochs
 from mainspring.ports.store.schedule import (
+    NO_FIRE_RANGE,
+    CatchUpWork,
     DueClock,
     Fire,
     FireRangeStep,
@@ -90,13 +93,24 @@ class PostgresScheduleStore:
 
         await self._connections.transact(Role.EDIT, work)
 
-    async def read_fire_ranges(self, shards: Sequence[int], *, limit: int) -> list[FireRange]:
+    async def read_fire_ranges(
+        self, shards: Sequence[int], *, after: FireRangeId = NO_FIRE_RANGE, limit: int
+    ) -> list[CatchUpWork]:
         if not shards:
             return []
         rows = await self._connections.fetch(
-            Role.WATCH, "read_fire_ranges", is_repeatable=True, shards=shards, limit=limit
+            Role.WATCH, "read_fire_ranges", is_repeatable=True, shards=shards, after=after, limit=limit
         )
-        return [fire_range_of(row) for row in rows]
+        return [
+            CatchUpWork(
+                fire_range=fire_range_of(row),
+                newest=row["newest"],
+                level=row["level"],
+                level_at=row["level_at"],
+                live=row["live"],
+            )
+            for row in sorted(rows, key=itemgetter("id"))
+        ]
 
     async def advance_fire_ranges(
         self, steps: Sequence[FireRangeStep], *, epochs: Epochs, now: datetime
@@ -112,6 +126,13 @@ class PostgresScheduleStore:
             await transaction.fetch("lock_clocks", job_ids=sorted({step.job_id for step in allowed}))
             moved = await _move_cursors(transaction, allowed, now)
             done = [step for step in allowed if moved.get(step.fire_range_id) is step]
+            if done:
+                await transaction.execute(
+                    "keep_permits",
+                    job_ids=[step.job_id for step in done],
+                    levels=[step.level for step in done],
+                    levels_at=[step.level_at for step in done],
+                )
             made = await insert_planned(transaction, self._lane_ids, done, now=now)
             fired = {step.fire_range_id: result for step, result in zip(done, made, strict=True)}
             return [_result_of(step, owned, moved, fired) for step in steps]

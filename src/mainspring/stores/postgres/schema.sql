@@ -45,6 +45,23 @@ CREATE TABLE backfill (
 CREATE INDEX backfill_job ON public.backfill USING btree (job_id);
 CREATE INDEX backfill_open ON public.backfill USING btree (id) WHERE (state = 'open'::text);
 
+CREATE TABLE blackout (
+    scope text NOT NULL,
+    name text NOT NULL,
+    tenant text NOT NULL,
+    calendar text NOT NULL,
+    version integer NOT NULL,
+    is_pinned boolean NOT NULL,
+    mode text NOT NULL,
+    note text NOT NULL,
+    made_by text NOT NULL,
+    since timestamp with time zone NOT NULL,
+    CONSTRAINT blackout_mode CHECK ((mode = ANY (ARRAY['hold'::text, 'skip'::text]))),
+    CONSTRAINT blackout_pkey PRIMARY KEY (scope, name, tenant, calendar),
+    CONSTRAINT blackout_scope CHECK ((scope = ANY (ARRAY['all'::text, 'queue'::text, 'tenant'::text])))
+);
+CREATE INDEX blackout_calendar ON public.blackout USING btree (tenant, calendar);
+
 CREATE TABLE calendar (
     tenant text NOT NULL,
     name text NOT NULL,
@@ -154,6 +171,7 @@ CREATE TABLE fire_range (
     CONSTRAINT fire_range_pkey PRIMARY KEY (id)
 );
 CREATE INDEX fire_range_backfill ON public.fire_range USING btree (backfill_id, id) WHERE (backfill_id IS NOT NULL);
+CREATE INDEX fire_range_draining ON public.fire_range USING btree (id) WHERE (is_open AND (kind <> 'gap'::text));
 CREATE INDEX fire_range_job ON public.fire_range USING btree (job_id, id);
 CREATE INDEX fire_range_open ON public.fire_range USING btree (shard, id) WHERE (is_open AND (kind <> 'gap'::text));
 
@@ -193,6 +211,8 @@ CREATE TABLE job_clock (
     priority smallint NOT NULL,
     due_at timestamp with time zone,
     run_outline text,
+    catch_up_level double precision,
+    catch_up_level_at timestamp with time zone,
     CONSTRAINT job_clock_pkey PRIMARY KEY (job_id)
 ) WITH (fillfactor=80);
 CREATE INDEX job_clock_due ON public.job_clock USING btree (priority, due_at) WHERE (due_at IS NOT NULL);
@@ -219,6 +239,7 @@ CREATE TABLE lane (
     route text NOT NULL,
     tenant text NOT NULL,
     priority smallint NOT NULL,
+    preempted_at timestamp with time zone,
     CONSTRAINT lane_key UNIQUE (queue, route, tenant, priority),
     CONSTRAINT lane_pkey PRIMARY KEY (id)
 );
@@ -294,6 +315,15 @@ CREATE TABLE pause (
     CONSTRAINT pause_scope CHECK ((scope = ANY (ARRAY['all'::text, 'queue'::text, 'tenant'::text])))
 );
 
+CREATE TABLE priority_class (
+    name text NOT NULL,
+    tier smallint NOT NULL,
+    preempts boolean NOT NULL,
+    preemptible boolean NOT NULL,
+    CONSTRAINT priority_class_pkey PRIMARY KEY (name),
+    CONSTRAINT priority_class_tier CHECK ((tier = ANY (ARRAY[0, 1, 2])))
+);
+
 CREATE TABLE queue (
     name text NOT NULL,
     ordering text NOT NULL DEFAULT 'fair'::text,
@@ -301,6 +331,7 @@ CREATE TABLE queue (
     aging_share double precision NOT NULL DEFAULT 0.1,
     max_queued integer,
     expires_after_ms bigint,
+    preempt_after_ms bigint,
     CONSTRAINT queue_ordering CHECK ((ordering = ANY (ARRAY['fair'::text, 'round_robin'::text, 'fifo'::text]))),
     CONSTRAINT queue_pkey PRIMARY KEY (name)
 );
@@ -344,6 +375,7 @@ CREATE TABLE run (
     key_id bigint,
     second_key_id bigint,
     third_key_id bigint,
+    preemption text,
     CONSTRAINT run_is_held_while_running CHECK (((state = 'RUNNING'::text) = (session_id IS NOT NULL))),
     CONSTRAINT run_pkey PRIMARY KEY (id),
     CONSTRAINT run_state CHECK ((state = ANY (ARRAY['PENDING'::text, 'BLOCKED'::text, 'RUNNING'::text, 'RETRYING'::text])))
@@ -456,6 +488,7 @@ CREATE TABLE tenant (
     submit_per_ms bigint,
     permits double precision,
     permits_at timestamp with time zone,
+    reserved integer NOT NULL DEFAULT 0,
     CONSTRAINT tenant_pkey PRIMARY KEY (id),
     CONSTRAINT tenant_weight_positive CHECK ((weight > 0))
 );

@@ -9,6 +9,7 @@ from datetime import datetime
 from asyncpg import Record
 
 from mainspring.core.ids import RunId, SessionId
+from mainspring.core.preemption import is_asked, load_mark
 from mainspring.core.reconciliation import Lease, Reconciled, reconcile
 from mainspring.ports.store.claims import HeldRun
 from mainspring.ports.store.sessions import Beat, BeatResult, NewSession, SessionFacts, SessionPulse
@@ -149,8 +150,8 @@ def _reconcile(
     if before is None:
         return None
     leases = [
-        (run_id, token, number, is_cancel_requested)
-        for run_id, token, _, number, is_cancel_requested in running
+        (run_id, token, number, is_cancel_requested, mark is not None and is_asked(load_mark(mark), token))
+        for run_id, token, _, number, is_cancel_requested, mark in running
     ]
     found = reconcile(beat.held, leases, answered=beat.answered, missing_before=before)
     missing[beat.session_id] = found.missing
@@ -161,4 +162,6 @@ def _result_of(found: Reconciled | None, facts: Mapping[Lease, HeldRun]) -> Beat
     if found is None:
         return BeatResult(is_session_live=False)
     unknown = tuple(facts[lease] for lease in found.unknown if lease in facts)
-    return BeatResult(is_session_live=True, lost=found.lost, cancel=found.cancel, unknown=unknown)
+    return BeatResult(
+        is_session_live=True, lost=found.lost, cancel=found.cancel, preempt=found.preempt, unknown=unknown
+    )

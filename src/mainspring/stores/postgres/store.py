@@ -27,6 +27,8 @@ from mainspring.stores.postgres.leases import LaneTenants
 from mainspring.stores.postgres.limits import PostgresLimitStore
 from mainspring.stores.postgres.nodes import PostgresNodeStore
 from mainspring.stores.postgres.policies import PostgresPolicyStore
+from mainspring.stores.postgres.preemption import PostgresPreemptionStore
+from mainspring.stores.postgres.priorities import PostgresPriorityStore
 from mainspring.stores.postgres.refusals import explain_connect, explain_schema, refuse_unnamed_pooler
 from mainspring.stores.postgres.restrictions import PostgresRestrictionStore
 from mainspring.stores.postgres.runs import PostgresRunStore
@@ -57,6 +59,8 @@ class PostgresStore(
     PostgresBrowseStore,
     PostgresCensusStore,
     PostgresPolicyStore,
+    PostgresPriorityStore,
+    PostgresPreemptionStore,
     PostgresRestrictionStore,
     PostgresLimitStore,
     PostgresCapStore,

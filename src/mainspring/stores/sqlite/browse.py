@@ -9,7 +9,7 @@ from datetime import datetime
 import apsw
 
 from mainspring.core.batching import MOST_SIZE
-from mainspring.core.ids import JobId, RunId, SessionId
+from mainspring.core.ids import BackfillId, JobId, RunId, SessionId
 from mainspring.core.model import Run, RunKind
 from mainspring.core.states import FINAL_STATES, RunState
 from mainspring.core.why import MOST_AHEAD, BatchFacts, KeyFacts, WaitFacts
@@ -47,6 +47,7 @@ class SqliteBrowseStore:
         state: RunState | None = None,
         queue: str | None = None,
         kind: RunKind | None = None,
+        backfill_id: BackfillId | None = None,
         error: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
@@ -62,6 +63,7 @@ class SqliteBrowseStore:
             "state": None if state is None else state.value,
             "queue": queue,
             "kind": kind,
+            "backfill_id": None if backfill_id is None else backfill_id.bytes,
             "error": error,
             "since": None if since is None else to_micros(since),
             "until": None if until is None else to_micros(until),

@@ -16,6 +16,7 @@ from mainspring.stores.sqlite.calendar_uses import are_current, use_calendars
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.inserts import insert_fire_ranges
 from mainspring.stores.sqlite.locked import lock_job
+from mainspring.stores.sqlite.restrictions import take_effect
 from mainspring.stores.sqlite.rows import (
     NamedRow,
     make_job_id,
@@ -69,6 +70,14 @@ class SqliteCalendarStore:
             if fetch_value(db, "raise_calendar_revision", {"revision": revision}) is None:
                 return False
             execute_many(db, "add_calendars", rows)
+            follows = [
+                fetch_values(
+                    db, "follow_calendar", {"tenant": one.tenant, "name": one.name, "version": one.version}
+                )
+                for one in versions
+            ]
+            if any(follows):
+                take_effect(db, max(one.created_at for one in versions))
             return True
 
         return await self._writer.call(work)

@@ -11,7 +11,7 @@ from mainspring.core.clocks import decide_pause
 from mainspring.core.failures import has_failed_in_a_row, pause_note
 from mainspring.core.ids import JobId, job_shard
 from mainspring.core.model import JobSpec
-from mainspring.ports.store.failures import failure_gap
+from mainspring.ports.store.jobs import ClockChange
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.inserts import insert_fire_ranges
 from mainspring.stores.sqlite.locked import lock_job
@@ -31,19 +31,22 @@ class SqliteFailureStore:
         found = await self._reader.call(lambda db: fetch_values(db, "read_failing", values))
         return [make_job_id(job_id) for job_id in found]
 
-    async def pause_failing(self, job_ids: Sequence[JobId], *, now: datetime) -> list[JobId]:
+    async def pause_failing(self, changes: Sequence[ClockChange], *, now: datetime) -> list[JobId]:
         """See `FailureStore`."""
-        if not job_ids:
+        if not changes:
             return []
         at = to_micros(now)
-        return await self._writer.call(lambda db: [job_id for job_id in job_ids if _pause(db, job_id, at)])
+        return await self._writer.call(
+            lambda db: [change.job_id for change in changes if _pause(db, change, at)]
+        )
 
 
-def _pause(db: apsw.Connection, job_id: JobId, now: int) -> bool:
+def _pause(db: apsw.Connection, change: ClockChange, now: int) -> bool:
     """Pause a job if it has failed as often in a row as it may."""
-    key = {"job_id": job_id.bytes}
-    job, watch = lock_job(db, job_id), fetch_row(db, "read_threshold", key)
-    if job is None or watch is None or job.is_paused:
+    key = {"job_id": change.job_id.bytes}
+    job, watch = lock_job(db, change.job_id), fetch_row(db, "read_threshold", key)
+    move = decide_pause(job, revision=change.revision, fire_at=change.fire_at).move
+    if move is None or watch is None:
         return False
     failed = fetch_rows(db, "list_failed", {**key, "limit": watch.threshold})
     if not has_failed_in_a_row(
@@ -54,12 +57,10 @@ def _pause(db: apsw.Connection, job_id: JobId, now: int) -> bool:
         since=to_instant(watch.updated_at),
     ):
         return False
-    move = decide_pause(job, revision=job.revision, fire_at=job.next_fire_at).move
-    assert move is not None
-    set_paused(db, job_id, is_paused=True, note=pause_note(watch.threshold), now=now)
+    set_paused(db, change.job_id, is_paused=True, note=pause_note(watch.threshold), now=now)
     clock = {"priority": None, "run_outline": None, **values_of_next_fire(move.next_fire)}
     execute(db, "move_clock", {**key, **clock})
-    insert_fire_ranges(db, failure_gap(job_id, job.version, job.next_fire_at), now)
+    insert_fire_ranges(db, change.fire_ranges, now)
     return True
 
 

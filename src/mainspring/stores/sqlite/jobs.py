@@ -24,7 +24,7 @@ from mainspring.stores.sqlite.calendar_uses import are_current, use_calendars
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.failures import set_paused, watch_failures
 from mainspring.stores.sqlite.inserts import insert_fire_ranges
-from mainspring.stores.sqlite.limits import keep_limits
+from mainspring.stores.sqlite.limits import are_limits_set, keep_limits
 from mainspring.stores.sqlite.locked import LockedJob, lock_job
 from mainspring.stores.sqlite.rows import (
     make_job,
@@ -70,7 +70,8 @@ class SqliteJobStore:
             next_fire=edit.next_fire,
             ends_gap=edit.ends_gap,
             is_name_taken=job is not None and _is_taken(db, job.tenant, edit),
-            is_current=are_current(db, edit.calendars),
+            is_current=are_current(db, edit.calendars)
+            and (job is None or are_limits_set(db, job.tenant, edit.spec)),
         )
         if job is None or decision.move is None:
             return decision.verdict
@@ -207,6 +208,8 @@ def _add(db: apsw.Connection, job: NewJob, spec: bytes, now: int) -> AddResult:
         return AddResult.NAME_TAKEN
     if not are_current(db, job.calendars):
         return AddResult.CALENDARS_MOVED
+    if not are_limits_set(db, job.tenant, job.spec):
+        return AddResult.LIMIT_GONE
     shard, job_id = job_shard(job.id), job.id.bytes
     values = {"job_id": job_id, "shard": shard, "tenant": job.tenant, "name": job.spec.name, "now": now}
     execute(db, "add_job", values)

@@ -67,6 +67,14 @@ class SqlitePolicyStore:
 
         return await self._browser.call(work)
 
+    async def count_running(self, tenants: Sequence[str]) -> dict[str, int]:
+        """See `PolicyStore`."""
+        if not tenants:
+            return {}
+        values = {"tenants": to_json(tenants)}
+        found = await self._reader.call(lambda db: fetch_tuples(db, "count_running", values))
+        return dict.fromkeys(tenants, 0) | dict(found)
+
     async def take_permits(
         self, requests: Sequence[PermitRequest], *, now: datetime
     ) -> list[datetime | None]:
@@ -80,6 +88,7 @@ def _make_tenant(row: NamedRow) -> Tenant:
     return Tenant(
         name=row.tenant,
         weight=row.weight,
+        reserved=row.reserved,
         max_queued=row.max_queued,
         max_jobs=row.max_jobs,
         submit_rate=_make_submit_rate(row),
@@ -97,8 +106,17 @@ def _make_queue(row: NamedRow) -> Queue:
         aging=row.aging_ms * _MILLISECOND,
         aging_share=row.aging_share,
         max_queued=row.max_queued,
-        expires_after=None if row.expires_after_ms is None else row.expires_after_ms * _MILLISECOND,
+        expires_after=_make_duration(row.expires_after_ms),
+        preempt_after=_make_duration(row.preempt_after_ms),
     )
+
+
+def _make_duration(millis: int | None) -> timedelta | None:
+    return None if millis is None else millis * _MILLISECOND
+
+
+def _count_millis(duration: timedelta | None) -> int | None:
+    return None if duration is None else duration // _MILLISECOND
 
 
 def _take_permits(
@@ -137,6 +155,7 @@ def _write_tenants(db: apsw.Connection, tenants: Sequence[Tenant]) -> list[bool]
             tenant.max_jobs,
             None if tenant.submit_rate is None else tenant.submit_rate.count,
             None if tenant.submit_rate is None else tenant.submit_rate.per // _MILLISECOND,
+            tenant.reserved,
         ]
         for tenant in last.values()
     ]
@@ -156,7 +175,8 @@ def _write_queues(db: apsw.Connection, queues: Sequence[Queue]) -> list[bool]:
             queue.aging // _MILLISECOND,
             queue.aging_share,
             queue.max_queued,
-            None if queue.expires_after is None else queue.expires_after // _MILLISECOND,
+            _count_millis(queue.expires_after),
+            _count_millis(queue.preempt_after),
         ]
         for queue in last.values()
     ]

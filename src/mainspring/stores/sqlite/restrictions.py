@@ -7,10 +7,11 @@ from datetime import datetime
 
 import apsw
 
+from mainspring.core.blackouts import Blackout, renew_blackout
 from mainspring.core.ids import KeyId
 from mainspring.core.lane_caps import KnownCap, LaneCaps, cap_key_of
 from mainspring.core.pauses import KEPT, LanePauses, Pause, PauseKey, PauseMode, PauseScope, renew
-from mainspring.ports.store.restrictions import Restrictions
+from mainspring.ports.store.restrictions import BlackoutsWritten, Restrictions
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.rows import (
     NamedRow,
@@ -35,9 +36,12 @@ class SqliteRestrictionStore:
             rows = fetch_rows(db, "read_restrictions", {"known": known})
             if not rows:
                 return None
-            pauses = LanePauses(_pause_of(row) for row in rows if row.scope is not None)
+            held = [row for row in rows if row.scope is not None]
+            pauses = LanePauses(_pause_of(row) for row in held if row.calendar is None)
+            blackouts = [_blackout_of(row) for row in held if row.calendar is not None]
+            blackouts.sort(key=lambda one: (one.key, one.tenant, one.calendar))
             # If these caps are newer than the epoch, claims under it give nothing.
-            return Restrictions(rows[0].number, pauses, _read_caps(db))
+            return Restrictions(rows[0].number, pauses, tuple(blackouts), _read_caps(db))
 
         return await self._reader.call(read)
 
@@ -54,6 +58,37 @@ class SqliteRestrictionStore:
     async def lift_pauses(self, keys: Sequence[PauseKey], *, now: datetime) -> list[bool]:
         """See `RestrictionStore`."""
         return await self._writer.call(lambda db: _lift(db, keys, now)) if keys else []
+
+    async def set_blackouts(
+        self, key: PauseKey, blackouts: Sequence[Blackout], *, revision: int, now: datetime
+    ) -> BlackoutsWritten:
+        """See `RestrictionStore`."""
+
+        def work(db: apsw.Connection) -> BlackoutsWritten:
+            if fetch_value(db, "read_calendar_revision") != revision:
+                return BlackoutsWritten(is_moved=True)
+            place = {"scope": key.scope.value, "name": key.name}
+            rows = fetch_rows(db, "find_blackouts", place)
+            before = {(one.tenant, one.calendar): one for one in map(_blackout_of, rows)}
+            execute(db, "delete_blackouts", place)
+            renewed = [renew_blackout(one, before.get((one.tenant, one.calendar))) for one in blackouts]
+            execute_many(db, "add_blackout", [_values_of_blackout(one) for one in renewed])
+            take_effect(db, now)
+            return BlackoutsWritten()
+
+        return await self._writer.call(work)
+
+    async def begin_blackouts(self, begun_at: datetime, *, now: datetime) -> bool:
+        """See `RestrictionStore`."""
+        values = {"begun_at": to_micros(begun_at), "now": to_micros(now)}
+
+        def work(db: apsw.Connection) -> bool:
+            epoch = fetch_value(db, "begin_policy_epoch", values)
+            if epoch is not None:
+                execute(db, "raise_session_epochs", {"policy_epoch": epoch})
+            return epoch is not None
+
+        return await self._writer.call(work)
 
 
 def _add(db: apsw.Connection, pauses: Sequence[Pause], now: datetime) -> None:
@@ -82,6 +117,36 @@ def take_effect(db: apsw.Connection, now: datetime) -> None:
     execute(db, "prune_pauses", {"before": to_micros(now - KEPT)})
     epoch = fetch_value(db, "raise_policy_epoch", {"now": to_micros(now)})
     execute(db, "raise_session_epochs", {"policy_epoch": epoch})
+
+
+def _values_of_blackout(blackout: Blackout) -> dict[str, object]:
+    return {
+        "scope": blackout.scope.value,
+        "name": blackout.name,
+        "tenant": blackout.tenant,
+        "calendar": blackout.calendar,
+        "version": blackout.version,
+        "is_pinned": blackout.is_pinned,
+        "mode": blackout.mode.value,
+        "note": blackout.note,
+        "maker": blackout.made_by,
+        "since": to_micros(blackout.since),
+    }
+
+
+def _blackout_of(row: NamedRow) -> Blackout:
+    return Blackout(
+        scope=PauseScope(row.scope),
+        name=row.name,
+        tenant=row.tenant,
+        calendar=row.calendar,
+        version=row.version,
+        is_pinned=bool(row.is_pinned),
+        mode=PauseMode(row.mode),
+        note=row.note,
+        made_by=row.made_by,
+        since=to_instant(row.since),
+    )
 
 
 def _read_caps(db: apsw.Connection) -> LaneCaps:

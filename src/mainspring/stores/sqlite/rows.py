@@ -25,6 +25,7 @@ from mainspring.core.model import (
     Run,
     RunKind,
 )
+from mainspring.core.preemption import load_mark
 from mainspring.core.rates import Bucket, Rate
 from mainspring.core.shards import Refusal
 from mainspring.core.states import RunState
@@ -171,6 +172,7 @@ def make_held(row: NamedRow) -> HeldRun:
         session_id=SessionId(row.session_id),
         started_at=to_instant(row.started_at),
         deadline_at=to_instant(row.deadline_at),
+        mark=load_mark(row.preemption),
     )
 
 

@@ -11,13 +11,15 @@ import apsw
 
 from mainspring.core.admission import OVERLAP
 from mainspring.core.clocks import NextFire
-from mainspring.core.ids import JobId, RunId, job_shard
+from mainspring.core.ids import FireRangeId, JobId, RunId, job_shard
 from mainspring.core.model import FireRange, Overlap, Priority
 from mainspring.core.overlap import LiveOfJob, judge_overlap
 from mainspring.ports.codec import decode_outline
 from mainspring.ports.store.nodes import Epochs
 from mainspring.ports.store.runs import NewRun
 from mainspring.ports.store.schedule import (
+    NO_FIRE_RANGE,
+    CatchUpWork,
     DueClock,
     Fire,
     FireRangeStep,
@@ -40,7 +42,7 @@ from mainspring.stores.sqlite.rows import (
     values_of_next_fire,
 )
 from mainspring.stores.sqlite.runs import cancel_run
-from mainspring.stores.sqlite.statements import fetch_rows, fetch_tuples, fetch_value
+from mainspring.stores.sqlite.statements import execute, fetch_rows, fetch_tuples, fetch_value
 
 T = TypeVar("T", Fire, FireRangeStep)
 
@@ -144,6 +146,8 @@ class SqliteScheduleStore:
         }
         if fetch_value(db, "advance_fire_range", values) is None:
             return FireResult(FireStatus.LOST)
+        level_at = to_optional_micros(step.level_at)
+        execute(db, "keep_permits", {"job_id": step.job_id.bytes, "level": step.level, "level_at": level_at})
         return self._fired(db, step, now)
 
     async def _fenced(
@@ -187,11 +191,22 @@ class SqliteScheduleStore:
         if fire_ranges:
             await self._writer.call(lambda db: insert_fire_ranges(db, list(fire_ranges), to_micros(now)))
 
-    async def read_fire_ranges(self, shards: Sequence[int], *, limit: int) -> list[FireRange]:
+    async def read_fire_ranges(
+        self, shards: Sequence[int], *, after: FireRangeId = NO_FIRE_RANGE, limit: int
+    ) -> list[CatchUpWork]:
         """See `ScheduleStore`."""
-        values = {"shards": to_json(list(shards)), "limit": limit}
+        values = {"shards": to_json(list(shards)), "after": after, "limit": limit}
         rows = await self._reader.call(lambda db: fetch_rows(db, "read_fire_ranges", values))
-        return [make_fire_range(row) for row in rows]
+        return [
+            CatchUpWork(
+                fire_range=make_fire_range(row),
+                newest=row.newest,
+                level=row.level,
+                level_at=to_optional_instant(row.level_at),
+                live=row.live,
+            )
+            for row in rows
+        ]
 
     async def list_fire_ranges(self, job_id: JobId, *, limit: int = 100) -> list[FireRange]:
         """See `ScheduleStore`."""

@@ -46,6 +46,22 @@ CREATE INDEX backfill_job ON backfill (job_id);
 
 CREATE INDEX backfill_open ON backfill (id) WHERE state = 'open';
 
+CREATE TABLE blackout (
+    scope TEXT NOT NULL CONSTRAINT blackout_scope CHECK (scope IN ('all', 'queue', 'tenant')),
+    name TEXT NOT NULL,                     -- of the queue or tenant; empty for everything
+    tenant TEXT NOT NULL,                   -- whose calendar it is
+    calendar TEXT NOT NULL,
+    version INTEGER NOT NULL,               -- of the calendar, by which it goes
+    is_pinned INTEGER NOT NULL,             -- it names this version; it does not follow the newest one
+    mode TEXT NOT NULL CONSTRAINT blackout_mode CHECK (mode IN ('hold', 'skip')),
+    note TEXT NOT NULL,
+    made_by TEXT NOT NULL,
+    since INTEGER NOT NULL,
+    PRIMARY KEY (scope, name, tenant, calendar)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX blackout_calendar ON blackout (tenant, calendar);
+
 CREATE TABLE calendar (
     tenant TEXT NOT NULL,
     name TEXT NOT NULL,
@@ -151,6 +167,8 @@ CREATE TABLE fire_range (
 
 CREATE INDEX fire_range_backfill ON fire_range (backfill_id, id) WHERE backfill_id IS NOT NULL;
 
+CREATE INDEX fire_range_draining ON fire_range (id) WHERE is_open AND kind <> 'gap';
+
 CREATE INDEX fire_range_job ON fire_range (job_id);
 
 CREATE INDEX fire_range_open ON fire_range (shard) WHERE is_open AND kind <> 'gap';
@@ -188,7 +206,7 @@ CREATE TABLE job_clock (
     revision INTEGER NOT NULL,
     next_fire_at INTEGER,
     fired_through INTEGER
-, priority INTEGER NOT NULL DEFAULT 1, due_at INTEGER, run_outline TEXT) STRICT;
+, priority INTEGER NOT NULL DEFAULT 1, due_at INTEGER, run_outline TEXT, catch_up_level REAL, catch_up_level_at INTEGER) STRICT;
 
 CREATE INDEX job_clock_due ON job_clock (priority, due_at) WHERE due_at IS NOT NULL;
 
@@ -212,7 +230,7 @@ CREATE TABLE lane (
     queue TEXT NOT NULL,
     route TEXT NOT NULL,
     tenant TEXT NOT NULL,
-    priority INTEGER NOT NULL,
+    priority INTEGER NOT NULL, preempted_at INTEGER,
     CONSTRAINT lane_key UNIQUE (queue, route, tenant, priority)
 ) STRICT;
 
@@ -276,9 +294,16 @@ CREATE TABLE pause (
     PRIMARY KEY (scope, name)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE priority_class (
+    name TEXT PRIMARY KEY,
+    tier INTEGER NOT NULL CONSTRAINT priority_class_tier CHECK (tier IN (0, 1, 2)),
+    preempts INTEGER NOT NULL,
+    preemptible INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE queue (
     name TEXT PRIMARY KEY,
-    ordering TEXT NOT NULL DEFAULT 'fair' CHECK (ordering IN ('fair', 'round_robin', 'fifo')), aging_ms INTEGER NOT NULL DEFAULT 300000, aging_share REAL NOT NULL DEFAULT 0.1, max_queued INTEGER, expires_after_ms INTEGER) STRICT;
+    ordering TEXT NOT NULL DEFAULT 'fair' CHECK (ordering IN ('fair', 'round_robin', 'fifo')), aging_ms INTEGER NOT NULL DEFAULT 300000, aging_share REAL NOT NULL DEFAULT 0.1, max_queued INTEGER, expires_after_ms INTEGER, preempt_after_ms INTEGER) STRICT;
 
 CREATE TABLE revision (
     name TEXT PRIMARY KEY,
@@ -316,7 +341,7 @@ CREATE TABLE run (
     payload BLOB,
     target_key TEXT,
     fire_range_id INTEGER,
-    redrive_of INTEGER, key_id INTEGER, second_key_id INTEGER, third_key_id INTEGER,
+    redrive_of INTEGER, key_id INTEGER, second_key_id INTEGER, third_key_id INTEGER, preemption TEXT,
     CONSTRAINT run_is_held_while_running CHECK ((state = 'RUNNING') = (session_id IS NOT NULL))
 ) STRICT;
 
@@ -438,7 +463,7 @@ CREATE TABLE shard_lease (
 CREATE TABLE tenant (
     id TEXT PRIMARY KEY,
     weight INTEGER NOT NULL DEFAULT 1 CONSTRAINT tenant_weight_positive CHECK (weight > 0)
-, max_queued INTEGER, max_jobs INTEGER, submit_count INTEGER, submit_per_ms INTEGER, permits REAL, permits_at INTEGER) STRICT;
+, max_queued INTEGER, max_jobs INTEGER, submit_count INTEGER, submit_per_ms INTEGER, permits REAL, permits_at INTEGER, reserved INTEGER NOT NULL DEFAULT 0) STRICT;
 
 CREATE VIEW any_run AS
 SELECT

@@ -9,6 +9,7 @@ from datetime import datetime
 import apsw
 
 from mainspring.core.ids import RunId, SessionId
+from mainspring.core.preemption import is_asked, load_mark
 from mainspring.core.reconciliation import reconcile
 from mainspring.ports.store.sessions import Beat, BeatResult, NewSession, SessionFacts, SessionPulse
 from mainspring.stores.sqlite.connection import Database
@@ -108,19 +109,23 @@ def _beat(db: apsw.Connection, beat: Beat, now: int) -> BeatResult:
     running = fetch_tuples(db, "held_by_session", window)
     found = reconcile(
         beat.held,
-        running,
+        [(*lease, mark is not None and is_asked(load_mark(mark), lease[1])) for *lease, mark in running],
         answered=beat.answered,
         missing_before={(RunId(run_id), token) for run_id, token in json.loads(session.missing)},
     )
     values = {
         "session_id": beat.session_id,
         "now": now,
-        "held_from": min((number for _, _, number, _ in running), default=session.claim_number + 1),
+        "held_from": min((number for _, _, number, _, _ in running), default=session.claim_number + 1),
         "missing": to_json(sorted(found.missing)),
     }
     execute(db, "beat_session", values)
     unknown = [run_id for run_id, _ in found.unknown]
     facts = fetch_rows(db, "read_held", {"run_ids": to_json(unknown)}) if unknown else []
     return BeatResult(
-        is_session_live=True, lost=found.lost, cancel=found.cancel, unknown=tuple(map(make_held, facts))
+        is_session_live=True,
+        lost=found.lost,
+        cancel=found.cancel,
+        preempt=found.preempt,
+        unknown=tuple(map(make_held, facts)),
     )

@@ -31,6 +31,8 @@ from mainspring.stores.sqlite.jobs import SqliteJobStore
 from mainspring.stores.sqlite.limits import SqliteLimitStore
 from mainspring.stores.sqlite.nodes import SqliteNodeStore
 from mainspring.stores.sqlite.policies import SqlitePolicyStore
+from mainspring.stores.sqlite.preemption import SqlitePreemptionStore
+from mainspring.stores.sqlite.priorities import SqlitePriorityStore
 from mainspring.stores.sqlite.restrictions import SqliteRestrictionStore
 from mainspring.stores.sqlite.rows import to_instant
 from mainspring.stores.sqlite.runs import SqliteRunStore
@@ -57,6 +59,8 @@ class SqliteStore(
     SqliteBrowseStore,
     SqliteCensusStore,
     SqlitePolicyStore,
+    SqlitePriorityStore,
+    SqlitePreemptionStore,
     SqliteRestrictionStore,
     SqliteLimitStore,
     SqliteCapStore,

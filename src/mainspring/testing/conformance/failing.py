@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mainspring.core import outcomes
 from mainspring.core.clocks import ChangeVerdict
-from mainspring.core.ids import RunId
+from mainspring.core.ids import JobId, RunId
 from mainspring.core.model import FireRangeKind, Job
 from mainspring.core.outcomes import Failure
 from mainspring.core.retry import RetryPolicy
 from mainspring.core.states import RunState
 from mainspring.ports.store import Store
+from mainspring.ports.store.jobs import ClockChange
 from mainspring.testing.factories import (
     add_job,
     add_session,
@@ -19,6 +22,7 @@ from mainspring.testing.factories import (
     make_change,
     make_edit,
     make_fire,
+    make_fire_range,
     make_pause,
     make_scheduled_run,
     make_spec,
@@ -67,10 +71,21 @@ async def end(store: Store, job: Job, run_id: RunId, outcome: RunState, *, secon
 async def look(store: Store, job: Job, *, seconds: float = 100) -> bool:
     """Pause what is found, and say whether it is this job. The hint and the decision agree."""
     found = await store.read_failing(SHARDS, limit=10)
-    paused = await store.pause_failing(found, now=at(seconds))
+    paused = await store.pause_failing([await stop(store, job_id) for job_id in found], now=at(seconds))
     assert paused == found
-    assert await store.pause_failing([job.id], now=at(seconds)) == []
+    assert await store.pause_failing([make_change(job)], now=at(seconds)) == []
     return job.id in paused
+
+
+async def stop(store: Store, job_id: JobId) -> ClockChange:
+    """Make the pause of a job as it is now, with its gap."""
+    job = await read_job(store, job_id)
+    if job.next_fire_at is None:
+        return make_change(job)
+    gap = make_fire_range(
+        job, kind=FireRangeKind.GAP, from_at=job.next_fire_at, to_at=None, reason="failures"
+    )
+    return make_change(job, fire_ranges=(gap,))
 
 
 FAILED, SUCCEEDED, CANCELLED = RunState.FAILED, RunState.SUCCEEDED, RunState.CANCELLED
@@ -191,4 +206,28 @@ class JobsPauseAfterFailures:
             await run(store, job, FAILED, seconds=number)
         assert len(await store.read_failing(SHARDS, limit=2)) == 2
         assert await store.read_failing([], limit=10) == []
-        assert len(await store.pause_failing([job.id for job in jobs], now=at(9))) == 3
+        assert len(await store.pause_failing([await stop(store, job.id) for job in jobs], now=at(9))) == 3
+
+    async def test_what_was_planned_from_a_clock_that_has_moved_does_nothing(self, store: Store) -> None:
+        job = await watched(store, 1)
+        await run(store, job, FAILED, seconds=1)
+        planned = await stop(store, job.id)
+        fire = make_fire(job, runs=(make_scheduled_run(job, at(60)),), next_fire_at=at(120))
+        await store.record_fires([fire], epochs=await own_shards(store), now=at(60))
+        assert await store.pause_failing([planned], now=at(61)) == []
+        assert await look(store, job, seconds=62)
+
+    async def test_the_records_of_the_plan_are_kept(self, store: Store) -> None:
+        job = await watched(store, 1)
+        await run(store, job, FAILED, seconds=1)
+        planned = await stop(store, job.id)
+        kept_out = make_fire_range(
+            job, kind=FireRangeKind.GAP, from_at=at(60), to_at=at(70), reason="calendar:off@1"
+        )
+        planned = replace(planned, fire_ranges=(kept_out, replace(planned.fire_ranges[0], from_at=at(80))))
+        assert await store.pause_failing([planned], now=at(75)) == [job.id]
+        found = await store.list_fire_ranges(job.id)
+        assert {(one.reason, one.from_at, one.to_at) for one in found} == {
+            ("calendar:off@1", at(60), at(70)),
+            ("failures", at(80), None),
+        }

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
+from mainspring.core.backfill import Section
 from mainspring.core.clocks import ChangeVerdict
-from mainspring.core.ids import JobId, RunId
+from mainspring.core.ids import BackfillId, JobId, RunId
 from mainspring.core.model import RunKind
 from mainspring.core.states import RunState
 from mainspring.ports.store import Store
 from mainspring.ports.store.jobs import ClockChange
+from mainspring.testing.conformance import backfills
 from mainspring.testing.conformance.completion import UNKNOWN_RUN, fail, snooze, succeed
 from mainspring.testing.conformance.jobs import UNKNOWN
 from mainspring.testing.factories import (
@@ -20,6 +23,7 @@ from mainspring.testing.factories import (
     at,
     claim,
     make_spec,
+    own_shards,
     read_held,
     running_run,
     submit,
@@ -302,3 +306,55 @@ class NewestRuns:
         held = await running_run(store, job)
         await store.apply([snooze(held, until=1000)], now=at(1))
         assert await self._newest(store, job.id, now=2) == held.run_id
+
+
+class RunsOfBackfills:
+    """The runs of one backfill can be listed: waiting and ended ones, of all its sections."""
+
+    __test__ = False
+
+    async def test_its_runs_are_listed_and_no_others(self, store: Store) -> None:
+        job, epochs = await add_job(store), await own_shards(store)
+        sections = (Section(1, at(-600), at(-300)), Section(1, at(-299), at(-1)))
+        first = await backfills.add_backfill(store, job, sections=sections)
+        other = await backfills.add_backfill(store, job, 2, from_at=at(-900), to_at=at(-700))
+        await submit(store, job)
+        made = []
+        for step in (
+            backfills.make_step(job, first, -500, -400, is_section_done=True),
+            backfills.make_step(job, other, -800),
+        ):
+            [result] = await store.advance_backfills([step], epochs=epochs, now=at(1))
+            made.append(list(result.run_ids))
+        second = await backfills.read_work(store, first.id)
+        step = backfills.make_step(job, second, -200)
+        [result] = await store.advance_backfills([step], epochs=epochs, now=at(2))
+        await store.cancel_runs(made[0][:1], reason="cancelled", now=at(3))
+        mine = [*result.run_ids, *reversed(made[0])]
+        wanted: dict[str, Any] = {"job_id": job.id, "backfill_id": first.id}
+        assert await listed_ids(store, **wanted) == mine
+        assert await listed_ids(store, **wanted, state=RunState.CANCELLED) == made[0][:1]
+        assert await listed_ids(store, **wanted, state=RunState.PENDING) == mine[:2]
+        assert await listed_ids(store, **wanted, before=mine[0], limit=1) == mine[1:2]
+        assert await listed_ids(store, job_id=job.id, backfill_id=other.id) == made[1]
+        assert await listed_ids(store, backfill_id=first.id) == mine
+        unknown = BackfillId(UUID(int=5))
+        assert await listed_ids(store, job_id=job.id, backfill_id=unknown) == []
+
+    async def test_those_under_way_are_found_by_their_session(self, store: Store) -> None:
+        job, epochs = await add_job(store), await own_shards(store)
+        work = await backfills.add_backfill(store, job)
+        step = backfills.make_step(job, work, -500, -400)
+        await store.advance_backfills([step], epochs=epochs, now=at(1))
+        await submit(store, job, now=at(1))
+        session_id = await add_session(store)
+        held = await claim(store, session_id, now=at(2), limit=3)
+        assert len(held) == 3
+        wanted: dict[str, Any] = {"backfill_id": work.id, "state": RunState.RUNNING}
+        assert len(await listed_ids(store, **wanted)) == 2
+        assert len(await listed_ids(store, **wanted, job_id=job.id)) == 2
+
+
+async def listed_ids(store: Store, **filters: Any) -> list[RunId]:
+    """Return the ids of a list."""
+    return [run.id for run in await store.list_runs("default", **filters)]

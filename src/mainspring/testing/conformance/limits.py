@@ -136,6 +136,7 @@ class Caps:
 
     async def test_tenants_do_not_share_limits(self, store: Store) -> None:
         await store.write_limits("default", [LimitRule(name="crm", max_running=1)])
+        await store.write_limits("acme", [LimitRule(name="crm", max_running=9)])
         spec = make_spec(concurrency=(JobLimit(use="crm"),))
         for tenant in ("default", "acme", "acme"):
             job = await add_job(store, make_spec(concurrency=spec.concurrency), tenant=tenant)

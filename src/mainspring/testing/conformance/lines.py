@@ -6,13 +6,15 @@ import asyncio
 from collections import Counter
 
 from mainspring.core import outcomes
+from mainspring.core.clocks import ChangeVerdict
 from mainspring.core.ids import RunId, SessionId
-from mainspring.core.limits import Hold, JobLimit, LimitRule
+from mainspring.core.limits import CLUSTER, Hold, JobLimit, LimitRule
 from mainspring.core.retry import RetryPolicy
 from mainspring.core.why import WaitFacts
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ClaimedRun
-from mainspring.ports.store.limits import LineClaim, LineQuota
+from mainspring.ports.store.jobs import AddResult
+from mainspring.ports.store.limits import LimitDeletion, LineClaim, LineQuota
 from mainspring.testing.conformance.limits import TEN_A_SECOND, by_customer, end, fail, ids, limited, payload
 from mainspring.testing.factories import (
     add_job,
@@ -23,6 +25,7 @@ from mainspring.testing.factories import (
     facts_of,
     make_change,
     make_edit,
+    make_new_job,
     make_new_run,
     make_spec,
     read_held,
@@ -173,6 +176,28 @@ class Rules:
         await store.edit_jobs([edit], now=at(0))
         assert (await store.delete_limit("default", "crm")).used_by == ()
 
+    async def test_no_job_comes_to_use_a_limit_that_is_not_set(self, store: Store) -> None:
+        """Whoever decided on it while it was set has to decide again."""
+        user = make_spec(name="sync", concurrency=(JobLimit(use="crm"), JobLimit(limit=1)))
+        new, plain = make_new_job(user), make_new_job(make_spec(name="plain"))
+        assert await store.add_jobs([new, plain], now=at(0)) == [AddResult.LIMIT_GONE, AddResult.ADDED]
+        job = await read_job(store, plain.id)
+        edit = make_edit(job, make_spec(name="plain", concurrency=user.concurrency))
+        assert await store.edit_jobs([edit], now=at(1)) == [ChangeVerdict.MOVED]
+        assert await read_job(store, plain.id) == job
+        await store.write_limits("default", [LimitRule(name="crm", max_running=1)])
+        assert (await store.delete_limit("default", "crm")).is_known
+        assert await store.add_jobs([new], now=at(2)) == [AddResult.LIMIT_GONE]
+        await store.write_limits("default", [LimitRule(name="crm", max_running=1)])
+        assert await store.edit_jobs([edit], now=at(3)) == [ChangeVerdict.DONE]
+        assert await store.add_jobs([new], now=at(3)) == [AddResult.ADDED]
+        assert (await store.delete_limit("default", "crm")).used_by == ("plain", "sync")
+
+    async def test_a_job_may_use_a_limit_of_the_cluster(self, store: Store) -> None:
+        await store.write_limits(CLUSTER, [LimitRule(name="crm", max_running=1)])
+        await limited(store, JobLimit(use="crm"), name="sync")
+        assert (await store.delete_limit(CLUSTER, "crm")).used_by == ("sync",)
+
     async def test_a_deleted_job_uses_no_limit(self, store: Store) -> None:
         await store.write_limits("default", [LimitRule(name="crm", max_running=1)])
         job = await limited(store, JobLimit(use="crm"))
@@ -262,8 +287,11 @@ class Rules:
         assert await store.read_some_lanes([lane.id], lows={}) == [lane]
 
     async def test_a_run_under_a_limit_that_is_gone_has_no_bounds(self, store: Store) -> None:
+        await store.write_limits("default", [LimitRule(name="crm", max_running=1)])
         job = await limited(store, JobLimit(use="crm"))
         await submit(store, job, 3)
+        await store.edit_jobs([make_edit(job, make_spec(name=job.spec.name))], now=at(0))
+        assert (await store.delete_limit("default", "crm")) == LimitDeletion(is_known=True)
         assert len((await claim_lined_up(store, await add_session(store), limit=9)).runs) == 3
 
     async def test_a_submission_with_keys_is_stored_with_its_idempotency_key(self, store: Store) -> None:

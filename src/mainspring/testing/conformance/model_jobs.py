@@ -194,6 +194,8 @@ class JobMoves(WalkBase):
                 for _ in range(self.random.randint(0, 3))
             ),
             "is_done": self.chance(0.3),
+            "level": self.random.choice([0.0, 0.25, 7.0]),
+            "level_at": self.now,
             "overlap": self.random.choice(tuple(Overlap)),
         }
         epochs = await self.some_epochs()

@@ -129,9 +129,13 @@ class Side:
 
     async def read_fire_ranges(self) -> list[Plain]:
         return [
-            self._plain_fire_range(fire_range)
-            for fire_range in await self.store.read_fire_ranges(range(256), limit=1000)
+            self._plain_fire_range(work.fire_range)
+            for work in await self.store.read_fire_ranges(range(256), limit=1000)
         ]
+
+    async def read_paces(self) -> list[Plain]:
+        works = await self.store.read_fire_ranges(range(256), limit=1000)
+        return [(work.newest, work.level, work.level_at, work.live) for work in works]
 
     async def claim(self, requests: Sequence[Mapping[str, Any]], now: datetime) -> list[Plain]:
         lanes = await self._lanes()
@@ -307,6 +311,7 @@ class Side:
                 key=lambda plain: str(plain[7]),
             ),
             "open fire ranges": await self.read_fire_ranges(),
+            "their paces": await self.read_paces(),
             "lanes": {
                 lane.key: (lane.earliest_ready_at, lane.earliest_quarantined_at)
                 for lane in lanes

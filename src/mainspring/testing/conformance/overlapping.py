@@ -177,7 +177,7 @@ class OneFireWaits:
                 is_done=False,
                 overlap=Overlap.QUEUE_ONE,
             )
-            for number, fire_range in enumerate(await store.read_fire_ranges(range(256), limit=10))
+            for number, fire_range in enumerate(reversed(await store.list_fire_ranges(job.id)))
         ]
         results = await store.advance_fire_ranges(steps, epochs=epochs, now=at(0))
         assert [len(result.run_ids) for result in results] == [1, 0]
@@ -231,7 +231,7 @@ class FiresCancelWhatIsLive:
         job, epochs = await add_overlapping(store, Overlap.CANCEL_RUNNING)
         [live] = (await fire(store, job, epochs)).run_ids
         await store.add_fire_ranges([make_fire_range(job)], now=at(0))
-        [fire_range] = await store.read_fire_ranges(range(256), limit=10)
+        [fire_range] = await store.list_fire_ranges(job.id)
         step = FireRangeStep(
             fire_range_id=fire_range.id,
             job_id=job.id,

@@ -31,7 +31,7 @@ class Policies:
 
     async def test_what_was_set_is_read_again(self, store: Store) -> None:
         rate = Rate(30, timedelta(minutes=1))
-        acme = Tenant(name="acme", weight=7, max_queued=50, max_jobs=9, submit_rate=rate)
+        acme = Tenant(name="acme", weight=7, reserved=12, max_queued=50, max_jobs=9, submit_rate=rate)
         shop = Tenant(name="shop")
         assert await store.write_tenants([acme, shop]) == [True, True]
         heavier = Tenant(name="shop", weight=2)

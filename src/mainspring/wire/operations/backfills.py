@@ -18,7 +18,7 @@ CREATE_BACKFILL = Operation(
     right=Right.OPERATE,
     summary="Backfill a job",
     description="Make the runs of a job for a range that is past, each fire once, at a bounded rate (202). "
-    "With `dry_run`, only say what that would be (200).",
+    "With `dry_run`, only say what that would be (200). A pace above the settings needs the right `admin`.",
     body=Body(BackfillBody, dict[str, Any]),
     answer=BackfillAnswer,
     statuses=(202, 200),

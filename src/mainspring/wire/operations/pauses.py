@@ -21,7 +21,7 @@ LIST_PAUSES = Operation(
     path=f"{API}/pauses",
     right=Right.OPERATE,
     summary="List pauses",
-    description="Return what is paused now: queues, tenants, or everything.",
+    description="Return what is paused now: queues, tenants, or everything. `blackouts` are those of all of them.",
     answer=PauseList,
 )
 PAUSE_QUEUE = Operation(

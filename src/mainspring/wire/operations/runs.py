@@ -75,7 +75,10 @@ LIST_RUNS: Operation[RunPage | BriefPage] = Operation(
     summary="List runs",
     description="Return a page of runs, newest first. With `job_id`, only those of one job, which may be deleted. A"
     " list whose time is over returns what it has found, and how far it looked.",
-    query=(LIMIT, BEFORE, STATE, *RUN_FILTERS, Parameter("job_id", "Only runs of this job.")),
+    query=(
+        *(LIMIT, BEFORE, STATE, *RUN_FILTERS, Parameter("job_id", "Only runs of this job.")),
+        Parameter("backfill", "Only runs of this backfill."),
+    ),
     answer=RunPage,
     other_answers=(BriefPage,),
 )

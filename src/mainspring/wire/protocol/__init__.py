@@ -1,6 +1,7 @@
 """The open worker protocol in both directions: register, claim, beat, report, leave (design 3.2, 4)."""
 
 from mainspring.wire.protocol.beats import (
+    BeatAnswerIn,
     BeatBody,
     BeatView,
     from_beat_reply,
@@ -43,6 +44,7 @@ from mainspring.wire.protocol.sessions import (
 
 __all__ = [
     "WORKER_PROTOCOL",
+    "BeatAnswerIn",
     "BeatBody",
     "BeatView",
     "ClaimAnswerIn",

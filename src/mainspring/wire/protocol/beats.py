@@ -39,17 +39,35 @@ class BeatView(Struct, kw_only=True):
     cancel: Annotated[
         list[LeaseKey], Meta(description="Held leases whose cancel was requested: stop, report `stopped`.")
     ]
+    preempt: Annotated[
+        list[LeaseKey],
+        Meta(
+            description="Held leases that make room for more urgent work: stop, report `handed_back` with `reason`."
+        ),
+    ]
+
+
+class BeatAnswerIn(BeatView, kw_only=True):
+    """The same answer as a client reads it."""
+
+    preempt: list[LeaseKey] = []  # an older server does not send it
 
 
 def from_beat_reply(reply: BeatReply) -> BeatView:
     """Write the answer to a heartbeat."""
     return BeatView(
-        is_session_live=reply.is_session_live, lost=from_keys(reply.lost), cancel=from_keys(reply.cancel)
+        is_session_live=reply.is_session_live,
+        lost=from_keys(reply.lost),
+        cancel=from_keys(reply.cancel),
+        preempt=from_keys(reply.preempt),
     )
 
 
-def to_beat_reply(view: BeatView) -> BeatReply:
+def to_beat_reply(view: BeatAnswerIn) -> BeatReply:
     """Read the answer to a heartbeat."""
     return BeatReply(
-        is_session_live=view.is_session_live, lost=to_keys(view.lost), cancel=to_keys(view.cancel)
+        is_session_live=view.is_session_live,
+        lost=to_keys(view.lost),
+        cancel=to_keys(view.cancel),
+        preempt=to_keys(view.preempt),
     )

@@ -20,6 +20,7 @@ from mainspring.wire.protocol.leases import RunText, Token, read_json, read_run_
 from mainspring.wire.protocol.sessions import SessionText
 
 OUTCOMES = ["success", "failure", "snooze", "handed_back", "stopped"]
+PREEMPTED = "preempted"
 RESULTS = [result.value for result in ReportResult]
 
 
@@ -58,6 +59,13 @@ class ReportItem(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults
         Meta(description="For a snooze, where it is required: how long the snooze lasts."),
     ] = None
     was_started: Annotated[bool, Meta(description="For `handed_back`: whether the work was started.")] = True
+    reason: Annotated[
+        str | None,
+        Meta(
+            description="For `handed_back`: `preempted` if a heartbeat's answer asked for it.",
+            extra_json_schema={"enum": [PREEMPTED, None]},
+        ),
+    ] = None
     took_seconds: Annotated[
         Annotated[float, Meta(ge=0)] | None,
         Meta(description="How long the attempt held its slot. Tenants share the workers by it."),
@@ -116,7 +124,9 @@ def _to_ending(item: ReportItem, field: str) -> Ending:
                 )
             return Snooze(timedelta(seconds=item.delay_seconds))
         case "handed_back":
-            return HandedBack(was_started=item.was_started)
+            if item.reason not in {None, PREEMPTED}:
+                raise InvalidInput(f"{field}.reason", f"must be {PREEMPTED!r} or left out")
+            return HandedBack(was_started=item.was_started, is_preempted=item.reason == PREEMPTED)
         case "stopped":
             return Stopped(error=storable(item.error), output=storable(item.output))
     raise InvalidInput(f"{field}.outcome", "must be success, failure, snooze, handed_back or stopped")
@@ -143,6 +153,7 @@ def from_report(report: Report) -> ReportItem:
         item.outcome, item.delay_seconds = "snooze", clamp_snooze(ending.delay).total_seconds()
     elif isinstance(ending, HandedBack):
         item.outcome, item.was_started = "handed_back", ending.was_started
+        item.reason = PREEMPTED if ending.is_preempted else None
     else:
         item.outcome, item.error, item.output = "stopped", storable(ending.error), storable(ending.output)
     return item

@@ -11,17 +11,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from mainspring.core.calendars.joined import with_calendars
 from mainspring.core.calendars.preview import next_made, preview_fires
 from mainspring.core.calendars.resolved import ResolvedCalendar
+from mainspring.core.calendars.rolling import REACH, RolledTrigger, is_too_frequent
 from mainspring.core.calendars.sets import TimeSet
-from mainspring.core.calendars.sieve import (
-    REACH,
-    RolledTrigger,
-    SievedTrigger,
-    is_too_frequent,
-    make_sieve,
-    with_calendars,
-)
+from mainspring.core.calendars.sieve import SievedTrigger, make_sieve
 from mainspring.core.cron import Cron
 from mainspring.core.model import Roll
 from mainspring.core.triggers import Interval, Trigger, UnknownTrigger

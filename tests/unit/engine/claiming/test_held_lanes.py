@@ -60,10 +60,10 @@ def test_a_pause_ends_by_itself() -> None:
     held, lanes = HeldLanes(), known()
     held.follow(paused(5, until=at(9)))
     held.settle(lanes, at(1))
-    assert held.ends_in(at(1)) == 8
+    assert held.changes_in(at(1)) == 8
     assert held.settle(lanes, at(8.999)) == (set(), set())
     assert held.settle(lanes, at(9)) == (set(), {MAIL})
-    assert (held.ends_in(at(9)), held.epoch) == (None, 5)
+    assert (held.changes_in(at(9)), held.epoch) == (None, 5)
 
 
 def test_restrictions_that_are_known_already_are_no_news() -> None:

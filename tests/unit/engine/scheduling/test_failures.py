@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from mainspring.core.ids import DEFAULT_TENANT, JobId
 from mainspring.core.states import RunState
 from mainspring.testing.factories import at
@@ -60,3 +62,23 @@ async def test_an_edit_of_a_paused_job_keeps_its_reason(bench: Bench) -> None:
     assert (job.is_paused, job.pause_note) == (True, "its last run failed")
     ranges = await bench.runtime.client.jobs.fire_ranges(DEFAULT_TENANT, job_id)
     assert {fire_range.reason for fire_range in ranges} == {"failures"}
+
+
+async def test_what_a_calendar_has_kept_out_so_far_stays_its_own(bench: Bench) -> None:
+    rules = [{"from": "2026-01-05T12:00:03", "to": "2026-01-05T12:00:20"}]
+    await bench.runtime.client.calendars.put(DEFAULT_TENANT, "off", {"rules": rules})
+    job_id = await bench.add(
+        every="1s",
+        pause_after_failures=1,
+        retry={"max_retries": 1, "backoff": "fixed", "delay": "5s", "jitter": 0},
+        calendars={"exclude": ["off"]},
+    )
+    bench.failures += [ValueError("broken")] * 9
+    await work_through(bench, job_id, fires=9)
+    job = await bench.runtime.client.jobs.get(DEFAULT_TENANT, job_id)
+    assert (job.is_paused, job.pause_note) == (True, "its last run failed")
+    ranges = await bench.runtime.client.jobs.fire_ranges(DEFAULT_TENANT, job_id)
+    stretch, gap = sorted(ranges, key=lambda fire_range: fire_range.from_at)
+    assert (stretch.reason, stretch.from_at, stretch.is_open) == ("calendar:off@1", at(3), False)
+    assert stretch.to_at is not None
+    assert (gap.reason, gap.from_at) == ("failures", stretch.to_at + timedelta(seconds=1))

@@ -134,6 +134,45 @@ async def test_a_new_version_in_the_middle_of_a_gap_records_what_has_passed(benc
     assert await is_even(bench, job_id)
 
 
+async def next_fire(bench: Bench, job_id: JobId) -> datetime | None:
+    return (await bench.runtime.client.jobs.status(TENANT, job_id)).next_fire_at
+
+
+async def test_what_a_calendar_keeps_out_for_good_is_on_record_when_another_version_opens_it(
+    bench: Bench,
+) -> None:
+    await put(bench, rules=[{"from": "2026-01-05", "to": "2026-01-06"}])
+    job_id = await bench.add(cron="0 9 * * *", calendars={"include": ["off"]})
+    await bench.runtime.advance(4 * DAY, step=HOUR)  # the 9th, at noon
+    assert await made(bench, job_id) == [day(6, 9)]
+    assert await next_fire(bench, job_id) is None
+    assert await is_even(bench, job_id)
+    await put(bench, rules=[{"from": "2026-01-10", "to": "2026-01-11"}])
+    assert await gaps(bench, job_id) == [(day(7, 9), day(9, 9), "calendar:off@1")]
+    assert await next_fire(bench, job_id) == day(10, 9)
+    await bench.runtime.advance(2 * DAY, step=HOUR)
+    assert await made(bench, job_id) == [day(6, 9), day(10, 9), day(11, 9)]
+    assert await is_even(bench, job_id)
+
+
+@pytest.mark.parametrize("change", ["pause", "delete", "edit"])
+async def test_what_a_calendar_keeps_out_for_good_is_on_record_when_the_job_is_changed(
+    bench: Bench, change: str
+) -> None:
+    await put(bench, rules=[{"date": "2026-01-06"}])
+    job_id = await bench.add(cron="0 9 * * *", calendars={"exclude": ["off"]})
+    await put(bench, rules=[{"weekly": ["MON-SUN"]}])
+    await bench.runtime.advance(3 * DAY, step=HOUR)
+    jobs = bench.runtime.client.jobs
+    if change == "edit":
+        await jobs.edit(TENANT, job_id, {"calendars": {"exclude": []}})
+    else:
+        await getattr(jobs, change)(TENANT, job_id)
+    found = await gaps(bench, job_id)
+    assert found[0] == (day(6, 9), day(8, 9), "calendar:off@2")
+    assert found[1:] == ([(day(9, 9), None, "paused")] if change == "pause" else [])
+
+
 async def test_a_calendar_that_names_another_follows_it(bench: Bench) -> None:
     await put(bench, "base", rules=[{"date": "2026-01-07"}])
     await put(bench, rules=[{"union": ["base"]}])

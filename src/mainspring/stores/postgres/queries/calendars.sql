@@ -46,9 +46,11 @@ WHERE calendar.tenant = :tenant AND calendar.name = :name AND calendar.version <
 ORDER BY calendar.version DESC LIMIT :limit;
 
 -- name: find_calendar
--- Whether it is there, and whether a job uses it.
+-- Whether it is there, and whether a job or a blackout uses it.
 SELECT EXISTS (
     SELECT 1 FROM calendar_use WHERE calendar_use.tenant = :tenant AND calendar_use.calendar = :name
+) OR EXISTS (
+    SELECT 1 FROM blackout WHERE blackout.tenant = :tenant AND blackout.calendar = :name
 ) AS is_used
 FROM calendar WHERE calendar.tenant = :tenant AND calendar.name = :name AND NOT calendar.is_deleted LIMIT 1;
 

@@ -50,7 +50,10 @@ tenant = :tenant AND (:state::text IS NULL OR state = :state)
       AND (:kind::text IS NULL OR kind = :kind)
       AND (:error::text IS NULL OR starts_with(error, :error))
       AND (:since::timestamptz IS NULL OR created_at >= :since)
-      AND (:until::timestamptz IS NULL OR created_at < :until);
+      AND (:until::timestamptz IS NULL OR created_at < :until)
+      AND (:backfill_id::uuid IS NULL OR fire_range_id IN (
+        SELECT section.id FROM fire_range AS section WHERE section.backfill_id = :backfill_id
+      ));
 
 -- fragment: listed_columns
 -- A run of a list. What a brief list leaves out is not even fetched from where it is stored.

@@ -7,6 +7,21 @@
 SELECT name FROM limit_rule
 WHERE tenant = :tenant AND name = ANY(:names::text[]) AND (max_running IS NOT NULL OR per_count IS NOT NULL);
 
+-- name: hold_limits
+-- Those of the tenants, and of the cluster. Until the jobs that use them are stored: a delete waits for that, and then
+-- finds the use. Settings need not wait.
+SELECT wanted.tenant, wanted.name
+FROM unnest(:tenants::text[], :names::text[]) AS wanted (tenant, name)
+CROSS JOIN LATERAL (
+    SELECT limit_rule.id FROM limit_rule
+    WHERE limit_rule.tenant = ANY(ARRAY[wanted.tenant, '*']) AND limit_rule.name = wanted.name AND {is_set}
+    FOR KEY SHARE
+) AS limit_rule;
+
+-- name: lock_limit
+-- Before a look at who uses it, as a statement of its own: a job that comes to use it is stored by then, or waits.
+SELECT limit_rule.id FROM limit_rule WHERE limit_rule.tenant = :tenant AND limit_rule.name = :name FOR UPDATE;
+
 -- name: write_rules
 -- The arguments are sorted, so that two callers cannot deadlock.
 INSERT INTO limit_rule (

@@ -126,11 +126,29 @@ UPDATE fire_range SET is_open = false, closed_at = :now, to_at = coalesce(fire_r
 WHERE fire_range.job_id = ANY(:job_ids::uuid[]) AND fire_range.closed_at IS NULL;
 
 -- name: read_fire_ranges
-SELECT {fire_range.fire_range_columns}, job.tenant
-FROM fire_range JOIN job ON job.id = fire_range.job_id
-WHERE fire_range.is_open AND fire_range.kind <> 'gap' AND fire_range.shard = ANY(:shards::smallint[])
-  AND job.deleted_at IS NULL AND NOT job.is_paused
-ORDER BY fire_range.id LIMIT :limit;
+-- The caller puts the page in order; a sort here could come before the limit.
+WITH page AS MATERIALIZED (
+    SELECT fire_range.*, job.tenant, job.version AS newest
+    FROM fire_range JOIN job ON job.id = fire_range.job_id
+    WHERE fire_range.is_open AND fire_range.kind <> 'gap' AND fire_range.shard = ANY(:shards::smallint[])
+      AND fire_range.id > :after AND coalesce(job.deleted_at, 'infinity') = 'infinity' AND NOT job.is_paused
+      AND NOT EXISTS (
+        SELECT FROM fire_range AS older
+        WHERE older.job_id = fire_range.job_id AND older.id < fire_range.id AND older.is_open AND older.kind <> 'gap'
+      )
+    ORDER BY fire_range.id LIMIT :limit
+)
+SELECT
+    {page.fire_range_columns}, page.tenant, page.newest, job_clock.catch_up_level AS level,
+    job_clock.catch_up_level_at AS level_at, held.live
+FROM page
+JOIN job_clock ON job_clock.job_id = page.job_id
+CROSS JOIN LATERAL (
+    SELECT count(*) AS live
+    FROM fire_range AS own
+    CROSS JOIN LATERAL (SELECT FROM run WHERE run.fire_range_id = own.id OFFSET 0) AS made
+    WHERE own.job_id = page.job_id AND own.kind = 'catch_up'
+) AS held;
 
 -- name: lock_clocks
 SELECT clock.job_id
@@ -152,6 +170,12 @@ WHERE fire_range.id = step.fire_range_id AND fire_range.is_open AND fire_range.c
     WHERE job.id = fire_range.job_id AND coalesce(job.deleted_at, 'infinity') = 'infinity' AND NOT job.is_paused
   )
 RETURNING fire_range.id;
+
+-- name: keep_permits
+-- The clocks are locked already, by lock_clocks.
+UPDATE job_clock SET catch_up_level = step.level, catch_up_level_at = step.level_at
+FROM unnest(:job_ids::uuid[], :levels::double precision[], :levels_at::timestamptz[]) AS step (job_id, level, level_at)
+WHERE job_clock.job_id = step.job_id;
 
 -- name: list_fire_ranges
 SELECT {fire_range.fire_range_columns}, job.tenant

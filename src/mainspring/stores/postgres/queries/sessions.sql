@@ -38,7 +38,9 @@ WHERE session.id = ANY(:session_ids::bigint[]) AND revision.name = 'policy_epoch
 
 -- name: held_by_sessions
 -- Few columns: every heartbeat reads them for every lease, and nearly all leases are as they should be.
-SELECT run.id, run.token, run.session_id, run.claim_number, run.cancel_requested_at IS NOT NULL AS is_cancel_requested
+SELECT
+    run.id, run.token, run.session_id, run.claim_number, run.cancel_requested_at IS NOT NULL AS is_cancel_requested,
+    run.preemption
 FROM unnest(:session_ids::bigint[], :held_from::bigint[]) AS wanted (id, held_from)
 CROSS JOIN LATERAL (
     SELECT * FROM run

@@ -86,7 +86,7 @@ CROSS JOIN run ON run.id = wanted.value
 WHERE run.state = 'RUNNING';
 
 -- name: held_by_session
--- In the order of RunningLease.
-SELECT run.id, run.token, run.claim_number, run.cancel_requested_at IS NOT NULL AS is_cancel_requested
+-- In the order of RunningLease; the mark says whether it is to give up its slot.
+SELECT run.id, run.token, run.claim_number, run.cancel_requested_at IS NOT NULL AS is_cancel_requested, run.preemption
 FROM run INDEXED BY run_held
 WHERE run.state = 'RUNNING' AND run.session_id = :session_id AND run.claim_number >= :held_from;

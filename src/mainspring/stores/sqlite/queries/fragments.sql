@@ -7,14 +7,20 @@ finished_at / 86400000000;
 -- What is asked of the runs of a list, but for job and state.
 id >= :lowest AND id < :before AND tenant = :tenant AND (:queue IS NULL OR queue = :queue)
     AND (:kind IS NULL OR kind = :kind) AND (:error IS NULL OR substr(error, 1, length(:error)) = :error)
-    AND (:since IS NULL OR created_at >= :since) AND (:until IS NULL OR created_at < :until);
+    AND (:since IS NULL OR created_at >= :since) AND (:until IS NULL OR created_at < :until)
+    AND (:backfill_id IS NULL OR fire_range_id IN (
+        SELECT section.id FROM fire_range AS section INDEXED BY fire_range_backfill WHERE section.backfill_id = :backfill_id
+    ));
 
 -- fragment: is_live_listed
 -- The same of a live run, beside its lane.
 run.id >= :lowest AND run.id < :before AND lane.tenant = :tenant
     AND (:queue IS NULL OR lane.queue = :queue)
     AND (:kind IS NULL OR run.kind = :kind) AND :error IS NULL -- only what has ended holds one
-    AND (:since IS NULL OR run.created_at >= :since) AND (:until IS NULL OR run.created_at < :until);
+    AND (:since IS NULL OR run.created_at >= :since) AND (:until IS NULL OR run.created_at < :until)
+    AND (:backfill_id IS NULL OR run.fire_range_id IN (
+        SELECT section.id FROM fire_range AS section INDEXED BY fire_range_backfill WHERE section.backfill_id = :backfill_id
+    ));
 
 -- fragment: lane_with_heads
 -- A lane, and the first of its ready runs and of those that crashed a worker, with keys or without.

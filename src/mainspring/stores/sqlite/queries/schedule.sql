@@ -57,12 +57,31 @@ UPDATE fire_range SET is_open = 0, closed_at = :now, to_at = coalesce(to_at, :no
 WHERE job_id = :job_id AND closed_at IS NULL;
 
 -- name: read_fire_ranges
-SELECT {fire_range.fire_range_columns}, job.tenant
-FROM fire_range
-JOIN job ON job.id = fire_range.job_id AND job.deleted_at IS NULL AND NOT job.is_paused
-WHERE fire_range.is_open AND fire_range.kind <> 'gap' AND fire_range.shard IN (SELECT value FROM json_each(:shards))
-ORDER BY fire_range.id
-LIMIT :limit;
+WITH page AS MATERIALIZED (
+    SELECT fire_range.*, job.tenant, job.version AS newest
+    FROM fire_range INDEXED BY fire_range_draining
+    CROSS JOIN job ON job.id = fire_range.job_id AND job.deleted_at IS NULL AND NOT job.is_paused
+    WHERE
+        fire_range.is_open AND fire_range.kind <> 'gap' AND fire_range.id > :after
+        AND fire_range.shard IN (SELECT value FROM json_each(:shards))
+        AND NOT EXISTS (
+            SELECT 1 FROM fire_range AS older INDEXED BY fire_range_job
+            WHERE older.job_id = fire_range.job_id AND older.id < fire_range.id AND older.is_open AND older.kind <> 'gap'
+        )
+    ORDER BY fire_range.id
+    LIMIT :limit
+)
+SELECT
+    {page.fire_range_columns}, page.tenant, page.newest, job_clock.catch_up_level AS level,
+    job_clock.catch_up_level_at AS level_at,
+    (
+        SELECT count(*) FROM fire_range AS own INDEXED BY fire_range_job
+        CROSS JOIN run INDEXED BY run_fire_range ON run.fire_range_id = own.id
+        WHERE own.job_id = page.job_id AND own.kind = 'catch_up'
+    ) AS live
+FROM page
+CROSS JOIN job_clock ON job_clock.job_id = page.job_id
+ORDER BY page.id;
 
 -- name: advance_fire_range
 UPDATE fire_range SET
@@ -72,6 +91,9 @@ WHERE
     id = :fire_range_id AND is_open AND cursor_at IS :cursor_from
     AND EXISTS (SELECT 1 FROM job WHERE job.id = fire_range.job_id AND job.deleted_at IS NULL AND NOT job.is_paused)
 RETURNING id;
+
+-- name: keep_permits
+UPDATE job_clock SET catch_up_level = :level, catch_up_level_at = :level_at WHERE job_id = :job_id;
 
 -- name: list_fire_ranges
 SELECT {fire_range.fire_range_columns}, job.tenant

@@ -1,0 +1,116 @@
+"""Reads the definitions of jobs that users send, by what this server accepts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from mainspring.core.definition import edit_definition, read_definition
+from mainspring.core.model import JobSpec
+from mainspring.core.targets import accepted_types
+from mainspring.core.triggers import Trigger
+from mainspring.engine.common.group_commit import GroupCommit
+from mainspring.engine.usecases.priority_classes import copy_classes
+from mainspring.errors import InvalidInput
+from mainspring.ports.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """What a server accepts in definitions.
+
+    Attributes:
+        types: target types. Those with a switch, like `shell`, are included only if the switch is on.
+        functions: returns the names of the Python functions of this process. Those of live sessions count, too.
+        check_url: checks the form of a callback URL; raises `InvalidInput`. None accepts every URL.
+    """
+
+    types: frozenset[str] = field(default_factory=accepted_types)
+    functions: Callable[[], frozenset[str]] = frozenset
+    check_url: Callable[[str], None] | None
+
+
+class DefinitionReader:
+    """Reads definitions. What they refer to is looked up once, by `prepare`; then they may be read again and again."""
+
+    def __init__(self, store: Store, accepted: Accepted) -> None:
+        self._store = store
+        self._accepted = accepted
+        # Many clients may add one job each.
+        self._function_reads: GroupCommit[None, frozenset[str]] = GroupCommit(self._list_functions)
+
+    async def prepare(
+        self, bodies: Sequence[Mapping[str, Any]], *, are_numbered: bool = False
+    ) -> tuple[list[Mapping[str, Any]], frozenset[str]]:
+        """Return definitions or patches with the values of the priority classes they name, and the known functions.
+
+        Args:
+            are_numbered: the field of the error begins with the place of the body.
+
+        Raises:
+            InvalidInput: there is no such class.
+        """
+        functions = await self._known_functions(bodies)
+        return await copy_classes(self._store, bodies, are_numbered=are_numbered), functions
+
+    def read(
+        self,
+        body: Mapping[str, Any],
+        *,
+        now: datetime,
+        functions: frozenset[str],
+        index: int | None = None,
+        old: Trigger | None = None,
+    ) -> JobSpec:
+        """Return what a whole definition says.
+
+        Args:
+            functions: those that are known.
+            index: its place among several, with which the field of an error begins.
+            old: the trigger that the job has by now; it may have passed.
+
+        Raises:
+            InvalidInput: a field is wrong.
+        """
+        try:
+            spec = read_definition(body, now=now, types=self._accepted.types, functions=functions, old=old)
+            self._check_target(spec, "callback_url" if "callback_url" in body else "target.url")
+        except InvalidInput as error:
+            if index is None:
+                raise
+            raise InvalidInput(f"[{index}].{error.field}", error.message) from error
+        return spec
+
+    def edit(
+        self, spec: JobSpec, patch: Mapping[str, Any], *, now: datetime, functions: frozenset[str]
+    ) -> JobSpec:
+        """Return a definition as a patch changes it.
+
+        Raises:
+            InvalidInput: a field is wrong.
+        """
+        edited = edit_definition(spec, patch, now=now, types=self._accepted.types, functions=functions)
+        self._check_target(edited, "callback_url" if patch.get("target") is None else "target.url")
+        return edited
+
+    def _check_target(self, spec: JobSpec, field: str) -> None:
+        if spec.target.type == "http" and self._accepted.check_url is not None:
+            try:
+                self._accepted.check_url(str(spec.target.params["url"]))
+            except InvalidInput as error:
+                raise InvalidInput(field, error.message) from error
+
+    async def _known_functions(self, bodies: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+        own = self._accepted.functions()
+        if not any("function" in body or "target" in body for body in bodies):
+            return own
+        (offered,) = await self._function_reads([None])
+        return own | offered
+
+    async def _list_functions(self, askers: Sequence[None]) -> list[frozenset[str]]:
+        """Return the functions that live sessions offer, once for each asker."""
+        sessions = await self._store.list_sessions()
+        offered: frozenset[str] = frozenset().union(*(session.functions for session in sessions))
+        return [offered] * len(askers)

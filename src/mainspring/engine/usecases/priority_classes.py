@@ -1,0 +1,106 @@
+"""Use cases on priority classes, and what looks up the classes that jobs, runs and backfills name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from mainspring.core.model import Priority
+from mainspring.core.priorities import PriorityClass, class_named, copy_class, find_class, read_class
+from mainspring.engine.usecases.submissions import Submission
+from mainspring.errors import NotFound
+from mainspring.ports.store import Store
+
+
+async def copy_classes(
+    store: Store, bodies: Sequence[Mapping[str, Any]], *, are_numbered: bool = False
+) -> list[Mapping[str, Any]]:
+    """Return the bodies of jobs with the values of the classes that they name as priorities.
+
+    Args:
+        are_numbered: the field of the error begins with the place of the body.
+
+    Raises:
+        InvalidInput: there is no such class.
+    """
+    classes: Sequence[PriorityClass] = ()
+    if any(class_named(body.get("priority")) is not None for body in bodies):
+        classes = await store.list_priority_classes()
+    return [
+        copy_class(body, classes, f"[{index}].priority" if are_numbered else "priority")
+        for index, body in enumerate(bodies)
+    ]
+
+
+async def find_tier(store: Store, name: str) -> Priority:
+    """Return the tier of a class, which a field `priority` names.
+
+    Raises:
+        InvalidInput: there is no such class.
+    """
+    return find_class(name, await store.list_priority_classes(), "priority").tier
+
+
+async def with_tiers(
+    store: Store, submissions: Sequence[Submission], *, are_numbered: bool = False
+) -> list[Submission]:
+    """Return submissions with the tiers of the classes that they name as priorities.
+
+    Args:
+        are_numbered: the field of the error begins with the place of the submission.
+
+    Raises:
+        InvalidInput: there is no such class.
+    """
+    classes = await store.list_priority_classes()
+    made = []
+    for index, submission in enumerate(submissions):
+        tier = submission.priority
+        if isinstance(tier, str):
+            tier = find_class(tier, classes, f"[{index}].priority" if are_numbered else "priority").tier
+        made.append(replace(submission, priority=tier))
+    return made
+
+
+class PriorityClasses:
+    """Names for a tier, and for who takes slots from whom. They hold for all tenants."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def get(self, name: str) -> PriorityClass:
+        """Return a class.
+
+        Raises:
+            NotFound: there is none of that name.
+        """
+        for one in await self._store.list_priority_classes():
+            if one.name == name:
+                return one
+        raise NotFound("priority class", name)
+
+    async def list_page(self, *, after: str | None = None, limit: int = 100) -> list[PriorityClass]:
+        """Return a page of classes by name."""
+        classes = await self._store.list_priority_classes()
+        return [one for one in classes if after is None or one.name > after][:limit]
+
+    async def put(self, name: str, body: Mapping[str, Any]) -> tuple[PriorityClass, bool]:
+        """Set a class. Return it, and whether it is new. Jobs that were written before keep what they copied.
+
+        Raises:
+            InvalidInput: a value is wrong. Nothing is stored.
+        """
+        made = read_class(name, body)
+        [is_new] = await self._store.write_priority_classes([made])
+        return made, is_new
+
+    async def delete(self, name: str) -> None:
+        """Delete a class. Jobs that were written before keep what they copied.
+
+        Raises:
+            NotFound: there is none of that name.
+        """
+        [is_deleted] = await self._store.delete_priority_classes([name])
+        if not is_deleted:
+            raise NotFound("priority class", name)

@@ -1,0 +1,68 @@
+"""Reads what a run waits for, and says why it has not started."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mainspring.core.blackouts import state_of
+from mainspring.core.lane_caps import LaneCap
+from mainspring.core.model import Attempt, Run
+from mainspring.core.outcomes import AttemptOutcome
+from mainspring.core.states import RunState
+from mainspring.core.why import CapFacts, Why, explain
+from mainspring.engine.common.calendars import CalendarReader
+from mainspring.engine.common.restrictions import RestrictionReader
+from mainspring.engine.usecases.abilities import can_execute
+from mainspring.engine.usecases.reserves import read_reserve
+from mainspring.ports.clock import Clock
+from mainspring.ports.store import Store
+
+
+class WaitReader:
+    """Explains why runs wait, by what the store says now."""
+
+    def __init__(self, store: Store, restrictions: RestrictionReader | None, *, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._restrictions = restrictions or RestrictionReader(store, CalendarReader(store))
+
+    async def explain(self, run: Run) -> Why:
+        """Say why a run has not started, or what became of it."""
+        now = self._clock.now()
+        wait = await self._store.read_wait(run.id, now=now)
+        if wait is None:
+            jobs = await self._store.get_jobs([run.job_id]) if run.state is RunState.FAILED else []
+            note = next((job.pause_note for job in jobs if job is not None), None)
+            return explain(run, wait, has_worker=True, now=now, pause_note=note)
+        offers = await self._store.list_sessions()
+        restrictions = await self._restrictions.read()
+        assert restrictions is not None, "nothing is known, so all is read"
+        has_worker = any(can_execute(offer, run.lane) for offer in offers)
+        pause = restrictions.pauses.find(run.lane, now)
+        window = restrictions.pauses.find_blackout(run.lane, now)
+        return explain(
+            run,
+            wait,
+            has_worker=has_worker,
+            now=now,
+            pause=pause,
+            blackout=None if window is None else state_of(window, now),
+            reserve=await read_reserve(self._store, run.tenant),
+            caps=await self._caps_of(run.tenant, restrictions.caps.about(run.lane)),
+            preempted=await self._preempted_attempt(run),
+        )
+
+    async def _caps_of(self, tenant: str, caps: Sequence[LaneCap]) -> list[CapFacts]:
+        """Return how much of caps is taken, with holders of a tenant."""
+        uses = await self._store.read_cap_uses([cap.key for cap in caps])
+        return [
+            CapFacts(key=cap.key, max_running=cap.max_running, held=use.held, holders=use.seen_by(tenant))
+            for cap, use in zip(caps, uses, strict=True)
+            if cap.max_running is not None
+        ]
+
+    async def _preempted_attempt(self, run: Run) -> Attempt | None:
+        """Return the last attempt of a waiting run, if it was stopped for more urgent work."""
+        attempts = await self._store.list_attempts(run.id) if run.token else []
+        is_last = bool(attempts) and attempts[-1].outcome == AttemptOutcome.PREEMPTED
+        return attempts[-1] if is_last else None

@@ -1,0 +1,80 @@
+"""L11: a tenant that has work and fewer slots than are reserved for it gets the next free seats."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from mainspring.core.ids import RunId
+from mainspring.core.states import RunState
+from tools.judge.model import Event, History, Violation
+from tools.judge.runs import Runs
+
+KNOWN_AFTER = timedelta(seconds=3)
+"""By then, each process has seen what waits, and has counted what runs."""
+
+
+class _Tenant:
+    """What a tenant has, event by event.
+
+    Attributes:
+        short_since: since when it has had something ready and fewer slots than are reserved; None: it has enough.
+    """
+
+    def __init__(self, reserved: int) -> None:
+        self._reserved = reserved
+        self._ready: set[RunId] = set()
+        self._running: set[RunId] = set()
+        self._lost: set[RunId] = set()
+        self.short_since: datetime | None = None
+
+    def note(self, event: Event, at: datetime) -> bool:
+        """Note an event of one of its runs. Return whether a run was claimed that the reserve was for."""
+        assert event.run_id is not None
+        was_short = self.short_since is not None
+        self._ready.discard(event.run_id)
+        self._running.discard(event.run_id)
+        if event.what == "lost":
+            self._lost.add(event.run_id)  # it waits for an idle worker from now on
+        if event.target is RunState.RUNNING:
+            self._running.add(event.run_id)
+        elif event.target is RunState.PENDING and event.run_id not in self._lost:
+            self._ready.add(event.run_id)
+        if not self._ready or len(self._running) >= self._reserved:
+            self.short_since = None
+        elif self.short_since is None:
+            self.short_since = at
+        return was_short and event.what == "claimed"
+
+
+def judge_reserves(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
+    """L11: while a tenant has been short of reserved slots for as long as processes need to know it, no seat goes to
+    another tenant that has none reserved.
+
+    For each fault, some may: what each process hands out in one claim from what it saw before.
+    """
+    if not history.reserves:
+        return
+    tenants = {tenant: _Tenant(slots) for tenant, slots in history.reserves.items()}
+    passed: dict[str, list[str]] = {tenant: [] for tenant in tenants}
+    for event in history.events:
+        run = None if event.run_id is None or event.is_stale else runs.by_id.get(event.run_id)
+        if run is None:
+            continue
+        at = event.committed_at or event.at
+        if run.tenant in tenants:
+            counts["seats_of_reserves"] += tenants[run.tenant].note(event, at)
+        elif event.what == "claimed":
+            for name, tenant in tenants.items():
+                if tenant.short_since is not None:
+                    counts["seats_beside_reserves"] += 1
+                    if tenant.short_since + KNOWN_AFTER < at:
+                        passed[name].append(
+                            f"{at.isoformat()} {run.tenant} got one; short since {tenant.short_since.isoformat()}"
+                        )
+    slack = len(history.faults) * history.matchers * history.claim
+    for name, lines in passed.items():
+        if len(lines) > slack:
+            why = f"{len(lines)} seats went to others, and {slack} may"
+            yield Violation("L11", f"tenant {name}", (why, *lines[:5]))
