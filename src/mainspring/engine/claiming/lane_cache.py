@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
 
@@ -60,6 +61,7 @@ class LaneCache:
         self._heard: dict[LaneId, None] = {}
         self._has_unknown = False
         self._are_lines_old = False
+        self._made_room: frozenset[KeyId] | None = frozenset()  # since claims were begun; None: any may have
         self._no_room = NoRoom()
         self.chooser = LaneChooser(
             order=self.order, lines=self.lines, held=self.held, lanes=self._lanes, no_room=self._no_room
@@ -107,10 +109,14 @@ class LaneCache:
             self._heard.update(dict.fromkeys(result.taken if is_full else request.lanes))
 
     def _note_lines(self, request: LineClaim, result: LineClaimResult, now: datetime) -> None:
-        capped = self._lanes.capped
+        capped, stops = self._lanes.capped, result.stops
         self._are_lines_old = True
-        self.lines.note_claim(request, result, now, is_cap=capped.is_cap)
-        capped.close(result.stops.values(), now)
+        # A run may have ended after the claim had counted it, and before the answer came: then nobody tells again.
+        stops = {
+            line: stop for line, stop in stops.items() if stop.is_busy or not self._has_made_room(stop.key_id)
+        }
+        self.lines.note_claim(request, replace(result, stops=stops), now, is_cap=capped.is_cap)
+        capped.close(stops.values(), now)
         plain = [line.key.lane_id for line in request.lines if line.key.key_id == PLAIN]
         capped.news.update(plain)
         if not self._are_few:
@@ -118,9 +124,19 @@ class LaneCache:
 
     def make_room(self, key_ids: Collection[KeyId] | None) -> None:
         """Note that runs with these keys have ended, so there may be room for those that wait; None: any keys."""
+        self._made_room = (
+            None if key_ids is None or self._made_room is None else self._made_room.union(key_ids)
+        )
         has_room = self._lanes.capped.open(key_ids)
         if self.lines.open(key_ids) or has_room:
             self._are_lines_old = True
+
+    def begin_claims(self) -> None:
+        """Note that the store is about to be asked, so that room that is made meanwhile is not missed."""
+        self._made_room = frozenset()
+
+    def _has_made_room(self, key_id: KeyId) -> bool:
+        return self._made_room is None or key_id in self._made_room
 
     async def settle(self, reader: RestrictionReader, now: datetime) -> None:
         """Keep the restrictions as they are from now on: some lanes are paused, and others no longer are."""

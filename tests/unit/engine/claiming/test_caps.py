@@ -337,3 +337,26 @@ def test_a_claim_that_is_bound_by_its_functions_keeps_the_caps_of_quarantined_ru
     assert (kept.quarantined, kept.caps) == ((LaneId(3),), keys)
     kept, _ = divide(choice, LaneChoice((), {}, ()), bound, 5)
     assert (kept.quarantined, kept.caps) == ((LaneId(3),), keys)
+
+
+@pytest.mark.parametrize("more", [{}, {"concurrency": 1}])
+async def test_room_that_is_made_while_a_claim_is_under_way_is_not_missed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any]
+) -> None:
+    job_id = await add(bench, **more)
+    worker = await bench.runtime.worker()
+    await cap(bench, 1 if not more else None)
+    await submit(bench, job_id, 2)
+    [lease] = await worker.claim(1)
+    claim_lined_up = bench.runtime.store.claim_lined_up
+
+    async def claim_and_end(*args: Any, **given: Any) -> Any:
+        """Let the run end after the claim has counted it, and before its answer is there."""
+        monkeypatch.undo()
+        answer = await claim_lined_up(*args, **given)
+        await end(worker, lease)
+        return answer
+
+    monkeypatch.setattr(bench.runtime.store, "claim_lined_up", claim_and_end)
+    assert await worker.claim() == []
+    assert len(await worker.claim()) == 1
