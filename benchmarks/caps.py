@@ -5,6 +5,8 @@ one that is oldest is killed (SIGKILL, by its pid) every few seconds, and anothe
 when it began and ended, by the machine's monotonic clock. So the runs of a key that overlapped are counted from what
 was really done.
 
+With `--queue N`, the runs have no limits, but their queue has a cap of N.
+
 With `--beside`, plain runs are carried out twice in turn: alone, and beside 500,000 runs that wait under a rate.
 """
 
@@ -94,15 +96,20 @@ async def _until(connection: asyncpg.Connection[asyncpg.Record], job_id: JobId, 
         await asyncio.sleep(0.1)
 
 
-async def drain_under_caps(server: str, *, runs: int, workers: int, kill_every: float) -> list[Row]:
-    """Return how fast runs come through under caps, and how many of a key overlapped at most."""
+async def drain_under_caps(
+    server: str, *, runs: int, workers: int, kill_every: float, queue: int | None = None
+) -> list[Row]:
+    """Return how fast runs come through under caps, and how many of a key, or of the queue, overlapped at most."""
     async with fresh_database(server) as dsn:
         registry = registry_of("limited")
         async with open_engine(settings_for(dsn, slots=0), registry=registry, with_scheduler=False) as engine:
             limit = {"key": "$.customer", "limit": CAP}
-            body = {"name": "limited", "function": "limited", "concurrency": limit}
+            limits = {"concurrency": limit} if queue is None else {}
+            body = {"name": "limited", "function": "limited", **limits}
             job = await engine.client.jobs.create("default", body)
-            await submit(engine.client, job.id, runs, keys=KEYS)
+            await submit(engine.client, job.id, runs, keys=KEYS if queue is None else 1)
+            if queue is not None:
+                await engine.client.queues.put("default", {"max_running": queue})
         connection = await asyncpg.connect(dsn)
         await connection.execute("VACUUM ANALYZE")
         started = [start_worker(dsn) for _ in range(workers)]
@@ -130,13 +137,15 @@ async def drain_under_caps(server: str, *, runs: int, workers: int, kill_every: 
     first, last = min(one[1] for one in spans), max(one[2] for one in spans)
     return [
         {
-            "name": f"runs under {KEYS} caps of {CAP}",
+            "name": f"runs under {KEYS} caps of {CAP}"
+            if queue is None
+            else f"runs of a queue with a cap of {queue}",
             "value": round(len(spans) / (last - first)),
             "unit": "runs/s",
             "detail": {
                 "workers": workers,
                 "killed": kills,
-                "of a key at a time, at most": overlap(spans),
+                "of a key, or the queue, at a time, at most": overlap(spans),
                 "seconds with the start of the workers": round(took, 1),
                 "places that do not count, at the end": void,
             },
@@ -203,6 +212,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=50_000)
     parser.add_argument("--workers", type=int, default=8)
     parser.add_argument("--kill-every", type=float, default=2.0, help="seconds; 0: none is killed")
+    parser.add_argument("--queue", type=int, help="a cap of the queue, in place of limits")
     parser.add_argument("--beside", action="store_true", help="plain runs beside many that wait")
     parser.add_argument("--waiting", type=int, default=WAITING, help="with --beside: how many wait")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
@@ -215,7 +225,13 @@ def main() -> None:
         publish("caps, beside", asyncio.run(plain_beside(server, waiting=options.waiting)))
         return
     rows = asyncio.run(
-        drain_under_caps(server, runs=options.runs, workers=options.workers, kill_every=options.kill_every)
+        drain_under_caps(
+            server,
+            runs=options.runs,
+            workers=options.workers,
+            kill_every=options.kill_every,
+            queue=options.queue,
+        )
     )
     publish("caps", rows)
 

@@ -10,6 +10,9 @@ others have to know what that tenant gets there.
 With `--starve`, there is an endless backlog of HIGH runs beside one of LOW runs, in a queue whose aging is ten seconds.
 Measured is when the k-th LOW run starts, against the bound: the aging, and the time that the workers take for 10 x k
 runs.
+
+With `--reserved`, a tenant with ten reserved slots has an endless backlog of LOW runs beside one of HIGH runs of
+another tenant. Measured is how many slots it has on average, and at the least.
 """
 
 from __future__ import annotations
@@ -43,6 +46,8 @@ SETTLING = 10.0
 AGING = 10.0
 LOW_RUNS = 20_000
 HOLD = 0.02
+RESERVED = 10
+RESERVED_HOLD = 1.0
 DATABASE = "MAINSPRING_FAIRNESS_DATABASE"
 
 
@@ -195,6 +200,65 @@ async def starve(server: str, seconds: float) -> list[Row]:
     ]
 
 
+async def reserve(server: str, seconds: float, kill_every: float) -> list[Row]:
+    """Return how many slots a tenant with a reserve has beside endless HIGH runs of another one."""
+    async with fresh_database(server) as dsn:
+        registry = registry_of("hold")
+        async with open_engine(settings_for(dsn, slots=0), registry=registry, with_scheduler=False) as engine:
+            await engine.client.tenants.put("acme", {"reserved": RESERVED})
+            for tenant, name, slots in (("flood", "HIGH", WORKERS * SLOTS), ("acme", "LOW", WORKERS * SLOTS)):
+                payload = {"seconds": RESERVED_HOLD}
+                body = {"name": name, "function": "hold", "priority": name, "payload": payload}
+                job = await engine.client.jobs.create(tenant, body)
+                for _ in range(-(-round(slots * (seconds + 40) / RESERVED_HOLD) // CHUNK)):
+                    await engine.client.runs.submit_many(tenant, [Submission(job_id=job.id)] * CHUNK)
+        connection = await asyncpg.connect(dsn)
+        await connection.execute("VACUUM ANALYZE")
+        workers = [("hold", start_worker(dsn, "hold")) for _ in range(WORKERS)]
+        try:
+            await _run(workers, dsn, SETTLING, 0)
+            counting = asyncio.ensure_future(_count_slots(dsn, seconds))
+            kills = await _run(workers, dsn, seconds, kill_every)
+            counts = [own for own, _ in await counting]
+            used = [number for _, number in await counting]
+        finally:
+            _stop(workers)
+            await connection.close()
+    return [
+        {
+            "name": f"slots of a tenant with {RESERVED} reserved, beside endless HIGH runs of another",
+            "value": round(sum(counts) / len(counts), 2),
+            "unit": "slots",
+            "detail": {
+                "least": min(counts),
+                "most": max(counts),
+                "counts below the reserve": round(sum(count < RESERVED for count in counts) / len(counts), 3),
+                "slots used": round(sum(used) / len(used) / (WORKERS * SLOTS), 2),
+                "workers killed": kills,
+            },
+        }
+    ]
+
+
+async def _count_slots(dsn: str, seconds: float) -> list[tuple[int, int]]:
+    """Count the slots of the tenant with the reserve, and those of all, ten times a second."""
+    connection = await asyncpg.connect(dsn)
+    end, counts = time.monotonic() + seconds, []
+    try:
+        while time.monotonic() < end:
+            row = await connection.fetchrow(
+                "SELECT count(*) FILTER (WHERE lane.tenant = 'acme') AS own, count(*) AS used"
+                " FROM run JOIN lane ON lane.id = run.lane_id"
+                " WHERE run.claim_number IS NOT NULL AND run.state = 'RUNNING'"
+            )
+            assert row is not None
+            counts.append((row["own"], row["used"]))
+            await asyncio.sleep(0.1)
+    finally:
+        await connection.close()
+    return counts
+
+
 def _stop(workers: Sequence[tuple[str, subprocess.Popen[bytes]]]) -> None:
     for _, worker in workers:
         worker.kill()
@@ -233,6 +297,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--kill-every", type=float, default=5.0, help="seconds; 0: none is killed")
     parser.add_argument("--starve", action="store_true", help="endless HIGH runs beside LOW ones")
+    parser.add_argument("--reserved", action="store_true", help="endless HIGH runs beside a reserve")
     parser.add_argument("--work", metavar="FUNCTIONS", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.work:
@@ -241,6 +306,10 @@ def main() -> None:
     server = os.environ["MAINSPRING_TEST_POSTGRES"]
     if options.starve:
         publish("fairness, starve", asyncio.run(starve(server, options.seconds)))
+        return
+    if options.reserved:
+        rows = asyncio.run(reserve(server, options.seconds, options.kill_every))
+        publish("fairness, reserved", rows)
         return
     for part in PARTS:
         rows = asyncio.run(measure(server, part, options.seconds, options.kill_every))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
+
+import asyncpg
 
 from mainspring.core.ids import JobId, RunId, parse_backfill_id, parse_job_id
 from mainspring.core.model import Run, RunKind
@@ -84,6 +86,8 @@ class Operator:
         await self._lift()
         await self._look_at_broken()
         await self._stop_broken()
+        await self._end_backfills()
+        await self._cancel_one()
         await self._end_backfills()
 
     # -- limits ------------------------------------------------------------------------------------------------
@@ -177,24 +181,23 @@ class Operator:
     async def _find_followed(self, job_id: JobId) -> int:
         try:
             [row] = await self.ask(_FOLLOWS.format(job=job_id, calendar=CALENDAR))
-        except OSError:
+        except (OSError, asyncpg.PostgresError):
             return 0
         version: int = row["version"]
         return version
 
     # -- backfills ---------------------------------------------------------------------------------------------
 
-    async def _backfill(self) -> None:
+    async def _backfill(self, *, width: int | None = None, options: Mapping[str, Any] | None = None) -> None:
         job = self.ruled["past"]
         end = host_now() - timedelta(seconds=self.random.choice([5, 30, 200]))
-        start = end - timedelta(seconds=self.random.choice([20, 60, 120]))
-        body = {
-            "from": start.isoformat(),
-            "to": end.isoformat(),
+        start = end - timedelta(seconds=width or self.random.choice([20, 60, 120]))
+        drawn = {
             "skip_done": self.random.choice(["succeeded", "succeeded", "any", "none"]),
             "rate": self.random.choice(_RATES),
             "max_live": self.random.choice([1, 4, 50]),
         }
+        body = {"from": start.isoformat(), "to": end.isoformat(), **drawn, **(options or {})}
         answer = await self.client.insist("POST", f"/jobs/{job.id}/backfills", body)
         _expect(
             answer.status, {202, 409}, answer.body
@@ -229,6 +232,14 @@ class Operator:
         if change == "cancel":
             story.cancelled_at = story.cancelled_at or answer.asked_at
 
+    async def _cancel_one(self) -> None:
+        """Make a backfill that takes a while, and cancel it, so that at least one was."""
+        before = set(self.stories)
+        await self._backfill(width=120, options={"rate": "1/s", "skip_done": "none", "max_live": 1})
+        for name in set(self.stories) - before:
+            self.stories[name].cancelled_at = host_now()
+            await self.client.insist("POST", f"/backfills/{name}/cancel")
+
     async def _end_backfills(self) -> None:
         """Wait until every backfill is done or cancelled, and note which of both.
 
@@ -236,7 +247,7 @@ class Operator:
             TimeoutError: one does not come to its end.
         """
         deadline = time.monotonic() + _PATIENCE
-        for story in self.stories.values():
+        for story in [one for one in self.stories.values() if one.state == "open"]:
             await self.client.insist("POST", f"/backfills/{story.name}/resume")
             while True:
                 view = await self.client.fetch(f"/backfills/{story.name}")

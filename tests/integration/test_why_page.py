@@ -97,6 +97,14 @@ async def paused(stage: Stage) -> RunId:
     return run_id
 
 
+async def blackout(stage: Stage) -> RunId:
+    client = stage.runtime.client
+    await client.calendars.put(TENANT, "month-end", {"tz": "UTC", "rules": [{"date": "2026-01-05"}]})
+    items = {"items": [{"calendar": "month-end", "note": "the books"}]}
+    await client.blackouts.put(PauseScope.QUEUE, "mail", items, tenant=TENANT, made_by="ops")
+    return (await stage.submit())[0]
+
+
 async def no_worker(stage: Stage) -> RunId:
     [run_id] = await stage.submit()
     await stage.runtime.gateway.leave(stage.worker.session_id)
@@ -123,6 +131,28 @@ async def line_full(stage: Stage) -> RunId:
 
 async def rate(stage: Stage) -> RunId:
     _, second = await stage.submit(2, concurrency=[{"rate": "1/m", "burst": 1}])
+    await stage.claim(1)
+    return second
+
+
+async def queue_full(stage: Stage) -> RunId:
+    await stage.runtime.client.queues.put("mail", {"max_running": 1})
+    _, second = await stage.submit(2)
+    await stage.claim(1)
+    return second
+
+
+async def tenant_full(stage: Stage) -> RunId:
+    await stage.runtime.client.tenants.put(TENANT, {"max_running": 1})
+    _, second = await stage.submit(2)
+    await stage.claim(1)
+    return second
+
+
+async def label_full(stage: Stage) -> RunId:
+    await stage.runtime.client.labels.put("gpu", {"max_running": 1})
+    stage.worker = await stage.runtime.worker(labels=("gpu",))
+    _, second = await stage.submit(2, labels=["gpu"])
     await stage.claim(1)
     return second
 
@@ -161,11 +191,15 @@ CASES: Sequence[tuple[WhyCode, Callable[[Stage], Awaitable[RunId]]]] = (
     (WhyCode.NOT_DUE, not_due),
     (WhyCode.BACKING_OFF, backing_off),
     (WhyCode.PAUSED, paused),
+    (WhyCode.BLACKOUT, blackout),
     (WhyCode.NO_WORKER, no_worker),
     (WhyCode.BATCH, batch),
     (WhyCode.KEY_FULL, limit_full),
     (WhyCode.KEY_FULL, line_full),
     (WhyCode.RATE, rate),
+    (WhyCode.QUEUE_FULL, queue_full),
+    (WhyCode.TENANT_FULL, tenant_full),
+    (WhyCode.LABEL_FULL, label_full),
     (WhyCode.QUARANTINED, quarantined),
     (WhyCode.BEHIND, behind),
     (WhyCode.BEHIND, behind_with_a_reserve),

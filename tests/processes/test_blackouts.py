@@ -76,12 +76,3 @@ def test_every_command_of_the_page_does_what_it_says(url: str, tmp_path: Path) -
     ]
     table = run("tenant", "show", "acme", "--server", url, cwd=tmp_path)
     assert "month-end (version 1)" in table.stdout
-    for wrong, said in (
-        (("blackouts", "--hold", "nights"), "need --all"),
-        (("queue", "blackouts", "a", "--note", "b"), "--note needs"),
-        (("queue", "blackouts", "a", "--none", "--skip", "nights"), "--none removes all"),
-        (("queue", "blackouts", "a", "--skip", "days"), "has no calendar 'days'"),
-    ):
-        refused = run(*wrong, "--server", url, cwd=tmp_path)
-        assert refused.returncode != 0
-        assert said in refused.stderr

@@ -85,6 +85,17 @@ def page_imports() -> list[list[str]]:
     return [line.split()[1:] for line in lines]
 
 
+def test_what_is_wrong_is_named(url: str, tmp_path: Path) -> None:
+    (tmp_path / "list.json").write_text("[]")
+    for arguments, said in (
+        (("show", "nope"), "no calendar 'nope'"),
+        (("put", "a b", "--file", "list.json"), "file: must hold an object"),
+        (("put", "off", "--file", "missing.json"), "file: missing.json: No such file or directory"),
+    ):
+        refused = run("calendar", *arguments, "--server", url, cwd=tmp_path)
+        assert (refused.returncode, refused.stderr) == (2, f"error: {said}\n")
+
+
 def test_the_jobs_of_the_page_name_calendars_that_it_writes() -> None:
     written = set(re.findall(r"calendar put (\w+)", PAGE))
     named = {
@@ -196,7 +207,7 @@ async def test_jobs_keep_to_it_and_say_so(url: str, tmp_path: Path) -> None:
 def test_a_wrong_file_is_refused(url: str, tmp_path: Path) -> None:
     (tmp_path / "list.json").write_text("[]")
     refused = run("calendar", "put", "bad", "--file", "list.json", "--server", url, cwd=tmp_path)
-    assert (refused.returncode, refused.stderr) == (2, "error: body: must be an object\n")
+    assert (refused.returncode, refused.stderr) == (2, "error: file: must hold an object\n")
     (tmp_path / "rule.json").write_text('{"rules": [{"date": "24.12."}]}')
     refused = run("calendar", "put", "bad", "--file", "rule.json", "--server", url, cwd=tmp_path)
     assert "rules[0].date: must be a date like '2026-12-24', not '24.12.'" in refused.stderr

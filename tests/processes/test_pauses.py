@@ -1,9 +1,11 @@
 """Pauses by the command line and the SDK, against a real server with a worker: docs/howto/pause-queues.md, done."""
 
 import json
+import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,3 +60,19 @@ def test_every_command_of_the_page_does_what_it_says(url: str, tmp_path: Path) -
     assert "need --all" in refused.stderr
     wrong = run("queue", "pause", "partner", "--until", "2020-01-01T00:00:00Z", "--server", url, cwd=tmp_path)
     assert "until: must lie in the future" in wrong.stderr
+
+
+async def test_the_program_of_the_page_pauses_and_resumes(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    assert found is not None
+    names: dict[str, Any] = {}
+    exec(compile(found[1].replace("2026-", "2040-"), "pause-queues.md", "exec"), names)
+    app = App(url)
+    try:
+        await names["upgrade"](app)
+        assert (await app.client.list_pauses()).items == []
+    finally:
+        app.close()
+    assert capsys.readouterr().out.startswith("queue partner 2040-")

@@ -56,19 +56,7 @@ def test_every_command_of_the_page_does_what_it_says(url: str, tmp_path: Path) -
     assert [one.returncode for one in done] == [0, 0, 0, 0]
     listed = run("tenant", "list", "--server", url, cwd=tmp_path)
     assert [line.split() for line in listed.stdout.splitlines()] == [
-        [
-            "TENANT",
-            "WEIGHT",
-            "RESERVED",
-            "RUNNING",
-            "MAX",
-            "QUEUED",
-            "MAX",
-            "JOBS",
-            "SUBMIT",
-            "RATE",
-            "BLACKOUTS",
-        ],
+        ["TENANT", "WEIGHT", "RESERVED", "RUNNING", "MAX", "QUEUED", "MAX", "JOBS", "SUBMIT", "RATE"],
         ["acme", "7", "10"],
         ["shop", "2", "0"],
     ]

@@ -492,24 +492,13 @@ GUARDS: tuple[Guard, ...] = (
         ),
     ),
     Guard(
-        "edge of a blackout",
-        "a server gives nothing more of it out from the instant at which its calendar holds",
+        "lanes of a blackout",
+        "nothing of it is given out while its calendar holds",
         (
             Edit(
-                "mainspring.engine.claiming.held_lanes",
-                "return self._changes_at is not None and self._changes_at <= now",
-                "return False",
-            ),
-        ),
-    ),
-    Guard(
-        "beginning of a blackout",
-        "a claim that was chosen before it begins gives nothing long after",
-        (
-            Edit(
-                "mainspring.stores.memory.restrictions",
-                "        raise_epoch(self._tables, now)\n        return True",
-                "        return True",
+                "mainspring.core.pauses",
+                "window.is_on(now) and window.covers(lane) for window in self.blackouts\n        )",
+                "False for _ in self.blackouts\n        )",
             ),
         ),
     ),
@@ -634,6 +623,28 @@ GUARDS: tuple[Guard, ...] = (
         "count of reserved slots",
         "slots that a tenant lost elsewhere do not count as its own",
         (Edit("mainspring.engine.claiming.reserved", "reserves.count(counts, now)", "pass"),),
+    ),
+    Guard(
+        "what is preemptible",
+        "only what may be stopped is stopped",
+        (
+            Edit(
+                "mainspring.core.preemption",
+                "return spec.preemptible and spec.delivery is not Delivery.AT_MOST_ONCE",
+                "return True",
+            ),
+        ),
+    ),
+    Guard(
+        "tiers of preemption",
+        "only what is less urgent makes room",
+        (
+            Edit(
+                "mainspring.core.preemption",
+                "run.tier > waiter.lane.priority and waiter.lane_id in fits",
+                "waiter.lane_id in fits",
+            ),
+        ),
     ),
 )
 

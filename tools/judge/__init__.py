@@ -6,6 +6,7 @@ point.
 
 from tools.judge.judge import RULES, judge
 from tools.judge.model import (
+    Asking,
     BackfillMove,
     BackfillStory,
     BlackoutChange,
@@ -29,6 +30,7 @@ from tools.judge.model import (
 
 __all__ = [
     "RULES",
+    "Asking",
     "BackfillMove",
     "BackfillStory",
     "BlackoutChange",

@@ -40,11 +40,10 @@ class _Period:
 def judge_blackouts(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
     """S35: claims by the instant at which they were chosen, and none chosen before that comes long after the edge."""
     periods = list(_periods(history))
-    if not periods:
-        return
-    yield from _judge_claims(history, runs, periods, counts)
     yield from _judge_skips(history, runs, periods, counts)
-    yield from _judge_fires(history, periods, runs, counts)
+    if periods:
+        yield from _judge_claims(history, runs, periods, counts)
+        yield from _judge_fires(history, periods, runs, counts)
 
 
 def _periods(history: History) -> Iterator[_Period]:
@@ -121,8 +120,10 @@ def _judge_skips(
 def _judge_fires(
     history: History, periods: list[_Period], runs: Runs, counts: Counter[str]
 ) -> Iterator[Violation]:
-    """Away from faults, a fire that falls due well within a blackout that skips fires does not become work."""
-    troubles = [(fault.at, fault.until + 2 * PATIENCE) for fault in history.faults]
+    """A fire that falls due in a blackout that skips fires does not become work.
+
+    Unless the server that made it may not have heard of the blackout, because of a fault since that was set.
+    """
     for run in history.runs:
         if run.fire_at is None or run.fire_range_id is not None or run.state is RunState.SKIPPED:
             continue
@@ -135,7 +136,10 @@ def _judge_fires(
                 if not made_in_time or not max(window.low, window.since) <= run.due_at < window.high:
                     continue
                 counts["fires_beside_a_skipping_blackout"] += 1
-                if not any(begin <= run.created_at <= end for begin, end in troubles):
+                if not any(
+                    fault.at <= known_at and fault.until + 2 * PATIENCE >= run.created_at
+                    for fault in history.faults
+                ):
                     why = f"fell due in the blackout from {window.low} to {window.high}"
                     yield runs.accuse("S35", run.id, f"{why}, and was not skipped")
 

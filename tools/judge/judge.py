@@ -26,6 +26,7 @@ from tools.judge.outside_once import judge_once_outside
 from tools.judge.overlaps import judge_overlaps
 from tools.judge.paces import judge_paces
 from tools.judge.pauses import judge_pauses, judge_pauses_outside
+from tools.judge.preemption import judge_preemption
 from tools.judge.reserves import judge_reserves
 from tools.judge.runs import Runs
 from tools.judge.shares import judge_shares
@@ -57,6 +58,7 @@ RULES = {
     "S34": "nothing of what is paused is given out, and only a pause that says so skips fires",
     "S29": "a call has no more runs than its job allows, and all of one key",
     "S35": "nothing is given out while a calendar stops it, and only such a calendar skips fires",
+    "S30": "only what may be preempted is, for what is more urgent, and three times at most",
     "L1": "what is due starts at once",
     "L2": "what is due is fired at once",
     "L3": "what a worker lost is given back in time",
@@ -103,6 +105,7 @@ def judge(history: History) -> Verdict:
         *judge_waits(history, runs, counts),
         *_judge_outside(history, runs, counts),
         *judge_blackouts(history, runs, counts),
+        *judge_preemption(history, runs, counts),
     ]
     return Verdict(tuple(violations), dict(sorted(counts.items())))
 

@@ -97,6 +97,16 @@ class Permit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """A committed request to a run that it give up its slot; `by` begins with the tier of what waits."""
+
+    at: datetime
+    run_id: RunId
+    token: int
+    by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pausing:
     """A committed pause of a queue, a tenant or everything, or the lifting of one.
 
@@ -354,6 +364,7 @@ class History:
     expiries: Mapping[str, timedelta] = field(default_factory=dict)
     rates: Mapping[str, str] = field(default_factory=dict)
     permits: list[Permit] = field(default_factory=list)
+    askings: list[Asking] = field(default_factory=list)
     is_by_age: bool = False
     claim: int = 1
     matchers: int = 1

@@ -78,7 +78,9 @@ def _judge_key(spec: JobSpec, mine: list[_Holder], history: History, runs: Runs)
                 yield runs.accuse("S15", later.run.id, why)
         return
     is_live = spec.unique is not None and spec.unique.scope.value == "live"
-    spans = sorted((one.known_at, _held_until(one, history, is_live=is_live), one.run.id) for one in mine)
+    spans = sorted(
+        (one.known_at, _held_until(one, history, runs, is_live=is_live), one.run.id) for one in mine
+    )
     latest: tuple[datetime, RunId] | None = None
     for begin, end, run_id in spans:
         if latest is not None and begin < latest[0]:
@@ -88,12 +90,17 @@ def _judge_key(spec: JobSpec, mine: list[_Holder], history: History, runs: Runs)
             latest = (end, run_id)
 
 
-def _held_until(holder: _Holder, history: History, *, is_live: bool) -> datetime:
-    """Return until when a run surely held its key: to its end, or until it was taken first."""
-    end = holder.run.finished_at or history.read_at
-    if not is_live and holder.first is not None:
-        end = min(end, holder.first.claimed_at)
-    return end - history.slack
+def _held_until(holder: _Holder, history: History, runs: Runs, *, is_live: bool) -> datetime:
+    """Return until when a run surely held its key: to its end, or until it was taken first.
+
+    A worker that was killed at once may have taken it, too, and only its attempt tells of that.
+    """
+    run = holder.run
+    ends = [run.finished_at or history.read_at]
+    if not is_live:
+        ends += [attempt.started_at for attempt in runs.attempts.get(run.id, [])]
+        ends += [run.started_at] if run.started_at is not None else []
+    return min(ends) - history.slack
 
 
 def _judge_pace(

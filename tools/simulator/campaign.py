@@ -23,6 +23,7 @@ from tools.simulator.plan import (
     INTAKE_VERBS,
     LOOK_VERBS,
     PAUSE_VERBS,
+    PREEMPTION_VERBS,
     RESERVE_VERBS,
 )
 from tools.simulator.run import simulate
@@ -99,6 +100,8 @@ REQUIRED = (
     *("submissions_refused", "submissions_under_rates", "expired_by_their_queue", "expired_by_their_job"),
     "fire_beside_a_full_queue",
     *("cap_set", "cap_unset", "starts_under_caps", "lane_caps_reached", "capped_lanes_followed"),
+    *("preemption_requested", "attempts_preempted", "preempted_runs_done"),
+    "runs_that_succeeded_though_asked",
     *("backfills_done", "backfills_cancelled", "backfills_full", "backfill_cut_by_an_edit"),
     *("catch_ups_paced", "catch_ups_full"),
     *("backfill_fires_made", "backfill_fires_skipped", "backfill_step_lost", "backfill_in_the_way"),
@@ -106,7 +109,7 @@ REQUIRED = (
         f"crash_{moment}_{verb}"
         for verb in (
             *(*CRASH_VERBS, *LOOK_VERBS, *INTAKE_VERBS, *PAUSE_VERBS, *BLACKOUT_VERBS, *CAP_VERBS),
-            *(*BACKFILL_VERBS, *RESERVE_VERBS),
+            *(*BACKFILL_VERBS, *RESERVE_VERBS, *PREEMPTION_VERBS),
         )
         for moment in ("before", "after")
     ),

@@ -20,6 +20,7 @@ from tools.simulator.limited import make_limited
 from tools.simulator.once import make_once
 from tools.simulator.paused import make_pauses
 from tools.simulator.plan import CRASH_VERBS, LOOK_VERBS, Action, FaultPlan, JobPlan, Plan
+from tools.simulator.preempting import make_preempting
 from tools.simulator.reserved import make_reserved
 from tools.simulator.still import make_still
 
@@ -62,6 +63,10 @@ def _draw(seed: int, seconds: float) -> Plan:
     capped, caps, slips = make_capped(seed, names, seconds)
     names += [f"worker-{index}" for index in range(len(workers))]
     still, stops, stalls = ((), (), ()) if crowd or promised else make_still(seed, names, seconds)
+    # Neither are these judged beside long work, which keeps the slots.
+    long, urges, losses = (
+        ((), (), ()) if crowd or promised else make_preempting(seed, servers, slots * len(workers), seconds)
+    )
     return Plan(
         seed=seed,
         servers=servers,
@@ -76,7 +81,7 @@ def _draw(seed: int, seconds: float) -> Plan:
         drift=random.choice([0.0, 1e-4, 1e-2]),
         jobs=(
             *(*jobs, *herd, *crowd, *closed, *limited, *once, *batched, *bounded, *following, *past, *late),
-            *(*still, *promised, *capped),
+            *(*still, *promised, *capped, *long),
         ),
         actions=tuple(
             sorted(
@@ -98,6 +103,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *repaces,
                     *promises,
                     *caps,
+                    *urges,
                 ),
                 key=lambda action: action.at,
             )
@@ -120,6 +126,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *outages,
                     *miscounts,
                     *slips,
+                    *losses,
                 ),
                 key=lambda fault: fault.at,
             )

@@ -36,7 +36,7 @@ class Action:
 
     Attributes:
         kind: create, edit, pause, resume, delete, submit, cancel, flood, weigh, order, limit, calendar, bound, hold,
-            release, cap, backfill, change_backfill, write_still, set_still.
+            release, cap, backfill, change_backfill, write_still, set_still, urge.
         job: the name of the job; empty for those that are about queues, tenants and others.
         body: the patch of an edit; for a submission `delay` (seconds), `key`, `payload` and `priority`; for a flood of
             submissions their `count`, and among how many `customers`; the `weight` of the job's tenant; the `order` of
@@ -45,7 +45,7 @@ class Action:
             definition of the calendar `closed`; the `scope`, `name`, `mode` and `until` (seconds from the start) of a
             pause; a backfill's `width` and how long `ago` it ends, in seconds, and its `options`; the `change` of a
             backfill; the definition of the calendar `still`; the `scope` and `name` of what it stops, and the `modes`
-            of its blackouts.
+            of its blackouts; the `queue` that need not wait for long, and its `preempt_after`.
     """
 
     at: float
@@ -126,6 +126,8 @@ BLACKOUT_VERBS = ("set_blackouts", "begin_blackouts")
 """What only plans with blackouts lead to."""
 CAP_VERBS = ("write_caps",)
 """What only plans with caps crash at."""
+PREEMPTION_VERBS = ("read_kept_waiting", "read_seated", "request_preemptions")
+"""Calls that only plans lead to in which urgent work takes slots."""
 CRASH_VERBS = (
     # the planner and the fire ranges' drain
     *(

@@ -28,6 +28,7 @@ from mainspring.ports.store.runs import SubmitResult
 from mainspring.ports.store.schedule import Fire, FireRangeStep, FireResult, FireStatus, fire_of
 from mainspring.ports.store.sessions import BeatResult
 from tools.judge import (
+    Asking,
     BackfillMove,
     BackfillStory,
     BlackoutChange,
@@ -78,6 +79,7 @@ class Recorder:
         self.expiries: dict[str, timedelta] = {}
         self.rates: dict[str, str] = {}
         self.permits: list[Permit] = []
+        self.askings: list[Asking] = []
         self.full_at: datetime | None = None
         self.effects: list[Effect] = []
         self.events: list[Event] = []
@@ -139,6 +141,7 @@ class Recorder:
             "close_sessions": self._note_closed,
             "take_shards": self._note_taken,
             "take_permits": self._note_permits,
+            "request_preemptions": self._note_preemptions,
         }
 
     def note(
@@ -620,6 +623,22 @@ class Recorder:
                 self._event(run_id, RunState.CANCELLED, 0, "cancel", actor, given["now"])
             elif result is CancelVerdict.REQUESTED:
                 self._cancel_requested.add(run_id)
+
+    def _note_preemptions(
+        self,
+        actor: str,
+        requests: Any,
+        given: Mapping[str, Any],
+        results: list[tuple[tuple[RunId, int], ...]],
+    ) -> None:
+        for request, leases in zip(requests, results, strict=True):
+            by = {(victim.run_id, victim.token): victim.mark.by for victim in request.victims}
+            for run_id, token in leases:
+                self.reached["preemption_requested"] += 1
+                words = by[run_id, token]
+                self.askings.append(Asking(at=given["now"], run_id=run_id, token=token, by=words))
+                self.say(f"run {run_id} token {token} asked by {actor} to make room for {words}")
+            self.reached["preemption_refused"] += not leases
 
     def _note_expired(self, actor: str, _: Any, given: Mapping[str, Any], run_ids: list[RunId]) -> None:
         for run_id in run_ids:

@@ -208,6 +208,7 @@ async def _read(world: World, healed_at: datetime) -> History:
         expiries=recorder.expiries,
         rates=recorder.rates,
         permits=recorder.permits,
+        askings=recorder.askings,
         claim=world.plan.slots,
         matchers=world.plan.servers + sum(world.plan.workers),
         lease=margin(world.plan.beat_period),

@@ -36,16 +36,20 @@ def make_still(seed: int, names: list[str], seconds: float) -> Drawn:
         JobPlan(name="still-bulk", body={"queue": QUEUE}, seconds=(0.1, random.choice([0.3, 1.0]))),
     )
     lows = sorted(random.sample(range(9, int(seconds) - 6), random.choice([1, 2, 3])))
-    windows = [(low, min(low + random.choice([2, 4, 8]), int(seconds) - 1)) for low in lows]
+    are_stalled = random.random() < 0.5
+    lengths = [8] if are_stalled else [2, 4, 8]
+    windows = [(low, min(low + random.choice(lengths), int(seconds) - 1)) for low in lows]
     actions = [
         Action(at=0.3, kind="write_still", job="", body=_calendar(windows)),
         *(Action(at=round(random.uniform(1, 3), 3), kind="create", job=job.name) for job in jobs),
         _set(random, round(random.uniform(1, 4), 3), *_SCOPES[0]),
     ]
     for low in lows:
-        count = random.choice([0, 30, 60])
+        # Workers that have room claim just as the blackout begins.
+        at = low - round(random.uniform(0.01, 0.06), 4)
+        count = random.choice([30, 60] if are_stalled else [0, 30, 60])
         if count:
-            actions.append(Action(at=low - 1.0, kind="flood", job="still-bulk", body={"count": count}))
+            actions.append(Action(at=at, kind="flood", job="still-bulk", body={"count": count}))
     for _ in range(random.choice([0, 0, 1, 3])):
         at = round(random.uniform(5, seconds - 2), 3)
         moved = [(low + random.choice([-2, 1, 2]), high) for low, high in windows]
@@ -54,20 +58,24 @@ def make_still(seed: int, names: list[str], seconds: float) -> Drawn:
             actions.append(Action(at=at, kind="write_still", job="", body=_calendar(moved)))
         else:
             actions.append(_set(random, at, *random.choice(_SCOPES), is_empty=drawn == "unset"))
-    return jobs, tuple(actions), _make_faults(random, names, lows, seconds)
+    return jobs, tuple(actions), _make_faults(random, names, lows if are_stalled else [], seconds)
 
 
 def _make_faults(random: Random, names: list[str], lows: list[int], seconds: float) -> tuple[FaultPlan, ...]:
-    """Draw processes that stand still with a claim under way as a blackout begins, and crashes at its verbs."""
-    stills = [
+    """Draw processes that are stopped with a claim under way as a blackout begins, and crashes at its verbs.
+
+    The first server goes on, and acts for all.
+    """
+    stalls = [
         FaultPlan(
             at=round(low - random.uniform(0.0, 0.03), 4),
-            seconds=round(random.uniform(3.5, 5.0), 3),
+            seconds=round(random.uniform(3.2, 4.5), 3),
             kind="pause",
-            target=random.choice(names),
+            target=name,
         )
         for low in lows
-        if random.random() < 0.5
+        for name in names[1:]
+        if random.random() < 0.7
     ]
     crashes = [
         FaultPlan(
@@ -80,7 +88,7 @@ def _make_faults(random: Random, names: list[str], lows: list[int], seconds: flo
         )
         for _ in range(random.choice([0, 0, 1]))
     ]
-    return (*stills, *crashes)
+    return (*stalls, *crashes)
 
 
 def _set(random: Random, at: float, scope: str, name: str, *, is_empty: bool = False) -> Action:

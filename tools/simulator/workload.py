@@ -185,8 +185,9 @@ class Clients:
         tenant, name, rule = self._tenant(action.job), action.body["name"], action.body["rule"]
         scope = action.body.get("scope", "tenant")
         owner = CLUSTER if scope == "cluster" else tenant
-        await self._ask(lambda engine: engine.client.limits.put(owner, name, rule))
+        # It may be set without an answer; if it is not, no job can use it.
         self._world.recorder.limits[name] = {**rule, "scope": scope}
+        await self._ask(lambda engine: engine.client.limits.put(owner, name, rule))
 
     async def _cap(self, action: Action) -> None:
         key = CapKey(CapScope(action.body["scope"]), action.body["name"])
@@ -205,6 +206,10 @@ class Clients:
     async def _order(self, action: Action) -> None:
         await self._ask(lambda engine: engine.client.queues.put("crowd", action.body))
         self._world.recorder.order = action.body["order"]
+
+    async def _urge(self, action: Action) -> None:
+        queue, after = action.body["queue"], action.body["preempt_after"]
+        await self._ask(lambda engine: engine.client.queues.put(queue, {"preempt_after": after}))
 
     async def _hold(self, action: Action) -> None:
         until = START + timedelta(seconds=action.body["until"])

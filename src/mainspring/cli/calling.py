@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from mainspring.wire.views import JobView
 
 T = TypeVar("T")
+_MOST_BYTES = 64 << 20
+"""Of a file that is read whole. What servers take is far less; a device has no end."""
 
 
 def call(server: str, work: Callable[[AsyncClient], Coroutine[Any, Any, T]]) -> T:
@@ -85,12 +87,19 @@ def read_file(name: str, field: str) -> bytes:
     """Read a file; `-` is standard input.
 
     Raises:
-        InvalidInput: the file cannot be read.
+        InvalidInput: the file cannot be read, or is larger than anything that a server takes.
     """
     try:
-        return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        if name == "-":
+            data = sys.stdin.buffer.read(_MOST_BYTES + 1)
+        else:
+            with Path(name).open("rb") as file:
+                data = file.read(_MOST_BYTES + 1)
     except OSError as error:
         raise InvalidInput(field, f"{name}: {error.strerror}") from None
+    if len(data) > _MOST_BYTES:
+        raise InvalidInput(field, f"{name} has more than {_MOST_BYTES >> 20} MiB")
+    return data
 
 
 def read_text_file(name: str, field: str) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from heapq import heapify, heappop, heapreplace
+from heapq import heapify, heappop, heapreplace, nsmallest
 
 from mainspring.core.ids import LaneId
-from mainspring.core.pools import Head
+from mainspring.core.pools import Head, by_age
 
 MOST_RESERVED = 100_000
 """Slots that can be reserved for a tenant, at most."""
@@ -232,10 +232,10 @@ def spread(seats: Mapping[str, int], ready: Mapping[str, Collection[Head]]) -> R
     quotas: dict[LaneId, int] = {}
     is_open = False
     for tenant, count in seats.items():
-        heads = sorted(ready[tenant], key=_urgency)
-        first = [head for head in heads if _urgency(head)[:2] == _urgency(heads[0])[:2]]
-        room = MOST_LANES - len(quotas)
-        chosen = first[: min(count, room)]
+        heads = ready[tenant]
+        top = min(map(_tier, heads))
+        room = min(count, MOST_LANES - len(quotas))
+        chosen = nsmallest(room, (head for head in heads if _tier(head) == top), key=by_age)
         if not chosen:
             return ReservedSeats(quotas, is_open=True)
         part, more = divmod(count, len(chosen))
@@ -273,5 +273,5 @@ def put_first(reserved: Mapping[LaneId, int], chosen: Mapping[LaneId, int], seat
     return ReservedSeats(quotas, is_open)
 
 
-def _urgency(head: Head) -> tuple[bool, int, datetime]:
-    return head.is_dry, head.pool.queue.priority, head.ready_at
+def _tier(head: Head) -> tuple[bool, int]:
+    return head.is_dry, head.pool.queue.priority

@@ -156,7 +156,7 @@ class Engine:
         )
         for follow in followers:
             self._policies.tell(follow)
-        restrictions = RestrictionFollower(
+        self._restrictions = restrictions = RestrictionFollower(
             store, restriction_reader, wakeups=self.wakeups, waiter=tools.waiter()
         )
         restrictions.tell(self.matcher.follow_restrictions)
@@ -268,6 +268,7 @@ class Engine:
     def _make_preemptor(self, definitions: Definitions, restrictions: RestrictionFollower) -> Preemptor:
         preemptor = Preemptor(
             self.store,
+            clock=self._tools.clock,
             definitions=definitions,
             restrictions=restrictions,
             wakeups=self.wakeups,
@@ -285,12 +286,17 @@ class Engine:
             others: further services of this process, which start first.
         """
         if self.shards is not None:
-            await self._policies.tick(self.clock.now())
+            await self._read_settings()
             await self.shards.tick(self.clock.now())
         else:
-            with suppress(StoreUnavailable):  # a worker need not wait for that; the service reads it later
-                await self._policies.tick(self.clock.now())
+            with suppress(StoreUnavailable):  # a worker need not wait for that; the services read it later
+                await self._read_settings()
         self._run([*others, *self.services.values()])
+
+    async def _read_settings(self) -> None:
+        """Read what is set, so that no fire is made without knowing what skips it."""
+        for service in (self._policies, self._restrictions):
+            await service.tick(self.clock.now())
 
     def _run(self, services: Sequence[Service]) -> None:
         for service in services:

@@ -220,16 +220,14 @@ class LocalGateway:
                 end.outcome is AttemptOutcome.PREEMPTED and result is ApplyResult.APPLIED
                 for end, result in zip(transitions, results, strict=True)
             )
-        measured = [
-            report
-            for (_, report), result in zip(reports, results, strict=True)
-            if report.took is not None
-            and result is ApplyResult.APPLIED
-            and not isinstance(report.ending, HandedBack)
-        ]
-        if measured:
-            self._learn(measured)
-        self._matcher.reserved.note_ends(((report.run_id, report.token) for _, report in reports), now)
+        self._note_ends(
+            [
+                report
+                for (_, report), result in zip(reports, results, strict=True)
+                if result is ApplyResult.APPLIED
+            ],
+            now,
+        )
         ended = self._book.take_keys(report.run_id for _, report in reports)
         if others:
             self._wakeups.runs_ready(keys=ended)
@@ -237,12 +235,18 @@ class LocalGateway:
             self._wakeups.room_made(ended)
         return [_RESULTS[result] for result in results]
 
-    def _learn(self, measured: Sequence[Report]) -> None:
-        """Have tenants charged by what their attempts take. No worker can say more than the time since its claim."""
+    def _note_ends(self, reports: Sequence[Report], now: datetime) -> None:
+        """Have tenants charged by what their attempts took, and their slots counted as free.
+
+        No worker can say more than the time since its claim.
+        """
+        self._matcher.reserved.note_ends(((report.run_id, report.token) for report in reports), now)
         at = self._clock.monotonic()
-        for report in measured:
+        for report in reports:
+            if report.took is None or isinstance(report.ending, HandedBack):
+                continue
             given = self._book.take(report.run_id, report.token)
-            if given is not None and report.took is not None:
+            if given is not None:
                 self._matcher.learn(given.tenant, min(max(report.took, 0.0), at - given.at))
 
     def _decide(

@@ -45,14 +45,15 @@ def check_texts(texts: Mapping[str, object]) -> None:
 
 
 def check_key(name: str, key: object) -> None:
-    """Refuse an id with which a path would be that of another operation: `..` is resolved before it is sent.
+    """Refuse an id or a name with which a path would be that of another operation: `..` is resolved before it is sent.
 
     Raises:
         InvalidInput: it is empty, `.` or `..`, or no text; the error's field is `name`.
     """
     if not isinstance(key, str) or key in {"", ".", ".."}:
         shown = repr(key) if isinstance(key, str) else kind(key)
-        raise InvalidInput(name, f"must be an id like {name.removesuffix('id')}…, not {shown}")
+        right = f"an id like {name.removesuffix('id')}…" if name.endswith("_id") else "a name"
+        raise InvalidInput(name, f"must be {right}, not {shown}")
 
 
 def _parts(body: object) -> Iterator[tuple[str, object]]:

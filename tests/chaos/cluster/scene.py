@@ -32,6 +32,7 @@ SHARDS = 256
 _PATIENCE = 60.0
 _LOOK = 0.1
 _TRIES = 20
+_REST = 1.0
 _OWNERS = """
     SELECT n.pid, count(*) AS shards
     FROM shard_lease AS s JOIN node AS n ON n.id = s.node_id
@@ -233,11 +234,25 @@ class Cluster(Scene):
         """Start a process that was ended at an instant, and note that fault as over."""
         began = time.monotonic()
         if isinstance(process, ClusterServer):
-            await asyncio.to_thread(process.start, failpoint, environment)
+            if failpoint is None:
+                await self._start_server(process, environment)
+            else:
+                await asyncio.to_thread(process.start, failpoint, environment)
             self.restarts.append(time.monotonic() - began)
         elif isinstance(process, Worker):
             await self._start_worker(process)
         self.blame(kind, process.name, at, time.time())
+
+    async def _start_server(self, server: ClusterServer, environment: Mapping[str, str] | None) -> None:
+        for _ in range(_TRIES):
+            try:
+                await asyncio.to_thread(server.start, None, environment)
+                return
+            except Ended:
+                # It gives up when the store is away while it starts; whoever runs it starts it again.
+                self.reached["server gave up its start"] += 1
+                await asyncio.sleep(_REST)
+        raise Ended(f"{server.name} did not start: see {server.log.name}")
 
     async def _start_worker(self, worker: Worker) -> None:
         for _ in range(_TRIES):

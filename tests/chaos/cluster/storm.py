@@ -18,7 +18,8 @@ import asyncpg
 
 from tests.chaos.campaign import read_count, read_rate
 from tests.chaos.cluster.bulk import JOB, BulkLoad
-from tests.chaos.cluster.scene import Cluster, Size, open_cluster
+from tests.chaos.cluster.scene import Cluster, Size, Unsettled, open_cluster
+from tests.chaos.cluster.server import ClusterServer
 from tests.chaos.cluster.store_faults import take_store_away
 from tests.chaos.operator import Operator
 from tests.chaos.report import is_good, recovery, stories, sum_up
@@ -167,11 +168,20 @@ async def _kill_on_and_on(cluster: Cluster, storm: Storm, random: Random) -> Non
 
 async def _pause_owner(cluster: Cluster, after: float) -> None:
     await asyncio.sleep(after)
-    owner = await cluster.find_owner()
+    while (owner := await _find_owner(cluster)) is None:  # noqa: ASYNC110 - other processes decide it
+        await asyncio.sleep(_LOOK)
     at = owner.pause()
     await asyncio.sleep(_LEASES * SIZE.node_lease)
     cluster.blame("zombie", owner.name, at, owner.resume())
     cluster.reached["paused owners"] += 1
+
+
+async def _find_owner(cluster: Cluster) -> ClusterServer | None:
+    """Return the owner of most shards; None while PostgreSQL is away, or nobody that runs owns any."""
+    try:
+        return await cluster.find_owner()
+    except (OSError, asyncpg.PostgresError, Unsettled):
+        return None
 
 
 async def _take_away(cluster: Cluster, after: float, seconds: float) -> None:

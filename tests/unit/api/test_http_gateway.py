@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
+from httpx import AsyncClient
 
 from mainspring.core.ids import RunId, SessionId
 from mainspring.core.model import INLINE_LIMIT
@@ -289,3 +290,37 @@ def test_address_without_a_scheme_is_refused() -> None:
     with pytest.raises(InvalidInput) as refused:
         HttpGateway("127.0.0.1:8620")
     assert refused.value.field == "server"
+
+
+async def test_server_from_before_preemption_gets_a_plain_hand_back(
+    runtime: ManualRuntime, server: str
+) -> None:
+    """One server has asked for the slot, and the report goes to another one, which is older."""
+
+    class Older(HttpGateway):
+        async def _report(
+            self, session_id: SessionId, reports: tuple[Report, ...]
+        ) -> tuple[ReportResult, ...]:
+            if any(report.ending == HandedBack(was_started=True, is_preempted=True) for report in reports):
+                raise InvalidInput("reports[0].reason", "is not a field")
+            return await super()._report(session_id, reports)
+
+    far = Older(server)
+    await far.start()
+    try:
+        [run_id] = await submit(runtime)
+        session = await far.register(REGISTRATION)
+        [lease] = (await claim(far, session.id)).leases
+        ending = HandedBack(was_started=True, is_preempted=True)
+        report = Report(run_id=lease.run_id, token=lease.token, ending=ending)
+        assert await far.report(session.id, (report,)) == (ReportResult.APPLIED,)
+        assert await state(runtime, run_id) is RunState.PENDING
+    finally:
+        await far.close()
+
+
+async def test_reason_of_a_hand_back_is_checked(http: AsyncClient) -> None:
+    item = {"run_id": "run_00000000001yf", "token": 1, "outcome": "handed_back", "reason": "tired"}
+    answer = await http.post("/api/v1/worker/report", json={"session_id": "ses_1", "reports": [item]})
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"] == "reports[0].reason"

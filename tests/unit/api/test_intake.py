@@ -112,7 +112,7 @@ async def test_wrong_caps_are_refused(http: AsyncClient, path: str, body: dict[s
 async def test_caps_are_shown_and_null_takes_them_away(http: AsyncClient) -> None:
     body = {"max_queued": 50, "max_jobs": 9, "submit_rate": "500/s"}
     shown = (await http.put("/api/v1/tenants/acme", json=body)).json()
-    assert shown == {"name": "acme", "weight": 1, "max_running": None, "running": None, **body}
+    assert shown == {"name": "acme", "weight": 1, "reserved": 0, "max_running": None, "running": None, **body}
     queue = (await http.put("/api/v1/queues/mail", json={"max_queued": 7, "expires_after": "1d"})).json()
     assert (queue["max_queued"], queue["expires_after_seconds"]) == (7, 86400)
     queue = (await http.put("/api/v1/queues/mail", json={"max_queued": None})).json()

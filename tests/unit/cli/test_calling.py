@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from mainspring.cli.calling import find_job, read_json_text
+from mainspring.cli.calling import find_job, read_file, read_json_text
 from mainspring.cli.main import run_command
 from mainspring.errors import InvalidInput, NotFound
 from mainspring.sdk.client import AsyncClient
@@ -65,6 +65,12 @@ def test_other_numbers_are_read_as_ever() -> None:
         10**22,
         0.0,
     ]
+
+
+def test_a_file_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mainspring.cli.calling._MOST_BYTES", 1 << 20)
+    with pytest.raises(InvalidInput, match=r"^file: /dev/zero has more than 1 MiB$"):
+        read_file("/dev/zero", "file")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """The reference pages name every field and every option, and their examples hold."""
 
+import ast
+import importlib.util
 import json
 import re
 import shlex
@@ -15,6 +17,8 @@ from mainspring.cli.main import cli
 from mainspring.core.cron.fields import MACROS
 from mainspring.core.definition import read_definition
 from mainspring.core.definition.read import known_fields
+from mainspring.core.model import Priority
+from mainspring.core.priorities import PriorityClass, copy_class
 from mainspring.host.exit_codes import ExitCode
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
@@ -76,15 +80,18 @@ def test_every_command_and_option_has_a_help_text() -> None:
     assert bare == []
 
 
-def documented_lines() -> Iterator[str]:
-    """Yield each command line of the pages, with its continuations."""
-    pages = [
+def pages() -> list[Path]:
+    return [
         *REFERENCE.glob("*.md"),
-        # That page's commands need a package: tests/plugins carries them out.
+        # What that page does needs a package: tests/plugins carries it out.
         *(page for page in REFERENCE.parent.glob("howto/*.md") if page.name != "extend.md"),
         REFERENCE.parents[1] / "README.md",
     ]
-    for page in pages:
+
+
+def documented_lines() -> Iterator[str]:
+    """Yield each command line of the pages, with its continuations."""
+    for page in pages():
         for block in re.findall(r"^```(?:console|sh)\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE):
             for line in block.replace("\\\n", " ").splitlines():
                 if line.removeprefix("$ ").startswith("mainspring "):
@@ -108,7 +115,22 @@ def test_command_lines_of_the_docs_are_understood(line: str) -> None:
         return
     given = {key: value for key, value in context.params.items() if key not in _NOT_OF_THE_JOB}
     definition = {"name": context.params["name"], **read_definition_options(given)}
-    read_definition(definition, now=datetime(2026, 1, 1, tzinfo=UTC))
+    copied = copy_class(definition, [PriorityClass(name="night", tier=Priority.LOW)], "priority")
+    read_definition(copied, now=datetime(2026, 1, 1, tzinfo=UTC))
+
+
+def documented_imports() -> Iterator[tuple[str, str]]:
+    """Yield each name of the product that the Python of the pages imports."""
+    for page in pages():
+        for block in re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE):
+            for node in ast.walk(ast.parse(block)):
+                if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "mainspring":
+                    yield from ((node.module or "", alias.name) for alias in node.names)
+
+
+@pytest.mark.parametrize(("module", "name"), sorted(set(documented_imports())))
+def test_what_the_docs_import_is_there(module: str, name: str) -> None:
+    assert hasattr(importlib.import_module(module), name) or importlib.util.find_spec(f"{module}.{name}")
 
 
 def test_every_exit_code_is_listed() -> None:

@@ -17,6 +17,7 @@ from mainspring.core.outcomes import (
     failed,
     handed_back,
     lost,
+    preempted,
     repeated,
     snoozed,
     succeeded,
@@ -87,6 +88,7 @@ def endings(draw: st.DrawFn) -> tuple[AttemptFacts, JobSpec, Transition]:
                 failed(facts, spec, draw(failures), now=START, random=lambda: draw(st.floats(0, 0.999))),
                 lost(facts, spec, now=START),
                 handed_back(facts, spec, now=START, was_started=draw(st.booleans())),
+                preempted(facts, spec, by="HIGH work of queue mail", now=START),
                 snoozed(facts, until=at(90)),
                 cancelled(facts),
                 repeated(facts.run_id, facts.token, facts.session_id, AttemptOutcome.FAILED, now=START),
@@ -284,3 +286,25 @@ def test_cancelled_ends_the_run() -> None:
     transition = cancelled(make_facts(), error="stopped", output="log")
     assert (transition.to, transition.reason) == (RunState.CANCELLED, "cancelled")
     assert (transition.error, transition.output) == ("stopped", "log")
+
+
+def test_preempted_is_ready_at_once_and_counts_nothing() -> None:
+    end = preempted(make_facts(attempt=2), make_job(), by="HIGH work of queue mail", now=at(9))
+    assert (end.to, end.outcome, end.reason) == (RunState.PENDING, AttemptOutcome.PREEMPTED, "preempted")
+    assert (end.ready_at, end.counts_attempt, end.is_crash) == (at(9), False, False)
+    assert end.error == "preempted by HIGH work of queue mail"
+
+
+@pytest.mark.parametrize(
+    ("facts", "spec", "expected"),
+    [
+        ({"is_cancel_requested": True}, {}, (RunState.CANCELLED, "cancelled")),
+        ({}, {"delivery": Delivery.AT_MOST_ONCE}, (RunState.FAILED, "lost")),
+    ],
+)
+def test_preempted_run_that_must_not_start_again_ends(
+    facts: dict[str, Any], spec: dict[str, Any], expected: tuple[RunState, str]
+) -> None:
+    end = preempted(make_facts(**facts), make_job(**spec), by="HIGH work of queue mail", now=START)
+    assert (end.to, end.reason) == expected
+    assert end.ready_at is None

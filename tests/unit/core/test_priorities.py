@@ -93,6 +93,8 @@ def test_a_tier_given_later_ends_what_the_class_said_of_preempting() -> None:
         ({"priority": "night", "delivery": "at_most_once"}, "preemptible"),
         ({"preempts": True, "priority": "LOW"}, "preempts"),
         ({"preempts": "yes"}, "preempts"),
+        ({"preemptible": True, "batch": {"size": 2}}, "preemptible"),
+        ({"priority": "night", "batch": {"size": 2}}, "preemptible"),
         ({"preemptible": None}, "preemptible"),
     ],
 )

@@ -49,6 +49,7 @@ _STATES = {
     "snoozed": RunState.RETRYING,
     "lost": RunState.PENDING,
     "handed_back": RunState.PENDING,
+    "preempted": RunState.PENDING,
 }
 
 

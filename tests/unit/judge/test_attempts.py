@@ -374,8 +374,16 @@ def test_fire_that_is_skipped_for_an_invented_reason() -> None:
     story = Story()
     job = story.job(every(10))
     story.fires(job, 10, 20, 30, 40)
-    story.fire(job, 50, reason="blackout")
+    story.fire(job, 50, reason="weather")
     assert story.broken == {"S1"}
+
+
+def test_fire_that_is_skipped_by_a_blackout_that_there_was_not() -> None:
+    story = Story()
+    job = story.job(every(10))
+    story.fires(job, 10, 20, 30, 40)
+    story.fire(job, 50, reason="blackout")
+    assert story.broken == {"S35"}
 
 
 def test_run_that_goes_back_and_forth() -> None:

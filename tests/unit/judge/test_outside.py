@@ -207,6 +207,14 @@ def test_two_waiting_runs_of_a_key_are_noticed() -> None:
     assert seen_from_outside(story) == {"S15"}
 
 
+def test_a_run_that_was_taken_by_a_worker_that_died_at_once_has_left_its_key() -> None:
+    story, job = once(unique=QUEUED)
+    submit(story, job, 10.0, "lost", "done")  # taken at 10.1, and again after it was lost at 16.1
+    del story.history.effects[0]
+    submit(story, job, 11.0)
+    assert seen_from_outside(story) == set()
+
+
 def test_runs_within_a_period_are_noticed() -> None:
     rule = UniqueRule(key="$.key", scope=UniqueScope.PERIOD, period=timedelta(seconds=5))
     story, job = once(unique=rule)

@@ -124,6 +124,18 @@ async def test_nothing_is_sent_of_a_request_with_a_bad_value(call: Call, field: 
     assert caught.value.field == field
 
 
+@pytest.mark.parametrize("key", ["", "..", None])
+async def test_a_name_that_would_make_another_path_is_refused(key: Any) -> None:
+    async with AsyncClient(NOBODY) as client:
+        for field, call in (
+            ("queue", client.pause_queue(key, {})),
+            ("limit", client.delete_limit(key)),
+            ("calendar", client.get_calendar(key)),
+        ):
+            with pytest.raises(InvalidInput, match=rf"^{field}: must be a name, not "):
+                await call
+
+
 @pytest.mark.parametrize("key", ["", ".", "..", None, 5, b"job_1"])
 async def test_an_id_that_would_make_another_path_is_refused(key: Any) -> None:
     async with AsyncClient(NOBODY) as client:

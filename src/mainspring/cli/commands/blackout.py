@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mainspring.wire.pauses import PauseList
 
 Items = list[dict[str, Any]]
+Row = tuple[object, ...]
 _CALENDAR, _NOTE = (BLACKOUT_OPTIONS.get(name) for name in ("calendar", "note"))
 
 
@@ -74,7 +75,7 @@ def print_blackouts(found: Sequence[BlackoutView], *, as_json: bool, empty: str)
             f"{one.scope} {one.name}".rstrip(),
             one.calendar if "@" in one.calendar else f"{one.calendar} (version {one.version})",
             one.mode,
-            stand(one),
+            _stand(one),
             one.note,
         )
         for one in found
@@ -82,7 +83,19 @@ def print_blackouts(found: Sequence[BlackoutView], *, as_json: bool, empty: str)
     print_table(("WHAT", "CALENDAR", "MODE", "NOW", "NOTE"), rows, empty=empty)
 
 
-def stand(one: BlackoutView) -> str:
+def with_blackouts(
+    titles: Sequence[str], rows: Sequence[Row], blackouts: Mapping[str, Sequence[BlackoutView]]
+) -> tuple[Sequence[str], list[Row]]:
+    """Add a column to a table of queues or tenants, if any of them has blackouts. Each row begins with the name."""
+    shown = [
+        ", ".join(f"{one.calendar}: {_stand(one)}" for one in blackouts.get(str(row[0]), ())) for row in rows
+    ]
+    if not any(shown):
+        return titles, list(rows)
+    return (*titles, "BLACKOUTS"), [(*row, cell) for row, cell in zip(rows, shown, strict=True)]
+
+
+def _stand(one: BlackoutView) -> str:
     """Say how a blackout stands."""
     if one.is_on:
         return "on" if one.until is None else f"on until {show_instant(one.until)}"

@@ -30,9 +30,9 @@ def calendar_group() -> None:
 @json_option
 def put_command(name: str, file: str, server: str, *, as_json: bool) -> None:
     """Create calendar NAME, or give it a new version, and set the clocks of the jobs that follow it."""
-    body = read_json_text(read_text_file(file, "body"), "body")
+    body = read_json_text(read_text_file(file, "file"), "file")
     if not isinstance(body, dict):
-        raise InvalidInput("body", "must be an object")
+        raise InvalidInput("file", "must hold an object")
     _print_written(call(server, lambda client: client.put_calendar(name, body)), as_json=as_json)
 
 
@@ -165,7 +165,7 @@ def list_command(limit: int, after: str | None, server: str, *, as_json: bool) -
 @click.argument("name")
 @caller_options
 def delete_command(name: str, server: str) -> None:
-    """Delete calendar NAME, which no job may use and no other calendar name."""
+    """Delete calendar NAME, which no job and no blackout may use, and no other calendar name."""
     call(server, lambda client: client.delete_calendar(name))
     click.echo(f"deleted {name}")
 

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from mainspring.cli.calling import call, plain
-from mainspring.cli.commands.blackout import Items, blackout_options, blackouts_of, print_blackouts, stand
+from mainspring.cli.commands.blackout import (
+    Items,
+    blackout_options,
+    blackouts_of,
+    print_blackouts,
+    with_blackouts,
+)
 from mainspring.cli.commands.label import show_cap
 from mainspring.cli.commands.pause import body_of, pause_options, print_pauses
 from mainspring.cli.options import caller_options, json_option, kind_option, server_option
@@ -82,11 +88,8 @@ def show_command(name: str, server: str, *, as_json: bool) -> None:
         return await client.get_queue(name), (await client.list_queue_blackouts(name)).items
 
     queue, blackouts = call(server, work)
-    if as_json:
-        print_json({**plain(queue), "blackouts": plain(blackouts)})
-        return
-    _print(queue, as_json=False)
-    if blackouts:
+    _print(queue, as_json=as_json)
+    if blackouts and not as_json:
         click.echo()
         print_blackouts(blackouts, as_json=False, empty="")
 
@@ -116,24 +119,14 @@ def list_command(limit: int, after: str | None, server: str, *, as_json: bool) -
             "" if queue.max_queued is None else queue.max_queued,
             "" if queue.expires_after_seconds is None else f"{queue.expires_after_seconds:g} s",
             "" if queue.preempt_after_seconds is None else f"{queue.preempt_after_seconds:g} s",
-            ", ".join(f"{one.calendar}: {stand(one)}" for one in blackouts.get(queue.name, ())),
         )
         for queue in page.items
     ]
     titles = (
-        *(
-            "QUEUE",
-            "ORDER",
-            "AGING",
-            "AGING SHARE",
-            "RUNNING",
-            "MAX QUEUED",
-            "EXPIRES AFTER",
-            "PREEMPT AFTER",
-        ),
-        "BLACKOUTS",
+        *("QUEUE", "ORDER", "AGING", "AGING SHARE"),
+        *("RUNNING", "MAX QUEUED", "EXPIRES AFTER", "PREEMPT AFTER"),
     )
-    print_table(titles, rows, empty="nothing is set for any queue")
+    print_table(*with_blackouts(titles, rows, blackouts), empty="nothing is set for any queue")
     if page.next is not None:
         click.echo(f"for later ones, add --after {page.next}", err=True)
 

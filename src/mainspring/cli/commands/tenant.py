@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from mainspring.cli.calling import call, plain
-from mainspring.cli.commands.blackout import Items, blackout_options, blackouts_of, print_blackouts, stand
+from mainspring.cli.commands.blackout import (
+    Items,
+    blackout_options,
+    blackouts_of,
+    print_blackouts,
+    with_blackouts,
+)
 from mainspring.cli.commands.label import show_cap
 from mainspring.cli.commands.pause import body_of, pause_options, print_pauses
 from mainspring.cli.options import json_option, kind_option, server_option
@@ -80,11 +86,8 @@ def show_command(name: str, server: str, *, as_json: bool) -> None:
         return await client.get_tenant(name), (await client.list_tenant_blackouts(name)).items
 
     tenant, blackouts = call(server, work)
-    if as_json:
-        print_json({**plain(tenant), "blackouts": plain(blackouts)})
-        return
-    _print(tenant, as_json=False)
-    if blackouts:
+    _print(tenant, as_json=as_json)
+    if blackouts and not as_json:
         click.echo()
         print_blackouts(blackouts, as_json=False, empty="")
 
@@ -113,12 +116,11 @@ def list_command(limit: int, after: str | None, server: str, *, as_json: bool) -
             "" if tenant.max_queued is None else tenant.max_queued,
             "" if tenant.max_jobs is None else tenant.max_jobs,
             tenant.submit_rate or "",
-            ", ".join(f"{one.calendar}: {stand(one)}" for one in blackouts.get(tenant.name, ())),
         )
         for tenant in page.items
     ]
-    titles = ("TENANT", "WEIGHT", "RESERVED", "RUNNING", "MAX QUEUED", "MAX JOBS", "SUBMIT RATE", "BLACKOUTS")
-    print_table(titles, rows, empty="nothing is set for any tenant")
+    titles = ("TENANT", "WEIGHT", "RESERVED", "RUNNING", "MAX QUEUED", "MAX JOBS", "SUBMIT RATE")
+    print_table(*with_blackouts(titles, rows, blackouts), empty="nothing is set for any tenant")
     if page.next is not None:
         click.echo(f"for later ones, add --after {page.next}", err=True)
 

@@ -89,5 +89,8 @@ class CappedLanes:
         """Return when a lane has something to claim, if its first run is ready at `head`; None: it has nothing."""
         if head is None or not self._full:
             return head
-        full = [self._full[key_id] for key_id in self._keys.get(lane_id, ()) if key_id in self._full]
-        return max([head, *full])
+        for key_id in self._keys.get(lane_id, ()):
+            until = self._full.get(key_id)
+            if until is not None and until > head:
+                head = until
+        return head

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
 
@@ -60,6 +61,7 @@ class LaneCache:
         self._heard: dict[LaneId, None] = {}
         self._has_unknown = False
         self._are_lines_old = False
+        self._made_room: frozenset[KeyId] | None = frozenset()  # since claims were begun; None: any may have
         self._no_room = NoRoom()
         self.chooser = LaneChooser(
             order=self.order, lines=self.lines, held=self.held, lanes=self._lanes, no_room=self._no_room
@@ -107,10 +109,14 @@ class LaneCache:
             self._heard.update(dict.fromkeys(result.taken if is_full else request.lanes))
 
     def _note_lines(self, request: LineClaim, result: LineClaimResult, now: datetime) -> None:
-        capped = self._lanes.capped
+        capped, stops = self._lanes.capped, result.stops
         self._are_lines_old = True
-        self.lines.note_claim(request, result, now, is_cap=capped.is_cap)
-        capped.close(result.stops.values(), now)
+        # A run may have ended after the claim had counted it, and before the answer came: then nobody tells again.
+        stops = {
+            line: stop for line, stop in stops.items() if stop.is_busy or not self._has_made_room(stop.key_id)
+        }
+        self.lines.note_claim(request, replace(result, stops=stops), now, is_cap=capped.is_cap)
+        capped.close(stops.values(), now)
         plain = [line.key.lane_id for line in request.lines if line.key.key_id == PLAIN]
         capped.news.update(plain)
         if not self._are_few:
@@ -118,9 +124,19 @@ class LaneCache:
 
     def make_room(self, key_ids: Collection[KeyId] | None) -> None:
         """Note that runs with these keys have ended, so there may be room for those that wait; None: any keys."""
+        self._made_room = (
+            None if key_ids is None or self._made_room is None else self._made_room.union(key_ids)
+        )
         has_room = self._lanes.capped.open(key_ids)
         if self.lines.open(key_ids) or has_room:
             self._are_lines_old = True
+
+    def begin_claims(self) -> None:
+        """Note that the store is about to be asked, so that room that is made meanwhile is not missed."""
+        self._made_room = frozenset()
+
+    def _has_made_room(self, key_id: KeyId) -> bool:
+        return self._made_room is None or key_id in self._made_room
 
     async def settle(self, reader: RestrictionReader, now: datetime) -> None:
         """Keep the restrictions as they are from now on: some lanes are paused, and others no longer are."""
@@ -225,22 +241,20 @@ class LaneCache:
     async def _read_lines(self, store: Store, clock: Clock, now: datetime) -> None:
         """Look at the lines of runs with limits: in their lanes, these are what is ready."""
         lanes, capped, found = self._lanes, self._lanes.capped, []
-        if len(lanes.lined_up) > len(lanes.plain_lines):
+        keyed = lanes.lined_up - lanes.plain_lines if lanes.plain_lines else lanes.lined_up
+        if keyed:
             await self.lines.read(store, clock, now, batched=lanes.batched)
-            found = [
-                self._view(lane_id, now) for lane_id in lanes.lined_up if lane_id not in lanes.plain_lines
-            ]
+            found = [self._view(lane_id, self.lines.head(lane_id, now)) for lane_id in keyed]
             lanes.keep(found, (), now)
         # What a look has found of runs without keys stays as it was found: it says where the next look begins.
         plain, capped.news = capped.news & lanes.plain_lines, set()
-        found += [self._view(lane_id, now) for lane_id in plain]
+        found += [self._view(lane_id, lanes[lane_id].ready_at) for lane_id in plain]
         self.order.keep(self.held.take(found, now), among=())
 
-    def _view(self, lane_id: LaneId, now: datetime) -> Lane:
-        """Return a lane whose runs wait in lines, with when there is something to claim."""
+    def _view(self, lane_id: LaneId, head: datetime | None) -> Lane:
+        """Return a lane whose first run is ready at `head`, with when there is something to claim."""
         lane = self._lanes[lane_id]
-        head = self._lanes.capped.opens_at(lane_id, self.lines.head(lane_id, now))
-        return Lane(lane_id, lane.key, head, lane.quarantined_at)
+        return Lane(lane_id, lane.key, self._lanes.capped.opens_at(lane_id, head), lane.quarantined_at)
 
     def _keep(self, lanes: Collection[Lane], among: Collection[LaneId], now: datetime) -> None:
         for lane_id in self._lanes.keep(lanes, among, now):

@@ -190,6 +190,7 @@ class Matcher:
         asked, requests, passed = self._choose(self._concerned(at, now), now)
         for item in asked:
             self._answers.put_in_doubt(item)
+        self._lanes.begin_claims()
         for kind in (ClaimRequest, LineClaim):
             places = [place for place, request in enumerate(requests) if isinstance(request, kind)]
             if places:

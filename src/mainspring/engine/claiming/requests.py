@@ -125,7 +125,8 @@ def divide(
     """
     unbounded = set(others.lanes)
     if not choice.lanes or choice.lanes[0] in unbounded:
-        return replace(others, quarantined=choice.quarantined), limit
+        caps = {**choice.caps, **others.caps}
+        return replace(others, quarantined=choice.quarantined, caps=caps), limit
     lanes = tuple(lane_id for lane_id in choice.lanes if lane_id not in unbounded)
     lows = {key: low for key, low in choice.lows.items() if key not in unbounded}
     lines = tuple(line for line in choice.lines if line.key.lane_id not in unbounded)

@@ -14,8 +14,9 @@ from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ClaimedRun
 from mainspring.ports.store.policies import Policies
 
-COUNT_PERIOD = 1.0
-"""Seconds between two counts, while a tenant with a reserve has something ready."""
+COUNT_PERIOD = 0.1
+"""Seconds between two counts, while a tenant with a reserve has something ready. Several processes that know less of
+each other would give the same slots, and then all wait for runs that have ended elsewhere."""
 _MOST_LEASES = 50_000
 
 
@@ -23,8 +24,8 @@ class ReservedSlots:
     """Keeps the reserves of a lane order. As long as no tenant has one, nothing is done.
 
     This process sees what it gives out and the ends that are reported to it. What other processes give out, ends that
-    are reported to them, and losses it finds with the next count. So for one period a tenant may get seats before its
-    turn, or not get them, for as many runs as that.
+    are reported to them, and losses it finds with the next count. So until then a tenant may get seats before its turn,
+    or not get them, for as many runs as that.
 
     Args:
         order: whose reserves these are.

@@ -25,7 +25,7 @@ from mainspring.core.preemption import (
 from mainspring.engine.common.definitions import Definitions
 from mainspring.engine.common.restrictions import RestrictionFollower
 from mainspring.engine.common.wakeups import Wakeups
-from mainspring.ports.clock import Waiter
+from mainspring.ports.clock import Clock, Waiter
 from mainspring.ports.store import Store
 from mainspring.ports.store.policies import Policies
 from mainspring.ports.store.preemption import PreemptionRequest, SeatedRun, WaitingRun
@@ -47,12 +47,14 @@ class Preemptor:
         self,
         store: Store,
         *,
+        clock: Clock,
         definitions: Definitions,
         restrictions: RestrictionFollower,
         wakeups: Wakeups,
         waiter: Waiter,
     ) -> None:
         self._store = store
+        self._clock = clock
         self._definitions = definitions
         self._restrictions = restrictions
         self._wakeups = wakeups
@@ -71,12 +73,14 @@ class Preemptor:
         """Look once. Return the seconds until the next look."""
         if not self._periods:
             return PERIOD
+        begun = self._clock.monotonic()
         since = {queue: now - period for queue, period in self._periods.items()}
         waiting = await self._store.read_kept_waiting(since, now=now, limit=MOST_TOGETHER)
         waiters = await self._find_waiters(waiting, now)
         if waiters:
             await self._seek_slots(waiters, now)
-        return next_look(self._periods)
+        # Where many workers hold much that cannot be preempted, looks take half of the time at most.
+        return max(next_look(self._periods), self._clock.monotonic() - begun)
 
     async def _find_waiters(self, waiting: Sequence[WaitingRun], now: datetime) -> list[KeptWaiting]:
         pauses = self._restrictions.current.pauses

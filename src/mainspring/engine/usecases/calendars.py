@@ -63,7 +63,7 @@ class Calendars:
 
     async def write(self, tenant: str, name: str, spec: CalendarSpec) -> Written:
         """Give the calendar of that name a definition that was read already."""
-        read_word(name, "name")
+        read_word(name, "calendar")
         for _ in range(_TRIES):
             revision = await self._store.read_calendar_revision()
             newest = await self._newest(tenant)

@@ -17,7 +17,7 @@ class IcsCalendar:
     """What a file holds.
 
     Attributes:
-        body: the calendar's definition, as `PUT /api/v1/calendars/{name}` takes it.
+        body: the calendar's definition, as `PUT /api/v1/calendars/{calendar}` takes it.
         events: the events that were read.
         left_out: how many of them hold no time: cancelled ones, and those without a length or before 1970.
         expanded_to: the last date up to which events recur; None if no event goes on after that.

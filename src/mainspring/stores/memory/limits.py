@@ -217,8 +217,11 @@ def _is_set(tables: Tables, tenant: str, name: str) -> bool:
 
 
 def are_limits_set(tables: Tables, tenant: str, spec: JobSpec) -> bool:
-    """Say whether all shared limits are set that a definition uses."""
-    return all(_is_set(tables, tenant, name) for name in used_limits(spec.concurrency))
+    """Say whether all shared limits are set that a definition uses: by its tenant, or for the cluster."""
+    return all(
+        any(_is_set(tables, owner, name) for owner in (tenant, CLUSTER))
+        for name in used_limits(spec.concurrency)
+    )
 
 
 def keep_limits(tables: Tables, job_id: JobId, tenant: str, spec: JobSpec) -> None:

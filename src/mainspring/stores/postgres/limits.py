@@ -171,7 +171,9 @@ class PostgresLimitStore:
 
 
 async def find_unset(transaction: Transaction, jobs: Sequence[tuple[JobId, str, JobSpec]]) -> set[JobId]:
-    """Return the jobs that use a shared limit which is not set. The limits of the others are held meanwhile.
+    """Return the jobs that use a shared limit which is not set, by its tenant or for the cluster.
+
+    The limits of the others are held meanwhile.
 
     Args:
         jobs: each with its tenant.

@@ -89,7 +89,7 @@ class PostgresPreemptionStore:
                     asked[place].append((victim.run_id, victim.token))
             return [tuple(leases) for leases in asked]
 
-        return await self._connections.transact(Role.EDIT, work)
+        return await self._connections.transact(Role.BEAT, work)
 
 
 async def _mark(transaction: Transaction, victims: Sequence[Victim]) -> set[int]:

@@ -9,7 +9,7 @@ from datetime import datetime
 import apsw
 
 from mainspring.core.ids import JobId, KeyId, LaneId, RunId
-from mainspring.core.limits import Hold, LimitRule, kept_rules, line_key, rules_of, used_limits
+from mainspring.core.limits import CLUSTER, Hold, LimitRule, kept_rules, line_key, rules_of, used_limits
 from mainspring.core.model import JobSpec
 from mainspring.ports.store.limits import (
     BatchLine,
@@ -130,9 +130,12 @@ class SqliteLimitStore:
 
 
 def are_limits_set(db: apsw.Connection, tenant: str, spec: JobSpec) -> bool:
-    """Say whether all shared limits are set that a definition uses."""
+    """Say whether all shared limits are set that a definition uses: by its tenant, or for the cluster."""
     return all(
-        fetch_value(db, "find_limit", {"tenant": tenant, "name": name}) is not None
+        any(
+            fetch_value(db, "find_limit", {"tenant": owner, "name": name}) is not None
+            for owner in (tenant, CLUSTER)
+        )
         for name in used_limits(spec.concurrency)
     )
 

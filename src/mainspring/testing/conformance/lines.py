@@ -8,7 +8,7 @@ from collections import Counter
 from mainspring.core import outcomes
 from mainspring.core.clocks import ChangeVerdict
 from mainspring.core.ids import RunId, SessionId
-from mainspring.core.limits import Hold, JobLimit, LimitRule
+from mainspring.core.limits import CLUSTER, Hold, JobLimit, LimitRule
 from mainspring.core.retry import RetryPolicy
 from mainspring.core.why import WaitFacts
 from mainspring.ports.store import Store
@@ -192,6 +192,11 @@ class Rules:
         assert await store.edit_jobs([edit], now=at(3)) == [ChangeVerdict.DONE]
         assert await store.add_jobs([new], now=at(3)) == [AddResult.ADDED]
         assert (await store.delete_limit("default", "crm")).used_by == ("plain", "sync")
+
+    async def test_a_job_may_use_a_limit_of_the_cluster(self, store: Store) -> None:
+        await store.write_limits(CLUSTER, [LimitRule(name="crm", max_running=1)])
+        await limited(store, JobLimit(use="crm"), name="sync")
+        assert (await store.delete_limit(CLUSTER, "crm")).used_by == ("sync",)
 
     async def test_a_deleted_job_uses_no_limit(self, store: Store) -> None:
         await store.write_limits("default", [LimitRule(name="crm", max_running=1)])

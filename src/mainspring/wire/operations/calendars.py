@@ -20,7 +20,7 @@ from mainspring.wire.operation import ICS, Body, Operation, Parameter
 from mainspring.wire.operations.common import API, LIMIT
 from mainspring.wire.views import Deleted
 
-_CALENDAR = f"{API}/calendars/{{name}}"
+_CALENDAR = f"{API}/calendars/{{calendar}}"
 _VERSION = Parameter("version", "This version, not the newest.", bounds=(1, 999_999))
 _FROM = Parameter("from", "Only fires at or after this instant, ISO 8601 with an offset; now by default.")
 _COUNT = Parameter("count", "How many fires to return.", default=5, bounds=(1, 1000))
@@ -79,7 +79,7 @@ DELETE_CALENDAR = Operation(
     path=_CALENDAR,
     right=Right.EDIT,
     summary="Delete a calendar",
-    description="Delete a calendar that no job uses and no other calendar names.",
+    description="Delete a calendar that no job and no blackout uses, and no other calendar names.",
     answer=Deleted,
     is_conflicting=True,
 )

@@ -10,19 +10,22 @@ from typing import Any
 import pytest
 
 from mainspring.core import outcomes
-from mainspring.core.ids import JobId, RunId
+from mainspring.core.ids import JobId, KeyId, LaneId, RunId
 from mainspring.core.lane_caps import CapKey, CapScope, LaneCap
 from mainspring.core.model import LaneKey, Priority
 from mainspring.core.pauses import PauseScope
 from mainspring.engine.claiming import lane_rounds
+from mainspring.engine.claiming.lane_choices import LaneChoice
+from mainspring.engine.claiming.requests import divide
 from mainspring.engine.common.wakeups import RunsNews, Wakeups
 from mainspring.engine.usecases.caps import CapSwitch
 from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import Conflict
 from mainspring.ports.executor import Success
-from mainspring.ports.gateway import ClaimCall, Lease, Report
+from mainspring.ports.gateway import ClaimCall, FunctionLimit, Lease, Report
 from mainspring.ports.hints import Hint
 from mainspring.stores.memory.limits import MemoryLimitStore
+from mainspring.testing.factories import START
 from mainspring.testing.manual import TENANT, ManualWorker
 from tests.unit.engine.conftest import Bench
 
@@ -323,3 +326,37 @@ async def test_an_older_release_refuses_a_cap_but_not_its_end(
     with pytest.raises(Conflict, match="worker old"):
         await bench.runtime.client.queues.put("mail", {"max_running": 3})
     assert await bench.runtime.client.queues.list_page() == []
+
+
+def test_a_claim_that_is_bound_by_its_functions_keeps_the_caps_of_quarantined_runs() -> None:
+    low, keys = {LaneId(1): START, LaneId(2): START}, {LaneId(3): (KeyId(7),)}
+    choice = LaneChoice((LaneId(1), LaneId(2)), low, (LaneId(3),), caps=keys)
+    others = LaneChoice((LaneId(1),), low, ())
+    bound = FunctionLimit(limit=1, functions=frozenset({"work"}))
+    kept, _ = divide(choice, others, bound, 5)
+    assert (kept.quarantined, kept.caps) == ((LaneId(3),), keys)
+    kept, _ = divide(choice, LaneChoice((), {}, ()), bound, 5)
+    assert (kept.quarantined, kept.caps) == ((LaneId(3),), keys)
+
+
+@pytest.mark.parametrize("more", [{}, {"concurrency": 1}])
+async def test_room_that_is_made_while_a_claim_is_under_way_is_not_missed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any]
+) -> None:
+    job_id = await add(bench, **more)
+    worker = await bench.runtime.worker()
+    await cap(bench, 1 if not more else None)
+    await submit(bench, job_id, 2)
+    [lease] = await worker.claim(1)
+    claim_lined_up = bench.runtime.store.claim_lined_up
+
+    async def claim_and_end(*args: Any, **given: Any) -> Any:
+        """Let the run end after the claim has counted it, and before its answer is there."""
+        monkeypatch.undo()
+        answer = await claim_lined_up(*args, **given)
+        await end(worker, lease)
+        return answer
+
+    monkeypatch.setattr(bench.runtime.store, "claim_lined_up", claim_and_end)
+    assert await worker.claim() == []
+    assert len(await worker.claim()) == 1

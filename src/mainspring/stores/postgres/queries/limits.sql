@@ -8,13 +8,13 @@ SELECT name FROM limit_rule
 WHERE tenant = :tenant AND name = ANY(:names::text[]) AND (max_running IS NOT NULL OR per_count IS NOT NULL);
 
 -- name: hold_limits
--- Until the jobs that use them are stored: a delete waits for that, and then finds the use. Settings need not wait.
-SELECT limit_rule.tenant, limit_rule.name
+-- Those of the tenants, and of the cluster. Until the jobs that use them are stored: a delete waits for that, and then
+-- finds the use. Settings need not wait.
+SELECT wanted.tenant, wanted.name
 FROM unnest(:tenants::text[], :names::text[]) AS wanted (tenant, name)
 CROSS JOIN LATERAL (
-    SELECT rule.tenant, rule.name FROM limit_rule AS rule
-    WHERE rule.tenant = wanted.tenant AND rule.name = wanted.name
-      AND (rule.max_running IS NOT NULL OR rule.per_count IS NOT NULL)
+    SELECT limit_rule.id FROM limit_rule
+    WHERE limit_rule.tenant = ANY(ARRAY[wanted.tenant, '*']) AND limit_rule.name = wanted.name AND {is_set}
     FOR KEY SHARE
 ) AS limit_rule;
 
