@@ -70,3 +70,19 @@ LEFT JOIN LATERAL (
     WHERE run.lane_id = lane.id AND {is_waiting} AND run.crashes > 0
     ORDER BY run.ready_at LIMIT 1
 ) AS quarantined ON true;
+
+-- fragment: rule_tenant
+-- Whose limit counts: the tenant's if it is set, else the cluster's, else that of whom has ever set it. It is three
+-- searches at most, where an ORDER BY would sort.
+CASE
+    WHEN EXISTS (
+        SELECT FROM limit_rule WHERE limit_rule.tenant = wanted.tenant AND limit_rule.name = wanted.name AND {is_set}
+    ) THEN wanted.tenant
+    WHEN EXISTS (
+        SELECT FROM limit_rule WHERE limit_rule.tenant = '*' AND limit_rule.name = wanted.name AND {is_set}
+    ) THEN '*'
+    WHEN EXISTS (
+        SELECT FROM limit_rule WHERE limit_rule.tenant = wanted.tenant AND limit_rule.name = wanted.name
+    ) THEN wanted.tenant
+    ELSE '*'
+END;

@@ -175,8 +175,8 @@ SELECT limit_rule.id, wanted.key
 FROM unnest(:tenants::text[], :names::text[], :keys::text[]) AS wanted (tenant, name, key)
 CROSS JOIN LATERAL (
     SELECT limit_rule.id FROM limit_rule
-    WHERE limit_rule.tenant = ANY(ARRAY[wanted.tenant, '*']) AND limit_rule.name = wanted.name
-    ORDER BY {is_set} DESC, limit_rule.tenant = '*' LIMIT 1 FOR KEY SHARE
+    WHERE limit_rule.tenant = {rule_tenant} AND limit_rule.name = wanted.name
+    FOR KEY SHARE
 ) AS limit_rule
 ON CONFLICT (rule_id, key) DO NOTHING;
 
@@ -187,8 +187,7 @@ SELECT wanted.position, concurrency_key.id
 FROM unnest(:tenants::text[], :names::text[], :keys::text[]) WITH ORDINALITY AS wanted (tenant, name, key, position)
 CROSS JOIN LATERAL (
     SELECT limit_rule.id FROM limit_rule
-    WHERE limit_rule.tenant = ANY(ARRAY[wanted.tenant, '*']) AND limit_rule.name = wanted.name
-    ORDER BY {is_set} DESC, limit_rule.tenant = '*' LIMIT 1
+    WHERE limit_rule.tenant = {rule_tenant} AND limit_rule.name = wanted.name
 ) AS limit_rule
 CROSS JOIN LATERAL (
     SELECT concurrency_key.id FROM concurrency_key
