@@ -65,7 +65,7 @@ def _judge_reserved(history: History, runs: Runs, counts: Counter[str]) -> Itera
             continue
         counts["asked_for_a_reserve"] += 1
         together[asking.at, asking.by] += 1
-        most = max((slots for tenant, slots in history.reserves.items() if tenant != run.tenant), default=0)
+        most = max((slots for tenant, slots in history.promises.items() if tenant != run.tenant), default=0)
         if together[asking.at, asking.by] > most:
             yield runs.accuse(
                 "S30", run.id, f"asked to make room for {asking.by}, of which others have {most}"

@@ -50,7 +50,8 @@ def make_preempting(
             some = {"count": random.choice([1, 1, 3])}
             actions.append(Action(at=later, kind="flood", job=urgent.name, body=some))
         for job in valued:
-            actions.append(Action(at=round(instant + 1.5, 3), kind="flood", job=job.name, body={"count": 4}))
+            at = round(instant + 0.5, 3)
+            actions.append(Action(at=at, kind="flood", job=job.name, body={"count": max(slots, 2)}))
         if random.random() < 0.4:
             later = round(instant + random.uniform(2, 8), 3)
             actions.append(Action(at=later, kind="cancel", job=random.choice(fillers).name))
@@ -80,7 +81,7 @@ def _draw_valued(seed: int, actions: list[Action], slots: int) -> tuple[JobPlan,
         seconds=(0.5, random.choice([2.0, 6.0])),
         tenant=VALUED,
     )
-    reserve = {"reserved": max(1, min(random.choice([1, 3]), slots - 1))}
+    reserve = {"reserved": max(1, min(random.choice([3, slots // 2]), slots - 1))}
     actions.append(Action(at=0.45, kind="reserve", job=job.name, body=reserve))
     actions.append(Action(at=round(random.uniform(2, 5), 3), kind="create", job=job.name))
     return (job,)

@@ -85,7 +85,7 @@ RESERVED = "{} work of queue mail with reserved slots"
 )
 def test_what_is_reserved_takes_slots_of_its_tier_too(tier: Priority, *, is_good: bool) -> None:
     story, run_id = told("preempted", priority=tier)
-    story.history = replace(story.history, reserves={"acme": 1})
+    story.history = replace(story.history, promises={"acme": 1})
     ask(story, run_id, 1, by=RESERVED.format("MEDIUM" if tier is Priority.HIGH else tier.name))
     assert story.broken == (set() if is_good else {"S30"})
 
@@ -93,7 +93,7 @@ def test_what_is_reserved_takes_slots_of_its_tier_too(tier: Priority, *, is_good
 @pytest.mark.parametrize("reserves", [{}, {"default": 3}])
 def test_without_a_reserve_of_another_tenant_nothing_is_taken_for_one(reserves: dict[str, int]) -> None:
     story, run_id = told("preempted")
-    story.history = replace(story.history, reserves=reserves)
+    story.history = replace(story.history, promises=reserves)
     ask(story, run_id, 1, by=RESERVED.format("LOW"))
     assert story.broken == {"S30"}
 
@@ -102,7 +102,7 @@ def test_without_a_reserve_of_another_tenant_nothing_is_taken_for_one(reserves: 
 def test_no_more_is_taken_at_once_than_is_reserved(slots: int, *, is_good: bool) -> None:
     story, first = told("preempted")
     second = story.submit(story.history.runs[0].job_id, 10.0, "preempted", "done")
-    story.history = replace(story.history, reserves={"acme": slots})
+    story.history = replace(story.history, promises={"acme": slots})
     for run_id in (first, second):
         ask(story, run_id, 1, by=RESERVED.format("LOW"))
     assert story.broken == (set() if is_good else {"S30"})
