@@ -193,7 +193,7 @@ async def ready_again(stage: Stage) -> RunId:
     [lease] = await stage.claim(1)
     await stage.submit(name="alert", queue="alerts", priority="HIGH")
     await stage.runtime.advance(11)
-    reply = await stage.runtime.gateway.beat(stage.worker.session_id, [(lease.run_id, lease.token)])
+    reply = await stage.runtime.gateway.beat(stage.worker.session_id, ((lease.run_id, lease.token),))
     assert reply.preempt == ((lease.run_id, lease.token),)
     await stage.report(lease, HandedBack(was_started=True, is_preempted=True))
     return run_id

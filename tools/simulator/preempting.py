@@ -77,7 +77,7 @@ def _draw_valued(seed: int, actions: list[Action], slots: int) -> tuple[JobPlan,
         return ()
     job = JobPlan(
         name=VALUED,
-        body={"queue": URGENT, "timeout": "20s", "priority": random.choice(["LOW", "LOW", "MEDIUM"])},
+        body={"queue": URGENT, "timeout": "20s", "priority": "MEDIUM"},
         seconds=(0.5, random.choice([2.0, 6.0])),
         tenant=VALUED,
     )
