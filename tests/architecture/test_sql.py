@@ -171,7 +171,11 @@ OTHER_PARAMETERS = {
         {"name", "order", "aging", "share", "queue_cap", "expiry_m", "preempt_m"},
         "JSON lists here, arrays there",
     ),
-    "read_kept_waiting": ({"lane_id"}, {"queue", "lowest"}, "SQLite reads the lanes by read_urgent_lanes"),
+    "read_kept_waiting": (
+        {"lane_id"},
+        {"queue", "lowest", "tenant"},
+        "SQLite reads the lanes by read_urgent_lanes",
+    ),
     "write_tenant": (
         {"tenant"},
         {"name", "weight", "reserve", "tenant_cap", "job_cap", "submit_count", "submit_period_m"},

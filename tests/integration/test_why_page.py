@@ -21,7 +21,7 @@ from mainspring.core.pauses import PauseScope
 from mainspring.core.why import WhyCode
 from mainspring.engine.usecases.submissions import Submission
 from mainspring.ports.executor import Success
-from mainspring.ports.gateway import Lease, Report
+from mainspring.ports.gateway import HandedBack, Lease, Report
 from mainspring.ports.store import Store
 from mainspring.registry import FunctionRegistry
 from mainspring.stores.memory import MemoryStore
@@ -185,6 +185,20 @@ async def ready_beside_a_reserve(stage: Stage) -> RunId:
     return await ready(stage)
 
 
+async def ready_again(stage: Stage) -> RunId:
+    await stage.runtime.client.queues.put("alerts", {"preempt_after": "10s"})
+    await stage.runtime.gateway.leave(stage.worker.session_id)
+    stage.worker = await stage.runtime.worker(slots=1)
+    [run_id] = await stage.submit(priority="LOW", preemptible=True)
+    [lease] = await stage.claim(1)
+    await stage.submit(name="alert", queue="alerts", priority="HIGH")
+    await stage.runtime.advance(11)
+    reply = await stage.runtime.gateway.beat(stage.worker.session_id, ((lease.run_id, lease.token),))
+    assert reply.preempt == ((lease.run_id, lease.token),)
+    await stage.report(lease, HandedBack(was_started=True, is_preempted=True))
+    return run_id
+
+
 CASES: Sequence[tuple[WhyCode, Callable[[Stage], Awaitable[RunId]]]] = (
     (WhyCode.ENDED, ended),
     (WhyCode.RUNNING, running),
@@ -205,6 +219,7 @@ CASES: Sequence[tuple[WhyCode, Callable[[Stage], Awaitable[RunId]]]] = (
     (WhyCode.BEHIND, behind_with_a_reserve),
     (WhyCode.READY, ready),
     (WhyCode.READY, ready_beside_a_reserve),
+    (WhyCode.READY, ready_again),
 )
 """In the order of the page's rows."""
 

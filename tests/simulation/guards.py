@@ -641,8 +641,8 @@ GUARDS: tuple[Guard, ...] = (
         (
             Edit(
                 "mainspring.core.preemption",
-                "run.tier > waiter.lane.priority and waiter.lane_id in fits",
-                "waiter.lane_id in fits",
+                "return run.tier > waiter.lane.priority",
+                "return True",
             ),
         ),
     ),

@@ -58,7 +58,7 @@ RULES = {
     "S34": "nothing of what is paused is given out, and only a pause that says so skips fires",
     "S29": "a call has no more runs than its job allows, and all of one key",
     "S35": "nothing is given out while a calendar stops it, and only such a calendar skips fires",
-    "S30": "only what may be preempted is, for what is more urgent, and three times at most",
+    "S30": "only what may be preempted is, for what is more urgent or reserved, and three times at most",
     "L1": "what is due starts at once",
     "L2": "what is due is fired at once",
     "L3": "what a worker lost is given back in time",

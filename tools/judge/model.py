@@ -324,6 +324,7 @@ class History:
         slots: how many attempts all workers together can run at a time.
         weights: the shares of tenants, of those that were set before they had anything to run.
         reserves: the slots that are reserved for tenants, of those for which that was set before they had work.
+        promises: the same, of all for which it was asked.
         limits: the bounds of limits that jobs share, by name.
         bounds: the same where they change, in order.
         seen: by run and token, the number in the payload that the attempt was given.
@@ -358,6 +359,7 @@ class History:
     slots: int
     weights: Mapping[str, int] = field(default_factory=dict)
     reserves: Mapping[str, int] = field(default_factory=dict)
+    promises: Mapping[str, int] = field(default_factory=dict)
     limits: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     bounds: list[Bound] = field(default_factory=list)
     seen: Mapping[tuple[RunId, int], int] = field(default_factory=dict)

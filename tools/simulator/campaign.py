@@ -101,7 +101,7 @@ REQUIRED = (
     "fire_beside_a_full_queue",
     *("cap_set", "cap_unset", "starts_under_caps", "lane_caps_reached", "capped_lanes_followed"),
     *("preemption_requested", "attempts_preempted", "preempted_runs_done"),
-    "runs_that_succeeded_though_asked",
+    *("runs_that_succeeded_though_asked", "asked_for_a_reserve"),
     *("backfills_done", "backfills_cancelled", "backfills_full", "backfill_cut_by_an_edit"),
     *("catch_ups_paced", "catch_ups_full"),
     *("backfill_fires_made", "backfill_fires_skipped", "backfill_step_lost", "backfill_in_the_way"),

@@ -1,4 +1,4 @@
-"""Long work that gives up its slots, and urgent work that takes them."""
+"""Long work that gives up its slots, and urgent work, or work with reserved slots, that takes them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 from tools.simulator.plan import PREEMPTION_VERBS, Action, FaultPlan, JobPlan
 
 URGENT = "urgent"
+VALUED = "valued"
+"""The tenant with a reserve."""
 
 
 def make_preempting(
@@ -38,6 +40,7 @@ def make_preempting(
     actions += [
         Action(at=round(random.uniform(2, 5), 3), kind="create", job=job.name) for job in (*fillers, urgent)
     ]
+    valued = _draw_valued(seed, actions, slots)
     floods = sorted(round(random.uniform(7, seconds * 0.7), 3) for _ in range(random.choice([1, 2, 3])))
     for instant in floods:
         count = {"count": round(slots * random.choice([1, 1.5]))}
@@ -46,6 +49,9 @@ def make_preempting(
             later = round(instant + random.uniform(0.2, 6), 3)
             some = {"count": random.choice([1, 1, 3])}
             actions.append(Action(at=later, kind="flood", job=urgent.name, body=some))
+        for job in valued:
+            at = round(instant + 0.5, 3)
+            actions.append(Action(at=at, kind="flood", job=job.name, body={"count": max(slots, 2)}))
         if random.random() < 0.4:
             later = round(instant + random.uniform(2, 8), 3)
             actions.append(Action(at=later, kind="cancel", job=random.choice(fillers).name))
@@ -61,7 +67,24 @@ def make_preempting(
         for verb in PREEMPTION_VERBS
         if random.random() < 0.4
     )
-    return (*fillers, urgent), tuple(actions), crashes
+    return (*fillers, urgent, *valued), tuple(actions), crashes
+
+
+def _draw_valued(seed: int, actions: list[Action], slots: int) -> tuple[JobPlan, ...]:
+    """Draw work of a tenant with reserved slots, and what sets it up. Other draws stay as they are."""
+    random = Random(f"valued:{seed}")
+    if random.random() < 0.5:
+        return ()
+    job = JobPlan(
+        name=VALUED,
+        body={"queue": URGENT, "timeout": "20s", "priority": "MEDIUM"},
+        seconds=(0.5, random.choice([2.0, 6.0])),
+        tenant=VALUED,
+    )
+    reserve = {"reserved": max(1, min(random.choice([3, slots // 2]), slots - 1))}
+    actions.append(Action(at=0.45, kind="reserve", job=job.name, body=reserve))
+    actions.append(Action(at=round(random.uniform(2, 5), 3), kind="create", job=job.name))
+    return (job,)
 
 
 def _draw_filler(random: Random, place: int) -> JobPlan:

@@ -74,6 +74,7 @@ class Recorder:
         self.operations: list[Operation] = []
         self.weights: dict[str, int] = {}
         self.reserves: dict[str, int] = {}
+        self.promises: dict[str, int] = {}
         self.limits: dict[str, Mapping[str, Any]] = {}
         self.order = "fair"
         self.expiries: dict[str, timedelta] = {}

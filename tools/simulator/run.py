@@ -204,6 +204,7 @@ async def _read(world: World, healed_at: datetime) -> History:
         weights=recorder.weights if recorder.order == "fair" else dict.fromkeys(recorder.weights, 1),
         is_by_age=recorder.order == "fifo",
         reserves=recorder.reserves,
+        promises=recorder.promises,
         limits=recorder.limits,
         expiries=recorder.expiries,
         rates=recorder.rates,

@@ -173,6 +173,7 @@ class Clients:
 
     async def _reserve(self, action: Action) -> None:
         tenant = self._tenant(action.job)
+        self._world.recorder.promises[tenant] = action.body["reserved"]
         await self._ask(lambda engine: engine.client.tenants.put(tenant, action.body))
         if self._world.loop.time() < _BOUNDED_BY:
             self._world.recorder.reserves[tenant] = action.body["reserved"]

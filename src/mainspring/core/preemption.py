@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from mainspring.core.ids import LaneId, RunId, SessionId
+from mainspring.core.lane_caps import CapKey
 from mainspring.core.model import Delivery, JobSpec, LaneKey, Priority
+from mainspring.core.unmet import NO_RESERVES, ReserveCounts
 from mainspring.core.values import value
 
 MOST_TIMES = 3
@@ -76,19 +79,27 @@ class KeptWaiting(NamedTuple):
     """Runs of a lane that have waited for too long, and may take slots.
 
     Attributes:
-        runs: how many there are.
+        runs: how many may take the slots of lower tiers.
         since: since when the first of them is ready.
+        reserved: how many may take the slots of other tenants, if their own is short of reserved ones.
+        caps: those that the lane's runs are counted under.
     """
 
     lane_id: LaneId
     lane: LaneKey
     runs: int
     since: datetime
+    reserved: int = 0
+    caps: tuple[CapKey, ...] = ()
 
     @property
     def words(self) -> str:
         """Who it is, as it stands in a sentence."""
         return f"{self.lane.priority.name} work of queue {self.lane.queue}"
+
+
+WITH_RESERVE = " with reserved slots"
+"""How the words end of what takes slots because of a reserve. They tell other tenants no name."""
 
 
 @value(kw_only=True)
@@ -103,6 +114,7 @@ class Seated:
 
     run_id: RunId
     token: int
+    tenant: str
     tier: Priority
     is_preemptible: bool
     is_ending: bool
@@ -161,37 +173,118 @@ class Preemption:
 
 
 def choose_victims(
-    waiters: Iterable[KeptWaiting], seats: Iterable[Seats], *, now: datetime
+    waiters: Iterable[KeptWaiting],
+    seats: Iterable[Seats],
+    *,
+    now: datetime,
+    reserves: ReserveCounts = NO_RESERVES,
+    room: Mapping[CapKey, int] | None = None,
 ) -> list[Preemption]:
-    """Choose who gives up a slot: as many runs as wait, of lower tiers, the lowest tier first, then the youngest.
+    """Choose who gives up a slot: as many runs as wait, the lowest tier first, then the youngest.
 
-    Slots that are free, or about to become free, go to the most urgent first. A run is chosen only if it is
-    preemptible, is not asked yet, was asked fewer than `MOST_TIMES` times, and if its session can execute what waits.
+    Slots that are free, or about to become free, go to whom the next claim would give them: first to tenants that are
+    short of reserved slots, then to the most urgent. A run is chosen only if it is preemptible, is not asked yet, was
+    asked fewer than `MOST_TIMES` times, and if its session can execute what waits.
+
+    For urgent work, runs of lower tiers give way. For a tenant that is short of reserved slots, those of other tenants
+    do, of its tier and lower ones. A slot that a tenant needs for its own reserve is never taken from it: the next
+    claim would give it back.
+
+    Args:
+        room: how many more runs the caps of the waiters allow.
     """
-    useful = [one for one in seats if one.is_useful]
-    free = {
-        one.session_id: one.slots - one.taken + sum(_is_leaving(run, now) for run in one.runs)
-        for one in useful
-    }
-    left = [(run, one.fits) for one in useful for run in one.runs if _may_be_asked(run)]
-    left.sort(key=lambda item: (item[0].tier, item[0].started_at, item[0].run_id), reverse=True)
-    chosen: list[Preemption] = []
-    for waiter in sorted(waiters, key=lambda one: (one.lane.priority, one.since, one.lane_id)):
-        missing = waiter.runs
-        for one in useful:
+    order = sorted(waiters, key=lambda one: (one.lane.priority, one.since, one.lane_id))
+    slots = _Slots(seats, reserves, room or {}, now)
+    chosen: dict[LaneId, list[Victim]] = {one.lane_id: [] for one in order}
+    got: Counter[LaneId] = Counter()
+    for waiter in order:
+        tenant = waiter.lane.tenant
+        count, victims = slots.seek(waiter, min(waiter.reserved, slots.missing(tenant)), _gives_to_reserve)
+        slots.fill(tenant, count)
+        got[waiter.lane_id] = count
+        chosen[waiter.lane_id] += [_make_victim(run, waiter.words + WITH_RESERVE, now) for run in victims]
+    for waiter in order:
+        left = max(waiter.runs, waiter.reserved) - got[waiter.lane_id]
+        _, victims = slots.seek(waiter, min(waiter.runs, left), _gives_to_urgent)
+        chosen[waiter.lane_id] += [_make_victim(run, waiter.words, now) for run in victims]
+    return [Preemption(waiter=one, victims=tuple(found)) for one in order if (found := chosen[one.lane_id])]
+
+
+def _gives_to_urgent(run: Seated, waiter: KeptWaiting) -> bool:
+    return run.tier > waiter.lane.priority
+
+
+def _gives_to_reserve(run: Seated, waiter: KeptWaiting) -> bool:
+    return run.tier >= waiter.lane.priority and run.tenant != waiter.lane.tenant
+
+
+class _Slots:
+    """What is left of slots, of runs that may give theirs up, of reserves and of caps, while victims are chosen."""
+
+    def __init__(
+        self, seats: Iterable[Seats], reserves: ReserveCounts, room: Mapping[CapKey, int], now: datetime
+    ) -> None:
+        known = list(seats)
+        self._useful = [one for one in known if one.is_useful]
+        self._free = {
+            one.session_id: one.slots - one.taken + sum(_is_leaving(run, now) for run in one.runs)
+            for one in self._useful
+        }
+        self._runs = [(run, one.fits) for one in self._useful for run in one.runs if _may_be_asked(run)]
+        self._runs.sort(key=lambda item: (item[0].tier, item[0].started_at, item[0].run_id), reverse=True)
+        leaving = Counter(run.tenant for one in known for run in one.runs if _is_leaving(run, now))
+        self._missing = {tenant: reserves.missing(tenant) for tenant in reserves.slots}
+        self._spare = {tenant: reserves.spare(tenant) - leaving[tenant] for tenant in reserves.slots}
+        self._room = dict(room)
+
+    def missing(self, tenant: str) -> int:
+        return self._missing.get(tenant, 0)
+
+    def fill(self, tenant: str, count: int) -> None:
+        """Note that a tenant will have more of its reserve."""
+        if count:
+            self._missing[tenant] -= count
+
+    def seek(
+        self, waiter: KeptWaiting, most: int, gives: Callable[[Seated, KeptWaiting], bool]
+    ) -> tuple[int, list[Seated]]:
+        """Return how many slots a lane will have, and the runs that are to give them up: fewer, if some are free."""
+        wanted = min(most, *(self._room.get(cap, most) for cap in waiter.caps), most)
+        free = self._use_free(waiter, wanted)
+        victims = self._take(waiter, wanted - free, gives)
+        for cap in waiter.caps:
+            if cap in self._room:
+                self._room[cap] -= free + len(victims)
+        return free + len(victims), victims
+
+    def _use_free(self, waiter: KeptWaiting, wanted: int) -> int:
+        used = 0
+        for one in self._useful:
             if waiter.lane_id in one.fits:
-                used = min(free[one.session_id], missing)
-                free[one.session_id] -= used
-                missing -= used
-        fitting = [run for run, fits in left if run.tier > waiter.lane.priority and waiter.lane_id in fits][
-            :missing
-        ]
-        if fitting:
-            taken = {run.run_id for run in fitting}
-            left = [item for item in left if item[0].run_id not in taken]
-            victims = tuple(_make_victim(run, waiter, now) for run in fitting)
-            chosen.append(Preemption(waiter=waiter, victims=victims))
-    return chosen
+                some = min(self._free[one.session_id], wanted - used)
+                self._free[one.session_id] -= some
+                used += some
+        return used
+
+    def _take(
+        self, waiter: KeptWaiting, wanted: int, gives: Callable[[Seated, KeptWaiting], bool]
+    ) -> list[Seated]:
+        taken: dict[RunId, Seated] = {}
+        for run, fits in self._runs if wanted > 0 else ():
+            if waiter.lane_id in fits and gives(run, waiter) and self._can_spare(run.tenant, waiter):
+                taken[run.run_id] = run
+                if len(taken) == wanted:
+                    break
+        if taken:
+            self._runs = [item for item in self._runs if item[0].run_id not in taken]
+        return list(taken.values())
+
+    def _can_spare(self, tenant: str, waiter: KeptWaiting) -> bool:
+        """Say whether a tenant can give up a slot, and note that it does."""
+        if tenant == waiter.lane.tenant or tenant not in self._spare:
+            return True
+        self._spare[tenant] -= 1
+        return self._spare[tenant] >= 0
 
 
 def _may_be_asked(run: Seated) -> bool:
@@ -206,9 +299,9 @@ def _is_leaving(run: Seated, now: datetime) -> bool:
     return run.mark is not None and run.mark.token == run.token and now - run.mark.at < PATIENCE
 
 
-def _make_victim(run: Seated, waiter: KeptWaiting, now: datetime) -> Victim:
+def _make_victim(run: Seated, by: str, now: datetime) -> Victim:
     times = 1 if run.mark is None else run.mark.times + 1
-    mark = PreemptionMark(token=run.token, at=now, by=waiter.words, times=times)
+    mark = PreemptionMark(token=run.token, at=now, by=by, times=times)
     return Victim(run_id=run.run_id, token=run.token, mark=mark, old=run.mark)
 
 

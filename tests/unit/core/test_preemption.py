@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.core.ids import LaneId, RunId, SessionId
+from mainspring.core.lane_caps import CapKey, CapScope
 from mainspring.core.model import Delivery, LaneKey, Priority
 from mainspring.core.preemption import (
     MOST_TIMES,
@@ -26,6 +27,7 @@ from mainspring.core.preemption import (
     next_look,
     store_mark,
 )
+from mainspring.core.unmet import NO_RESERVES, ReserveCounts
 from mainspring.testing.factories import make_spec
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -33,15 +35,24 @@ HIGH, MEDIUM, LOW = Priority
 
 
 def make_waiter(
-    lane_id: int = 1, *, tier: Priority = HIGH, runs: int = 1, waited: float = 10.0
+    lane_id: int = 1,
+    *,
+    tenant: str = "default",
+    tier: Priority = HIGH,
+    runs: int = 1,
+    waited: float = 10.0,
+    reserved: int = 0,
+    caps: tuple[CapKey, ...] = (),
 ) -> KeptWaiting:
-    lane = LaneKey("mail", "http", "default", tier)
-    return KeptWaiting(LaneId(lane_id), lane, runs, NOW - timedelta(seconds=waited))
+    lane = LaneKey("mail", "http", tenant, tier)
+    since = NOW - timedelta(seconds=waited)
+    return KeptWaiting(LaneId(lane_id), lane, runs, since, reserved=reserved, caps=caps)
 
 
 def make_seated(
     run_id: int,
     *,
+    tenant: str = "default",
     tier: Priority = LOW,
     is_preemptible: bool = True,
     is_ending: bool = False,
@@ -51,6 +62,7 @@ def make_seated(
     return Seated(
         run_id=RunId(run_id),
         token=1,
+        tenant=tenant,
         tier=tier,
         is_preemptible=is_preemptible,
         is_ending=is_ending,
@@ -81,10 +93,15 @@ def make_seats(
     )
 
 
-def chosen(waiters: list[KeptWaiting], seats: list[Seats]) -> dict[int, list[int]]:
+def chosen(
+    waiters: list[KeptWaiting],
+    seats: list[Seats],
+    reserves: ReserveCounts = NO_RESERVES,
+    room: dict[CapKey, int] | None = None,
+) -> dict[int, list[int]]:
     return {
         one.waiter.lane_id: [victim.run_id for victim in one.victims]
-        for one in choose_victims(waiters, seats, now=NOW)
+        for one in choose_victims(waiters, seats, now=NOW, reserves=reserves, room=room)
     }
 
 
@@ -153,6 +170,98 @@ def test_free_slots_go_to_the_most_urgent() -> None:
 def test_each_run_is_asked_once_for_several_lanes() -> None:
     seats = [make_seats(make_seated(1), fits=(1, 2)), make_seats(make_seated(2), fits=(2,), session=2)]
     assert chosen([make_waiter(1), make_waiter(2)], seats) == {1: [1], 2: [2]}
+
+
+def promised(lane_id: int = 1, *, tier: Priority = LOW, count: int = 1, runs: int = 0) -> KeptWaiting:
+    """What waits of a tenant that is short of reserved slots."""
+    return make_waiter(lane_id, tenant="acme", tier=tier, runs=runs, reserved=count)
+
+
+def reserves_of(**tenants: tuple[int, int]) -> ReserveCounts:
+    """How many slots each has, and how many are reserved for it."""
+    slots = {name: reserved for name, (_, reserved) in tenants.items()}
+    return ReserveCounts(slots, {name: has for name, (has, _) in tenants.items()})
+
+
+def test_a_reserve_takes_slots_of_its_tier_and_lower_ones() -> None:
+    seats = make_seats(
+        make_seated(1, age=50),
+        make_seated(2, age=10),
+        make_seated(3, tier=MEDIUM, age=5),
+        make_seated(4, tier=HIGH, age=1),
+    )
+    reserves = reserves_of(acme=(0, 9))
+    assert chosen([promised(count=9)], [seats], reserves) == {1: [2, 1]}
+    assert chosen([promised(count=9, tier=MEDIUM)], [seats], reserves) == {1: [2, 1, 3]}
+
+
+def test_a_reserve_takes_no_more_than_is_missing() -> None:
+    seats = [make_seats(*map(make_seated, range(1, 6)), fits=(1, 2))]
+    assert chosen([promised(count=4)], seats, reserves_of(acme=(1, 3))) == {1: [5, 4]}
+    assert chosen([promised(count=1)], seats, reserves_of(acme=(1, 3))) == {1: [5]}
+    assert chosen([promised(count=4)], seats, reserves_of(acme=(3, 3))) == {}
+    two = [promised(1, count=1), promised(2, count=4)]
+    assert chosen(two, seats, reserves_of(acme=(0, 3))) == {1: [5], 2: [4, 3]}
+
+
+def test_what_is_not_counted_counts_as_met() -> None:
+    reserves = ReserveCounts({"acme": 3, "other": 3})
+    seats = [make_seats(make_seated(1, tenant="other"))]
+    assert chosen([promised()], seats, reserves) == {}
+    assert chosen([make_waiter()], seats, reserves) == {}
+
+
+def test_a_reserve_takes_nothing_of_its_own_tenant() -> None:
+    seats = [make_seats(make_seated(1, tenant="acme"))]
+    assert chosen([promised()], seats, reserves_of(acme=(1, 3))) == {}
+
+
+@pytest.mark.parametrize("waiter", [promised(count=3), make_waiter(runs=3)])
+def test_nobody_gives_what_is_reserved_for_it(waiter: KeptWaiting) -> None:
+    """The next claim would give it back at once."""
+    seats = [make_seats(*(make_seated(number, tenant="other") for number in (1, 2, 3)))]
+    assert chosen([waiter], seats, reserves_of(acme=(0, 5), other=(3, 3))) == {}
+    assert chosen([waiter], seats, reserves_of(acme=(0, 5), other=(3, 2))) == {1: [3]}
+    asked = make_seats(make_seated(4, tenant="other", mark=make_mark()), fits=(2,), session=2)
+    assert chosen([waiter], [*seats, asked], reserves_of(acme=(0, 5), other=(4, 3))) == {}
+
+
+def test_urgent_work_may_take_the_slots_of_its_own_tenant() -> None:
+    waiter = make_waiter(tenant="acme")
+    assert chosen([waiter], [make_seats(make_seated(1, tenant="acme"))], reserves_of(acme=(1, 3))) == {1: [1]}
+
+
+def test_free_slots_go_to_reserves_first() -> None:
+    seats = [make_seats(make_seated(1, tenant="other"), slots=2, fits=(1, 2))]
+    waiters = [promised(1), make_waiter(2)]
+    assert chosen(waiters, seats, reserves_of(acme=(0, 1))) == {2: [1]}
+
+
+def test_a_lane_with_both_causes_seeks_each_slot_once() -> None:
+    runs = [make_seated(1, tier=HIGH, tenant="b"), *(make_seated(number, tenant="b") for number in (2, 3, 4))]
+    both = promised(tier=HIGH, count=3, runs=3)
+    [one] = choose_victims([both], [make_seats(*runs)], now=NOW, reserves=reserves_of(acme=(0, 1)))
+    assert [(victim.run_id, victim.mark.by) for victim in one.victims] == [
+        (4, "HIGH work of queue mail with reserved slots"),
+        (3, "HIGH work of queue mail"),
+        (2, "HIGH work of queue mail"),
+    ]
+
+
+def test_no_more_slots_are_sought_than_a_cap_has_room_for() -> None:
+    mail, gpu = CapKey(CapScope.QUEUE, "mail"), CapKey(CapScope.LABEL, "gpu")
+    seats = [make_seats(*map(make_seated, range(1, 9)), fits=(1, 2, 3))]
+    both = [make_waiter(1, runs=3, caps=(mail,)), make_waiter(2, runs=3, caps=(gpu, mail))]
+    assert chosen(both, seats, room={mail: 4, gpu: 9}) == {1: [8, 7, 6], 2: [5]}
+    assert chosen(both, seats, room={mail: 9, gpu: 0}) == {1: [8, 7, 6]}
+    one = promised(3, count=2)._replace(caps=(mail,))
+    assert chosen([*both, one], seats, reserves_of(acme=(0, 2)), {mail: 3, gpu: 9}) == {1: [6], 3: [8, 7]}
+
+
+def test_a_cap_without_a_waiters_lane_that_fits_keeps_its_room() -> None:
+    mail = CapKey(CapScope.QUEUE, "mail")
+    waiters = [make_waiter(1, caps=(mail,)), make_waiter(2, caps=(mail,))]
+    assert chosen(waiters, [make_seats(make_seated(1), fits=(2,))], room={mail: 1}) == {2: [1]}
 
 
 marks = st.none() | st.builds(

@@ -1,7 +1,8 @@
-"""S30: only what may be preempted is, for what is more urgent, and three times at most."""
+"""S30: only what may be preempted is, for what is more urgent or reserved, and three times at most."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -73,4 +74,35 @@ def test_who_may_not_be_asked_was_asked_wrongly(spec: dict[str, Any]) -> None:
 def test_only_lower_tiers_make_room(tier: Priority, *, is_good: bool) -> None:
     story, run_id = told(priority=tier)
     ask(story, run_id, 1, by="MEDIUM work of queue mail")
+    assert story.broken == (set() if is_good else {"S30"})
+
+
+RESERVED = "{} work of queue mail with reserved slots"
+
+
+@pytest.mark.parametrize(
+    ("tier", "is_good"), [(Priority.LOW, True), (Priority.MEDIUM, True), (Priority.HIGH, False)]
+)
+def test_what_is_reserved_takes_slots_of_its_tier_too(tier: Priority, *, is_good: bool) -> None:
+    story, run_id = told("preempted", priority=tier)
+    story.history = replace(story.history, promises={"acme": 1})
+    ask(story, run_id, 1, by=RESERVED.format("MEDIUM" if tier is Priority.HIGH else tier.name))
+    assert story.broken == (set() if is_good else {"S30"})
+
+
+@pytest.mark.parametrize("reserves", [{}, {"default": 3}])
+def test_without_a_reserve_of_another_tenant_nothing_is_taken_for_one(reserves: dict[str, int]) -> None:
+    story, run_id = told("preempted")
+    story.history = replace(story.history, promises=reserves)
+    ask(story, run_id, 1, by=RESERVED.format("LOW"))
+    assert story.broken == {"S30"}
+
+
+@pytest.mark.parametrize(("slots", "is_good"), [(2, True), (1, False)])
+def test_no_more_is_taken_at_once_than_is_reserved(slots: int, *, is_good: bool) -> None:
+    story, first = told("preempted")
+    second = story.submit(story.history.runs[0].job_id, 10.0, "preempted", "done")
+    story.history = replace(story.history, promises={"acme": slots})
+    for run_id in (first, second):
+        ask(story, run_id, 1, by=RESERVED.format("LOW"))
     assert story.broken == (set() if is_good else {"S30"})

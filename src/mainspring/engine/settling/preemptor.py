@@ -1,10 +1,10 @@
-"""Asks preemptible runs to give up their slots for more urgent work that has waited for too long."""
+"""Asks preemptible runs to give up their slots for urgent or reserved work that has waited for too long."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import structlog
 
@@ -12,23 +12,21 @@ from mainspring.core.claiming import accepts_route
 from mainspring.core.ids import JobId, LaneId, SessionId, format_run_id
 from mainspring.core.model import JobSpec, LaneKey
 from mainspring.core.preemption import (
-    MOST_TOGETHER,
-    KeptWaiting,
     Seated,
     Seats,
     choose_victims,
     count_slots,
     may_be_preempted,
-    may_preempt,
     next_look,
 )
 from mainspring.engine.common.definitions import Definitions
 from mainspring.engine.common.restrictions import RestrictionFollower
 from mainspring.engine.common.wakeups import Wakeups
+from mainspring.engine.settling.kept_waiting import KeptWaitingFinder, LongWaiting
 from mainspring.ports.clock import Clock, Waiter
 from mainspring.ports.store import Store
 from mainspring.ports.store.policies import Policies
-from mainspring.ports.store.preemption import PreemptionRequest, SeatedRun, WaitingRun
+from mainspring.ports.store.preemption import PreemptionRequest, SeatedRun
 from mainspring.ports.store.sessions import SessionFacts
 
 _log = structlog.get_logger(__name__)
@@ -56,65 +54,38 @@ class Preemptor:
         self._store = store
         self._clock = clock
         self._definitions = definitions
-        self._restrictions = restrictions
+        self._finder = KeptWaitingFinder(store, definitions, restrictions)
         self._wakeups = wakeups
         self.waiter = waiter
-        self._periods: dict[str, timedelta] = {}
 
     def follow(self, policies: Policies) -> None:
-        """Look at the queues that say so, from now on."""
-        self._periods = {
-            name: queue.preempt_after
-            for name, queue in policies.queues.items()
-            if queue.preempt_after is not None
-        }
+        """Look at the queues that say so, and keep the reserves, from now on."""
+        self._finder.follow(policies)
 
     async def tick(self, now: datetime) -> float:
         """Look once. Return the seconds until the next look."""
-        if not self._periods:
+        periods = self._finder.periods
+        if not periods:
             return PERIOD
         begun = self._clock.monotonic()
-        since = {queue: now - period for queue, period in self._periods.items()}
-        waiting = await self._store.read_kept_waiting(since, now=now, limit=MOST_TOGETHER)
-        waiters = await self._find_waiters(waiting, now)
-        if waiters:
-            await self._seek_slots(waiters, now)
+        found = await self._finder.find(now)
+        if found.waiters:
+            await self._seek_slots(found, now)
         # Where many workers hold much that cannot be preempted, looks take half of the time at most.
-        return max(next_look(self._periods), self._clock.monotonic() - begun)
+        return max(next_look(periods), self._clock.monotonic() - begun)
 
-    async def _find_waiters(self, waiting: Sequence[WaitingRun], now: datetime) -> list[KeptWaiting]:
-        pauses = self._restrictions.current.pauses
-        due = [
-            run
-            for run in waiting
-            if (run.preempted_at is None or run.preempted_at <= self._sought_before(run.lane, now))
-            and pauses.find(run.lane, now) is None
-        ]
-        specs = await self._definitions.load((run.job_id, run.version) for run in due)
-        by_lane: dict[LaneId, list[WaitingRun]] = defaultdict(list)
-        for run in due:
-            spec = specs.get((run.job_id, run.version))
-            if spec is not None and may_preempt(spec, run.lane.priority):
-                by_lane[run.lane_id].append(run)
-        return [
-            KeptWaiting(lane_id, runs[0].lane, len(runs), min(run.ready_at for run in runs))
-            for lane_id, runs in by_lane.items()
-        ]
-
-    def _sought_before(self, lane: LaneKey, now: datetime) -> datetime:
-        return now - self._periods[lane.queue]
-
-    async def _seek_slots(self, waiters: Sequence[KeptWaiting], now: datetime) -> None:
+    async def _seek_slots(self, found: LongWaiting, now: datetime) -> None:
         fits = {
             session.id: (session.slots, fitting)
             for session in await self._store.list_sessions()
-            if (fitting := {one.lane_id for one in waiters if _can_execute(session, one.lane)})
+            if (fitting := {one.lane_id for one in found.waiters if _can_execute(session, one.lane)})
         }
-        chosen = choose_victims(waiters, await self._read_seats(fits), now=now)
+        seats = await self._read_seats(fits)
+        chosen = choose_victims(found.waiters, seats, now=now, reserves=found.reserves, room=found.room)
         requests = [
             PreemptionRequest(
                 lane_id=one.waiter.lane_id,
-                sought_before=self._sought_before(one.waiter.lane, now),
+                sought_before=self._finder.sought_before(one.waiter.lane, now),
                 victims=one.victims,
             )
             for one in chosen
@@ -181,6 +152,7 @@ def _seated(run: SeatedRun, *, is_preemptible: bool) -> Seated:
     return Seated(
         run_id=run.run_id,
         token=run.token,
+        tenant=run.tenant,
         tier=run.tier,
         is_preemptible=is_preemptible,
         is_ending=run.is_cancel_requested,

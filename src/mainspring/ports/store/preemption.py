@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, Protocol
@@ -44,6 +44,7 @@ class SeatedRun:
     session_id: SessionId
     job_id: JobId
     version: int
+    tenant: str
     tier: Priority
     claim_number: int
     key_id: KeyId | None
@@ -70,13 +71,14 @@ class PreemptionStore(Protocol):
     """Asks runs to give up their slots. Their workers learn it with their next heartbeat."""
 
     async def read_kept_waiting(
-        self, queues: Mapping[str, datetime], *, now: datetime, limit: int
+        self, queues: Mapping[str, datetime], tenants: Collection[str] = (), *, now: datetime, limit: int
     ) -> list[WaitingRun]:
         """Return runs of HIGH and MEDIUM tier in these queues that are ready since the queue's instant or longer.
 
         Left out are expired ones, those that wait in lines, and those that crashed a worker.
 
         Args:
+            tenants: of these, runs of all tiers in these queues are returned, however short they are ready.
             limit: the most of each lane, the longest waiting first.
         """
         ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 
@@ -23,12 +23,13 @@ class MemoryPreemptionStore:
     _tables: Tables
 
     async def read_kept_waiting(
-        self, queues: Mapping[str, datetime], *, now: datetime, limit: int
+        self, queues: Mapping[str, datetime], tenants: Collection[str] = (), *, now: datetime, limit: int
     ) -> list[WaitingRun]:
         found: list[WaitingRun] = []
         for lane in self._tables.lanes.values():
-            if lane.key.queue in queues and lane.key.priority is not Priority.LOW:
-                since = min(queues[lane.key.queue], now)
+            is_theirs = lane.key.tenant in tenants
+            if lane.key.queue in queues and (is_theirs or lane.key.priority is not Priority.LOW):
+                since = now if is_theirs else min(queues[lane.key.queue], now)
                 found += islice(self._waiting(lane, since, now), limit)
         return found
 

@@ -202,6 +202,7 @@ class RunRow:
             session_id=self.session_id,
             job_id=self.job_id,
             version=self.version,
+            tenant=self.lane.key.tenant,
             tier=self.lane.key.priority,
             claim_number=self.claim_number,
             key_id=self.keys[0] if self.keys else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 from asyncpg import Record
@@ -21,7 +21,7 @@ class PostgresPreemptionStore:
     _connections: Connections
 
     async def read_kept_waiting(
-        self, queues: Mapping[str, datetime], *, now: datetime, limit: int
+        self, queues: Mapping[str, datetime], tenants: Collection[str] = (), *, now: datetime, limit: int
     ) -> list[WaitingRun]:
         if not queues:
             return []
@@ -32,6 +32,7 @@ class PostgresPreemptionStore:
             queues=list(queues),
             sinces=[min(since, now) for since in queues.values()],
             lowest=int(Priority.LOW),
+            tenants=sorted(tenants),
             now=now,
             limit=limit,
         )
@@ -113,6 +114,7 @@ def _seated_of(row: Record) -> SeatedRun:
         session_id=SessionId(row["session_id"]),
         job_id=JobId(row["job_id"]),
         version=row["version"],
+        tenant=row["tenant"],
         tier=Priority(row["priority"]),
         claim_number=row["claim_number"],
         key_id=None if row["key_id"] is None else KeyId(row["key_id"]),

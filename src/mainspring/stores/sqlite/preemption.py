@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 import apsw
@@ -30,20 +30,21 @@ class SqlitePreemptionStore:
     _writer: Database
 
     async def read_kept_waiting(
-        self, queues: Mapping[str, datetime], *, now: datetime, limit: int
+        self, queues: Mapping[str, datetime], tenants: Collection[str] = (), *, now: datetime, limit: int
     ) -> list[WaitingRun]:
         """See `PreemptionStore`."""
         if not queues:
             return []
+        theirs = to_json(sorted(tenants))
 
         def work(db: apsw.Connection) -> list[WaitingRun]:
             found = []
             for queue, since in queues.items():
-                lanes = fetch_rows(db, "read_urgent_lanes", {"queue": queue, "lowest": int(Priority.LOW)})
-                for lane in lanes:
+                wanted = {"queue": queue, "lowest": int(Priority.LOW), "tenants": theirs}
+                for lane in fetch_rows(db, "read_urgent_lanes", wanted):
                     values = {
                         "lane_id": lane.id,
-                        "since": to_micros(min(since, now)),
+                        "since": to_micros(now if lane.tenant in tenants else min(since, now)),
                         "now": to_micros(now),
                         "limit": limit,
                     }
@@ -109,6 +110,7 @@ def _make_seated(row: NamedRow) -> SeatedRun:
         session_id=SessionId(row.session_id),
         job_id=make_job_id(row.job_id),
         version=row.version,
+        tenant=row.tenant,
         tier=Priority(row.priority),
         claim_number=row.claim_number,
         key_id=None if row.key_id is None else KeyId(row.key_id),

@@ -99,6 +99,18 @@ class RunsKeptWaiting:
         found = await wait_long(store, limit=2)
         assert [run.run_id for run in found] == [runs[1], runs[2]]
 
+    async def test_of_some_tenants_all_that_is_ready_is_found(self, store: Store) -> None:
+        spec = make_spec(queue="urgent", priority=LOW)
+        job, other = await add_job(store, spec), await add_job(store, spec, tenant="other")
+        elsewhere = await add_job(store, replace(spec, name="elsewhere", queue="calm"))
+        runs = [(await submit(store, job, due_at=at(second)))[0] for second in (30, 99, 101)]
+        await submit(store, other)
+        await submit(store, elsewhere)
+        found = await store.read_kept_waiting({"urgent": at(50)}, [job.tenant], now=at(100), limit=9)
+        assert [run.run_id for run in found] == runs[:2]
+        assert {run.lane.tenant for run in found} == {job.tenant}
+        assert await wait_long(store) == []
+
     async def test_no_queue_has_no_runs(self, store: Store) -> None:
         await add_waiting(store)
         assert await store.read_kept_waiting({}, now=at(100), limit=9) == []
@@ -117,6 +129,7 @@ class LeasesOfSessions:
         [seated] = await store.read_seated([session_id, UNKNOWN_SESSION])
         assert (seated.run_id, seated.token, seated.session_id) == (lease.run_id, lease.token, session_id)
         assert (seated.job_id, seated.version, seated.tier) == (job.id, job.version, LOW)
+        assert seated.tenant == job.tenant
         assert (seated.is_quarantined, seated.is_cancel_requested) == (False, False)
         assert (seated.started_at, seated.mark, seated.key_id) == (at(3), None, None)
         await store.cancel_runs([lease.run_id], reason="cancelled", now=at(4))

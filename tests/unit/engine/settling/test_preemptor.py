@@ -40,7 +40,7 @@ async def submit(bench: Bench, job_id: JobId, count: int = 1, **fields: Any) -> 
 async def fill(bench: Bench, *, slots: int = 2, **fields: Any) -> ManualWorker:
     """Set the queue, and give a worker as much batch work as it has slots."""
     await bench.runtime.client.queues.put("default", {"preempt_after": "10s"})
-    worker = await bench.runtime.worker(slots=slots)
+    worker = await bench.runtime.worker(slots=slots, labels=tuple(fields.get("labels", ())))
     batch = await bench.add(name="batch", **{"priority": "LOW", "preemptible": True, **fields})
     for run_id in await submit(bench, batch, slots):
         [lease] = await worker.claim(1)
@@ -148,6 +148,55 @@ async def test_what_is_paused_takes_no_slots(bench: Bench) -> None:
     await pauses.resume(PauseScope.QUEUE, "default")
     await bench.runtime.advance(2)
     assert await told(bench, worker) == [worker.held[0].run_id]
+
+
+async def test_what_is_in_a_blackout_takes_no_slots(bench: Bench) -> None:
+    worker = await fill(bench, slots=1, queue="films")
+    await submit(bench, await bench.add(name="urgent", priority="HIGH"))
+    client = bench.runtime.client
+    await client.calendars.put(TENANT, "day", {"tz": "UTC", "rules": [{"date": "2026-01-05"}]})
+    items = {"items": [{"calendar": "day", "note": "the books"}]}
+    await client.blackouts.put(PauseScope.QUEUE, "default", items, tenant=TENANT, made_by="tester")
+    await bench.runtime.advance(25)
+    assert await told(bench, worker) == []
+    await client.blackouts.put(PauseScope.QUEUE, "default", {"items": []}, tenant=TENANT, made_by="tester")
+    await bench.runtime.advance(2)
+    assert await told(bench, worker) == [worker.held[0].run_id]
+
+
+@pytest.mark.parametrize("scope", ["queue", "tenant", "label"])
+async def test_a_full_cap_takes_no_slots(bench: Bench, scope: str) -> None:
+    """The cap would stop what waits in the slot of the stopped run as well, again and again."""
+    client = bench.runtime.client
+    labels = ["gpu"] if scope == "label" else []
+    worker = await fill(bench, slots=2, queue="films", labels=labels)
+    urgent = await bench.add(name="urgent", priority="HIGH", labels=labels)
+    other = await bench.runtime.worker(slots=1)
+    if scope == "queue":
+        await submit(bench, urgent)
+        await other.claim(1)
+    else:
+        await bench.runtime.gateway.leave(other.session_id)
+
+    async def cap(most: int) -> None:
+        if scope == "queue":
+            await client.queues.put("default", {"preempt_after": "10s", "max_running": most})
+        elif scope == "tenant":
+            await client.tenants.put(TENANT, {"max_running": most})
+        else:
+            await client.labels.put("gpu", {"max_running": most})
+
+    full = 1 if scope == "queue" else 2
+    await cap(full)
+    await submit(bench, urgent, 3)
+    for _ in range(2):
+        await bench.runtime.advance(15)
+        assert await told(bench, worker) == []
+        if other.held:
+            await other.beat()
+    await cap(full + 1)
+    await bench.runtime.advance(2)
+    assert await told(bench, worker) == [worker.held[-1].run_id], "there is room for one"
 
 
 async def test_a_free_slot_is_enough(bench: Bench) -> None:

@@ -6,11 +6,14 @@ SELECT
     waiting.id, waiting.job_id, waiting.version, waiting.ready_at
 FROM unnest(:queues::text[], :sinces::timestamptz[]) AS wanted (queue, since)
 CROSS JOIN LATERAL (
-    SELECT * FROM lane WHERE lane.queue = wanted.queue AND lane.priority < :lowest::smallint OFFSET 0
+    SELECT lane.*, lane.tenant = ANY(:tenants::text[]) AS is_theirs FROM lane
+    WHERE lane.queue = wanted.queue AND (lane.priority < :lowest::smallint OR lane.tenant = ANY(:tenants::text[]))
+    OFFSET 0
 ) AS lane
 CROSS JOIN LATERAL (
     SELECT run.id, run.job_id, run.version, run.ready_at FROM run
-    WHERE run.lane_id = lane.id AND {is_ready} AND run.crashes = 0 AND run.ready_at <= wanted.since AND {is_unexpired}
+    WHERE run.lane_id = lane.id AND {is_ready} AND run.crashes = 0 AND {is_unexpired}
+      AND run.ready_at <= CASE WHEN lane.is_theirs THEN :now ELSE wanted.since END
     ORDER BY run.ready_at LIMIT :limit
 ) AS waiting;
 
@@ -18,7 +21,7 @@ CROSS JOIN LATERAL (
 SELECT
     run.id, run.token, run.session_id, run.job_id, run.version, run.claim_number, run.key_id,
     run.is_quarantined, run.started_at, run.preemption,
-    run.cancel_requested_at IS NOT NULL AS is_cancel_requested, lane.priority
+    run.cancel_requested_at IS NOT NULL AS is_cancel_requested, lane.tenant, lane.priority
 FROM unnest(:session_ids::bigint[]) AS wanted (id)
 CROSS JOIN LATERAL (
     SELECT session.id, session.held_from FROM session WHERE session.id = wanted.id AND session.state = 'live' LIMIT 1
@@ -28,7 +31,7 @@ CROSS JOIN LATERAL (
     WHERE run.session_id = session.id AND run.claim_number >= session.held_from
     ORDER BY run.session_id, run.claim_number OFFSET 0
 ) AS run
-CROSS JOIN LATERAL (SELECT lane.priority FROM lane WHERE lane.id = run.lane_id LIMIT 1) AS lane
+CROSS JOIN LATERAL (SELECT lane.tenant, lane.priority FROM lane WHERE lane.id = run.lane_id LIMIT 1) AS lane
 WHERE run.state = 'RUNNING';
 
 -- name: seek_slots

@@ -2,7 +2,9 @@
 
 -- name: read_urgent_lanes
 SELECT lane.id, lane.queue, lane.route, lane.tenant, lane.priority, lane.preempted_at
-FROM lane WHERE lane.queue = :queue AND lane.priority < :lowest;
+FROM lane
+WHERE lane.queue = :queue
+  AND (lane.priority < :lowest OR lane.tenant IN (SELECT wanted.value FROM json_each(:tenants) AS wanted));
 
 -- name: read_kept_waiting
 SELECT run.id, run.job_id, run.version, run.ready_at
@@ -14,7 +16,7 @@ ORDER BY run.ready_at LIMIT :limit;
 SELECT
     run.id, run.token, run.session_id, run.job_id, run.version, run.claim_number, run.key_id,
     run.is_quarantined, run.started_at, run.preemption,
-    run.cancel_requested_at IS NOT NULL AS is_cancel_requested, lane.priority
+    run.cancel_requested_at IS NOT NULL AS is_cancel_requested, lane.tenant, lane.priority
 FROM json_each(:session_ids) AS wanted
 CROSS JOIN session ON session.id = wanted.value AND session.state = 'live'
 CROSS JOIN run INDEXED BY run_held ON run.session_id = session.id AND run.claim_number >= session.held_from
