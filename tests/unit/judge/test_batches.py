@@ -89,5 +89,5 @@ def test_nor_is_it_late_when_it_was_paused() -> None:
 
 def test_nor_when_its_queue_has_a_cap() -> None:
     history = called("a", wait=9)
-    history.cappings.append(Capping(at=at(0), place=0, scope="queue", name="default", max_running=1))
+    history.cappings.append(Capping(place=0, scope="queue", name="default", max_running=1))
     assert judged(history)[0] == []
