@@ -14,8 +14,9 @@ from tools.simulator.draw import make_plan
 from tools.simulator.plan import read_plan, write_plan
 from tools.simulator.run import Result, simulate
 
-BLOCK = 15
-BLOCKS = 20
+BLOCK = 5
+"""A seed takes one to three seconds, and the machine may be busy with other things: a block has one minute."""
+BLOCKS = 60
 REGRESSIONS = sorted((Path(__file__).parent / "regressions").glob("*.json"))
 """Plans that found a bug once; docs/explanation/proof.md tells their stories."""
 
@@ -33,13 +34,13 @@ def test_seeds(block: int) -> None:
         result = simulate(make_plan(seed))
         assert result.is_good, show(result)
         seen.update(result.verdict.counts)
-    assert seen["fires_run"] > 100
-    assert seen["effects"] > 100
+    assert seen["fires_run"] > 30
+    assert seen["effects"] > 30
 
 
-@pytest.mark.parametrize("block", range(3))
+@pytest.mark.parametrize("block", range(8))
 def test_seeds_on_sqlite(block: int) -> None:
-    for seed in range(block * 8, (block + 1) * 8):
+    for seed in range(block * 3, (block + 1) * 3):
         result = simulate(make_plan(seed, store="sqlite"))
         assert result.is_good, show(result)
         assert result.verdict.counts.get("transitions", 0) > 0

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 
 from tools.judge.delays import BOUND, Occupation, Times, waits_of_quarantined
 from tools.judge.model import Effect, History, Violation
+from tools.judge.pauses import hold_times
 from tools.judge.runs import Runs
+from tools.judge.scopes import is_ever_capped
 
 
 def judge_batches(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
@@ -36,17 +38,21 @@ def judge_batches(history: History, runs: Runs, counts: Counter[str]) -> Iterato
 
 
 def judge_waits(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
-    """L10: away from faults, no run waits longer for others than its job says, while a slot is free."""
+    """L10: away from faults, no run waits longer for others than its job says, while a slot is free.
+
+    What was paused, or has a cap, waits for that as well; other rules are about it.
+    """
     troubled = Times((fault.at - BOUND, fault.until + 3 * history.lease) for fault in history.faults)
     quarantined = Times(waits_of_quarantined(history, runs))
+    held = Times((begin, end + BOUND) for begin, end in hold_times(history))
     occupation = Occupation(history, runs)
     for run in history.runs:
         spec, starts = runs.spec_of(run), runs.effects.get(run.id)
-        if spec is None or spec.batch is None or not starts:
+        if spec is None or spec.batch is None or not starts or is_ever_capped(history, run):
             continue
         start, due = min(effect.started_at for effect in starts), max(run.due_at, run.created_at)
         latest = due + spec.batch.wait + BOUND
-        if troubled.meet(due, start) or quarantined.meet(due, start):
+        if any(times.meet(due, start) for times in (troubled, quarantined, held)):
             continue
         if occupation.most(due, max(start, due)) < history.slots:
             counts["waits_for_batches"] += 1

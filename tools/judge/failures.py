@@ -10,10 +10,12 @@ from datetime import datetime, timedelta
 from mainspring.core.ids import JobId, RunId, format_job_id
 from mainspring.core.states import RunState
 from tools.judge.delays import Times
-from tools.judge.model import Change, ChangeKind, History, Violation
+from tools.judge.model import Change, ChangeKind, Fault, History, Violation
 
 PATIENCE = timedelta(seconds=5)
 """How long after the last failure the job may go on. Servers look once a second, if nothing holds them up."""
+AFTER_SLOWNESS = timedelta(seconds=15)
+"""How long after its recovery a server may still look rarely, if its looks took long: they come every ten seconds."""
 _COUNTING = frozenset({RunState.SUCCEEDED, RunState.FAILED})
 
 
@@ -56,7 +58,7 @@ class _Watched:
 def judge_failures(history: History, counts: Counter[str]) -> Iterator[Violation]:
     """P1: whatever is paused by itself had failed, and whatever fails is paused soon, away from faults."""
     jobs: dict[JobId, _Watched] = defaultdict(_Watched)
-    troubled = Times((fault.at, fault.until + 3 * history.lease) for fault in history.faults)
+    troubled = Times((fault.at, _recovered_at(fault, history)) for fault in history.faults)
     changes = sorted(
         (one for one in history.changes if one.place is not None), key=lambda one: one.place or 0
     )
@@ -103,6 +105,11 @@ def judge_failures_outside(history: History, counts: Counter[str]) -> Iterator[V
         if threshold is None or failed < threshold:
             why = f"paused by itself until {change.until.isoformat()}, after {failed} failures of {threshold}"
             yield Violation("P1", format_job_id(change.job_id), (why,))
+
+
+def _recovered_at(fault: Fault, history: History) -> datetime:
+    recovered_at = fault.until + 3 * history.lease
+    return recovered_at + AFTER_SLOWNESS if fault.kind == "slow" else recovered_at
 
 
 def _is_late(since: datetime, now: datetime, troubled: Times) -> bool:

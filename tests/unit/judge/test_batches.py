@@ -10,7 +10,7 @@ from mainspring.core.batching import BatchRule
 from mainspring.core.ids import RunId
 from mainspring.testing.factories import at
 from tests.unit.judge.histories import Story
-from tools.judge import Effect, Fault, History
+from tools.judge import Capping, Effect, Fault, History, Pausing
 from tools.judge.batches import judge_batches, judge_waits
 from tools.judge.runs import Runs
 
@@ -73,4 +73,21 @@ def test_nor_is_a_wait_beyond_what_the_job_says() -> None:
 def test_near_a_fault_it_may_take_longer() -> None:
     history = called("a", wait=9)
     history.faults.append(Fault(kind="kill", target="worker-1", at=at(5), until=at(6)))
+    assert judged(history)[0] == []
+
+
+def test_nor_is_it_late_when_it_was_paused() -> None:
+    history = called("a", wait=9)
+    pausing = Pausing(scope="all", name="", at=at(2), place=0, since=at(2), until=at(7))
+    history.pausings.append(pausing)
+    assert judged(history)[0] == []
+    history.pausings[:] = [replace(pausing, until=at(5))]
+    assert judged(history)[0] == []
+    history.pausings[:] = [replace(pausing, at=at(-9), since=at(-9), until=at(-2))]
+    assert judged(history)[0] == ["L10"]
+
+
+def test_nor_when_its_queue_has_a_cap() -> None:
+    history = called("a", wait=9)
+    history.cappings.append(Capping(place=0, scope="queue", name="default", max_running=1))
     assert judged(history)[0] == []

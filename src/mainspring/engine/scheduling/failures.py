@@ -20,6 +20,8 @@ _log = structlog.get_logger(__name__)
 PERIOD = 1.0
 SHARE = 0.05
 """The share of the time that looks may take, if many jobs are watched."""
+LONGEST = 10.0
+"""The most seconds between two looks, however long they take: jobs that fail are to be paused soon."""
 BATCH = 100
 
 
@@ -47,21 +49,26 @@ class FailureWatch:
         self._ownership = ownership
         self._wakeups = wakeups
         self.waiter = waiter
+        self._took_before = 0.0
 
     async def tick(self, now: datetime) -> float:
-        """Pause what is found. Come back at once while there is more, and later if looks take long."""
+        """Pause what is found. Come back at once while there is more, and later if looks take long.
+
+        A single look that takes long does not count: it says more of a store that stalled than of what looks cost.
+        """
         del now
         if not self._ownership.epochs:
             return PERIOD
         begun = self._clock.monotonic()
         found = await self._store.read_failing(sorted(self._ownership.epochs), limit=BATCH)
         took = self._clock.monotonic() - begun
+        usual, self._took_before = min(took, self._took_before), took
         paused = await self._pause(found) if found else []
         for job_id in paused:
             _log.warning("job_paused_after_failures", job=format_job_id(job_id))
         if paused:
             self._wakeups.clocks_changed()
-        return 0.0 if paused and len(found) == BATCH else max(PERIOD, took / SHARE)
+        return 0.0 if paused and len(found) == BATCH else min(max(PERIOD, usual / SHARE), LONGEST)
 
     async def _pause(self, job_ids: Sequence[JobId]) -> list[JobId]:
         """Pause jobs that seem to have failed too often; return those that the store has found to have done so."""

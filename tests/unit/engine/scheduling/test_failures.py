@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
+
+import pytest
 
 from mainspring.core.ids import DEFAULT_TENANT, JobId
 from mainspring.core.states import RunState
@@ -82,3 +86,30 @@ async def test_what_a_calendar_has_kept_out_so_far_stays_its_own(bench: Bench) -
     assert (stretch.reason, stretch.from_at, stretch.is_open) == ("calendar:off@1", at(3), False)
     assert stretch.to_at is not None
     assert (gap.reason, gap.from_at) == ("failures", stretch.to_at + timedelta(seconds=1))
+
+
+@pytest.mark.parametrize(
+    ("looks", "pauses"),
+    [
+        ([0.02, 0.02], [1, 1]),
+        ([0.02, 7.0, 0.02], [1, 1, 1]),  # the store stalled once
+        ([7.0, 0.02], [1, 1]),
+        ([0.2, 0.2, 0.3], [1, 4, 4]),
+        ([7.0, 7.0, 0.02], [1, 10, 1]),
+    ],
+)
+async def test_looks_that_take_long_become_rarer(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, looks: list[float], pauses: list[float]
+) -> None:
+    clock, store = bench.runtime.clock, bench.runtime.store
+    read = store.read_failing
+    durations = iter(looks)
+
+    async def read_failing(shards: Sequence[int], **given: Any) -> list[JobId]:
+        clock.advance(next(durations))
+        return await read(shards, **given)
+
+    monkeypatch.setattr(store, "read_failing", read_failing)
+    watch = bench.runtime.services["failures"]
+    found = [await watch.tick(clock.now()) for _ in looks]
+    assert found == [pytest.approx(pause) for pause in pauses]
