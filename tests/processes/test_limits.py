@@ -99,7 +99,7 @@ async def test_a_submission_without_its_key_is_refused(url: str) -> None:
 
 def test_every_command_of_the_page_does_what_it_says(url: str, tmp_path: Path) -> None:
     commands = [line.split()[1:] for line in PAGE.splitlines() if line.startswith("mainspring ")]
-    assert len(commands) == 7
+    assert len(commands) == 9
     for command in commands:
         done = run(*command, "--server", url, cwd=tmp_path)
         assert done.returncode == 0, done.stderr

@@ -73,7 +73,7 @@ async def test_a_command_that_ignores_sigterm_makes_room_for_urgent_work(url: st
 
 @pytest.mark.parametrize("url", ["in the server"], indirect=True)
 def test_commands_of_the_page_are_taken(url: str, tmp_path: Path) -> None:
-    assert len(SETTERS) == 3
+    assert len(SETTERS) == 4
     for line in SETTERS:
         done = run(*shlex.split(line), "--server", url, cwd=tmp_path)
         assert done.returncode == 0, done.stderr

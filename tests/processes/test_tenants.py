@@ -103,7 +103,20 @@ def test_every_command_on_queues_of_the_page_does_what_it_says(url: str, tmp_pat
     assert [one.returncode for one in done] == [0, 0, 0]
     rows = [line.split() for line in done[-1].stdout.splitlines()]
     assert rows == [
-        ["QUEUE", "ORDER", "AGING", "AGING", "SHARE", "RUNNING", "MAX", "QUEUED", "EXPIRES", "AFTER"],
+        [
+            "QUEUE",
+            "ORDER",
+            "AGING",
+            "AGING",
+            "SHARE",
+            "RUNNING",
+            "MAX",
+            "QUEUED",
+            "EXPIRES",
+            "AFTER",
+            "PREEMPT",
+            "AFTER",
+        ],
         ["reports", "fair", "1800", "s", "0.25"],
         ["tickets", "fifo", "300", "s", "0.1"],
     ]
@@ -117,6 +130,7 @@ def test_every_command_on_queues_of_the_page_does_what_it_says(url: str, tmp_pat
         "running": None,
         "max_queued": None,
         "expires_after_seconds": None,
+        "preempt_after_seconds": None,
     }
     refused = run("queue", "set", "reports", "--aging-share", "0.9", "--server", url, cwd=tmp_path)
     assert (refused.returncode, refused.stderr.startswith("error: aging_share: ")) == (2, True)

@@ -12,10 +12,11 @@ from msgspec import Meta, Struct, defstruct
 from mainspring.core.batching import TAKES_BATCHES
 from mainspring.core.calendars.preview import next_made
 from mainspring.core.definition import plain_from_spec
-from mainspring.core.definition.policies import CALENDARS
+from mainspring.core.definition.policies import CALENDARS, CATCH_UP
 from mainspring.core.definition.schema import view_schemas
 from mainspring.core.ids import format_job_id, format_run_id
 from mainspring.core.model import NO_CALENDARS, Attempt, Job, JobStatus, Run
+from mainspring.core.pacing import CatchUpRule
 from mainspring.core.states import RunState
 from mainspring.core.triggers import Trigger, UnknownTrigger, next_fires
 from mainspring.ports.store.sessions import SessionFacts
@@ -27,7 +28,9 @@ NEXT_FIRES = 5
 _YOUNG: Mapping[str, Any] = {
     "calendars": msgspec.field(default_factory=lambda: CALENDARS.store(NO_CALENDARS)),
     "concurrency": msgspec.field(default_factory=list),
-    **dict.fromkeys(("unique", "debounce", "throttle", "pause_after_failures", "batch")),
+    "catch_up": msgspec.field(default_factory=lambda: CATCH_UP.store(CatchUpRule())),
+    "preemptible": False,
+    **dict.fromkeys(("unique", "debounce", "throttle", "pause_after_failures", "batch", "preempts")),
 }
 """Fields of a job that servers of earlier releases do not send, and what stands there then."""
 _STATUS = "`submitted`, `existing`, `replaced`, `debounced` or `throttled`."

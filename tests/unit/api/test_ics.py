@@ -84,7 +84,7 @@ async def test_a_wrong_line_is_named_and_nothing_is_stored(http: httpx.AsyncClie
     zone = await http.post(URL, params={"tz": "Nowhere"}, content=TEXT, headers=HEADERS)
     assert (zone.status_code, zone.json()["errors"][0]["field"]) == (422, "tz")
     name = await http.post("/api/v1/calendars/no%20name/ics", content=TEXT, headers=HEADERS)
-    assert (name.status_code, name.json()["errors"][0]["field"]) == (422, "name")
+    assert (name.status_code, name.json()["errors"][0]["field"]) == (422, "calendar")
     empty = await http.post(URL, headers=HEADERS)
     assert (empty.status_code, empty.json()["errors"][0]["field"]) == (422, "line 1: BEGIN")
 

@@ -22,7 +22,7 @@ def names_of(kind: type) -> tuple[str, ...]:
 
 
 CLAIMED = ("id", *names_of(ClaimedRun)[1:])
-RUNNING_LEASE = ("id", "token", "claim_number", "is_cancel_requested")
+RUNNING_LEASE = ("id", "token", "claim_number", "is_cancel_requested", "preemption")
 ORDERS = {
     "find_ready": (*CLAIMED, "lane_id"),
     "find_started": CLAIMED,
