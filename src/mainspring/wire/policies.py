@@ -28,9 +28,9 @@ class TenantView(Struct, kw_only=True):
 
     name: str
     weight: int
-    reserved: int
-    max_running: int | None
-    running: int | None
+    reserved: int = 0
+    max_running: int | None = None
+    running: int | None = None
     max_queued: int | None
     max_jobs: int | None
     submit_rate: str | None
@@ -60,11 +60,11 @@ class QueueView(Struct, kw_only=True):
     order: str
     aging_seconds: float
     aging_share: float
-    max_running: int | None
-    running: int | None
+    max_running: int | None = None
+    running: int | None = None
     max_queued: int | None
     expires_after_seconds: float | None
-    preempt_after_seconds: float | None
+    preempt_after_seconds: float | None = None
 
 
 class QueuePage(Struct):
