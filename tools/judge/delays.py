@@ -108,7 +108,7 @@ def _has_limits(history: History, run: Run, runs: Runs) -> bool:
 def _judge_fires(history: History, runs: Runs, troubled: Times, counts: Counter[str]) -> Iterator[Violation]:
     """L2: a fire becomes a run, or part of a fire range, at once.
 
-    A fire range's first fire is where the clock had stopped; one of a calendar is recorded with its last fire.
+    A fire range's first fire is where the clock had stopped; those of calendars are recorded row by row.
     """
     owed = Owed(history)
     for run in history.runs:
@@ -121,11 +121,12 @@ def _judge_fires(history: History, runs: Runs, troubled: Times, counts: Counter[
             if late > BOUND:
                 yield runs.accuse("L2", run.id, f"fired {late} late, far from any fault")
     for fire_range in history.fire_ranges:
-        is_closed = fire_range.reason.startswith("calendar:") and fire_range.to_at is not None
-        # What a calendar keeps out is recorded when the last of such fires in a row has passed.
-        since_at = fire_range.to_at if is_closed else fire_range.from_at
-        assert since_at is not None
-        owed_at = owed.at_latest(fire_range.job_id, fire_range.version, since_at)
+        is_closed = fire_range.reason.split(":")[0] == "calendar" and fire_range.to_at is not None
+        owed_at = (
+            owed.of_row(fire_range)
+            if is_closed
+            else owed.at_latest(fire_range.job_id, fire_range.version, fire_range.from_at)
+        )
         late = fire_range.created_at - owed_at
         if (
             fire_range.kind is not FireRangeKind.BACKFILL

@@ -36,6 +36,7 @@ from tools.judge import (
     Operation,
     judge,
 )
+from tools.judge.oracle import ClosedFires
 
 SLACK = timedelta(milliseconds=10)
 LEASE = timedelta(seconds=3)
@@ -65,6 +66,11 @@ def grace(number: float, policy: str = "fire_latest", **rule: Any) -> MisfireRul
     return MisfireRule(policy=Misfire(policy), grace=seconds(number), **rule)
 
 
+def closed_fires(own: Trigger, *windows: tuple[float, float]) -> ClosedFires:
+    """Return a trigger whose fires in these windows, in seconds after `START`, a calendar keeps out."""
+    return ClosedFires(own, tuple((at(low), at(high)) for low, high in windows))
+
+
 class Story:
     """A history in the making; all times are seconds after `START`."""
 
@@ -89,6 +95,14 @@ class Story:
     def edit(self, job_id: JobId, when: float, **changes: Any) -> None:
         version, spec = self._specs[job_id]
         self._specs[job_id] = (version + 1, replace(spec, **changes))
+        self._change(job_id, ChangeKind.EDITED, when)
+
+    def write_calendar(self, job_id: JobId, when: float, *windows: tuple[float, float]) -> None:
+        """Give the job's calendar these windows, without another version of the job."""
+        version, spec = self._specs[job_id]
+        own = spec.trigger.own if isinstance(spec.trigger, ClosedFires) else spec.trigger
+        assert own is not None
+        self._specs[job_id] = (version, replace(spec, trigger=closed_fires(own, *windows)))
         self._change(job_id, ChangeKind.EDITED, when)
 
     def pause(self, job_id: JobId, when: float) -> None:

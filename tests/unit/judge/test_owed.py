@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from mainspring.core.ids import JobId
 from mainspring.core.model import FireRangeKind
 from mainspring.core.triggers import Once
 from mainspring.testing.factories import at
-from tests.unit.judge.histories import Story, every, grace, seconds
+from tests.unit.judge.histories import Story, closed_fires, every, grace, seconds
 
 JITTER = seconds(5)
 
@@ -77,3 +78,52 @@ def test_fire_range_of_a_fire_that_was_held_back_is_not_late() -> None:
     story.make_up(job, caught_up, 40, 44.5)
     story.history.runs[-1] = replace(story.history.runs[-1], version=1)
     assert story.broken == set()
+
+
+# -- fires that a calendar keeps out: one record of those in a row, made when the last of them has passed -------------
+
+
+def kept_out(recorded: float, *, through: float = 30) -> tuple[Story, JobId]:
+    """Tell of a calendar that keeps out the fires from 20 to 40 s, and of one record of those up to an instant."""
+    story = Story()
+    job = story.job(closed_fires(every(10), (15, 45)))
+    story.fires(job, 10)
+    story.fire_range(job, FireRangeKind.GAP, 20, through, "calendar:closed@1", when=recorded)
+    return story, job
+
+
+@pytest.mark.parametrize(("recorded", "rules"), [(40.1, set()), (41.9, set()), (42.1, {"L2"})])
+def test_fires_that_a_calendar_keeps_out_are_recorded_with_the_last_in_a_row(
+    recorded: float, rules: set[str]
+) -> None:
+    story, job = kept_out(recorded, through=40)
+    story.fires(job, 50)
+    assert story.broken == rules
+
+
+@pytest.mark.parametrize(("recorded", "rules"), [(35, set()), (36.9, set()), (37.1, {"L2"})])
+def test_calendar_that_ends_a_row_before_its_time_has_it_recorded(recorded: float, rules: set[str]) -> None:
+    story, job = kept_out(recorded)
+    story.write_calendar(job, 35)
+    story.fires(job, 40, 50)
+    assert story.broken == rules
+
+
+def test_pause_ends_a_row_before_its_time_too() -> None:
+    story, job = kept_out(35)
+    story.pause(job, 35)
+    story.gap(job, 40, None, "paused", when=35)
+    assert story.broken == set()
+
+
+@pytest.mark.parametrize(("recorded", "rules"), [(48, set()), (50.1, {"L2"})])
+def test_row_without_an_end_is_recorded_when_the_next_calendar_comes(
+    recorded: float, rules: set[str]
+) -> None:
+    story = Story()
+    job = story.job(closed_fires(every(10), (15, 1e6)))
+    story.fires(job, 10)
+    story.write_calendar(job, 48)
+    story.fires(job, 50)
+    story.fire_range(job, FireRangeKind.GAP, 20, 40, "calendar:closed@1", when=recorded)
+    assert story.broken == rules
