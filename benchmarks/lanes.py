@@ -20,8 +20,8 @@ import uvloop
 
 from benchmarks.engine import fresh_database, settings_for
 from benchmarks.report import Row, publish
-from mainspring.core.fairness import Reach
 from mainspring.core.ids import LaneId, SessionId
+from mainspring.core.reach import Reach
 from mainspring.engine.assembly import Engine
 from mainspring.engine.usecases.submissions import Submission
 from mainspring.ports.gateway import ClaimCall, ClaimReply, Registration

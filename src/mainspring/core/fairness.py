@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from heapq import heapify, heappop, heappush
@@ -13,68 +12,17 @@ from mainspring.core.ids import LaneId
 from mainspring.core.model import Lane, LaneKey, Priority
 from mainspring.core.pools import Head, Pool, QueueTier, by_age, rules_of, shares_for
 from mainspring.core.queues import Queue, QueueOrder
+from mainspring.core.reach import TIERS, Place, Reach, Source, open_sources
 from mainspring.core.reserves import Reserves, put_first
 from mainspring.core.served import Given
-from mainspring.core.shares import Shares
 from mainspring.core.slot_times import SlotTimes
 
 MOST_LANES = 256
 """Lanes of one claim, at most."""
 MOST_AGED = 64
 """Lanes of one claim from which runs are taken that have waited for long, at most."""
-TIERS = tuple(sorted(Priority))
 _MOST_GIVEN = 10_000
-Source = Pool | QueueTier
-"""What a worker serves: the lanes of one route, or those of all routes of a queue."""
 _SPARE = 64
-
-
-class Reach:
-    """What workers that offer the same can get runs from, and how much they have taken of each queue.
-
-    Args:
-        serves: whether they can execute runs of a queue and a route.
-
-    Attributes:
-        serves: the same.
-        queues: the shares of the queues, by tier.
-        credit: the seats that are due to runs that have waited for long.
-        aging_share: the share of the seats that such runs get.
-        aged: the lanes of which the last choice wanted such runs.
-        reserved: the lanes that the last choice put first because of reserves, and how many seats they got for that.
-        is_cut: the last choice left lower tiers out, because lanes of higher ones may have more than their quotas.
-    """
-
-    __slots__ = (
-        "_changes",
-        "_sources",
-        "aged",
-        "aging_share",
-        "credit",
-        "is_cut",
-        "queues",
-        "reserved",
-        "serves",
-    )
-
-    def __init__(self, serves: Callable[[str, str], bool]) -> None:
-        self.queues = {priority: Shares() for priority in TIERS}
-        self.credit = 0.0
-        self.aging_share = 0.0
-        self.aged: dict[LaneId, int] = {}
-        self.reserved: Mapping[LaneId, int] = {}
-        self.is_cut = False
-        self.serves = serves
-        self._changes = -1
-        self._sources: list[tuple[Priority, list[Pool], list[Source]]] = []
-
-    def sources(self, order: LaneOrder) -> list[tuple[Priority, list[Pool], list[Source]]]:
-        """Return the pools that they serve, tier by tier, and the same where whole queues stand for many pools."""
-        if self._changes != order.changes:
-            self._changes = order.changes
-            found = [(priority, order.find_pools(priority, self.serves)) for priority in TIERS]
-            self._sources = [(priority, pools, _merge(pools)) for priority, pools in found]
-        return self._sources
 
 
 class LaneOrder:
@@ -87,7 +35,7 @@ class LaneOrder:
     Attributes:
         changes: grows when a pool is made or dropped.
         times: how long attempts of each tenant hold their slots. Shares are of that time, not of the number of runs.
-        awake: how many lanes had something ready at the last `wake`.
+        awake: how many lanes had something ready at the last `wake`, but for those that are stopped.
         given: what each tenant has been given since this was last emptied; None: nobody wants to know.
         reserves: the slots that are reserved for tenants.
     """
@@ -105,6 +53,8 @@ class LaneOrder:
         self._numbers = count()
         self._later: list[tuple[datetime, int, Head]] = []
         self._now: datetime | None = None
+        self._stops: dict[Place, datetime] = {}
+        self._stops_end: datetime | None = None
 
     def weigh(self, weights: Mapping[str, float]) -> None:
         """Let tenants have these weights from now on; 1 where none is given."""
@@ -169,6 +119,7 @@ class LaneOrder:
         pool = queue.pools.get(key.route)
         if pool is None:
             pool = queue.pools[key.route] = Pool(queue, key.route)
+            pool.is_stopped = (key.queue, key.route) in self._stops
             queue.note_pools()
             self.changes += 1
         return pool
@@ -188,7 +139,7 @@ class LaneOrder:
     def _rest(self, head: Head) -> None:
         if head.is_awake:
             head.pool.rest(head)
-            self.awake -= 1
+            self.awake -= not head.pool.is_stopped
 
     def remove(self, lane_id: LaneId) -> None:
         """Note that a lane has nothing to run."""
@@ -234,18 +185,37 @@ class LaneOrder:
     def wake(self, now: datetime) -> bool:
         """Note what has become ready. Return whether anything is."""
         self._now = now
+        if self._stops_end is not None and self._stops_end <= now:
+            self.stop({place: until for place, until in self._stops.items() if until > now})
         while self._later and self._later[0][0] <= now:
             entry = heappop(self._later)
             if self._is_later(entry):
                 entry[2].pool.rouse(entry[2])
-                self.awake += 1
+                self.awake += not entry[2].pool.is_stopped
         return self.awake > 0
+
+    def stop(self, stops: Mapping[Place, datetime]) -> None:
+        """Take nothing of these queues and routes, each until an instant, and again of all others.
+
+        So what a full cap closes costs no more where it closes many lanes.
+        """
+        turned = self._stops.keys() ^ stops.keys()
+        self._stops = dict(stops)
+        self._stops_end = min(stops.values(), default=None)
+        for name, route in turned:
+            for priority in TIERS:
+                queue = self._queues.get((name, priority))
+                pool = None if queue is None else queue.pools.get(route)
+                if pool is not None:
+                    pool.is_stopped = (name, route) in stops
+                    self.awake += -pool.awake if pool.is_stopped else pool.awake
 
     def next_ready_at(self) -> datetime | None:
         """Return when the next lane has something ready, of those that had nothing at the last `wake`."""
         while self._later and not self._is_later(self._later[0]):
             heappop(self._later)
-        return self._later[0][0] if self._later else None
+        instants = [self._later[0][0]] if self._later else []
+        return min(instants if self._stops_end is None else [*instants, self._stops_end], default=None)
 
     def _is_later(self, entry: tuple[datetime, int, Head]) -> bool:
         ready_at, _, head = entry
@@ -289,9 +259,9 @@ class LaneOrder:
         tiers = [
             (priority, pools, found)
             for priority, pools, sources in reach.sources(self)
-            if (found := [source for source in sources if source.awake])
+            if (found := self._open([source for source in sources if source.awake]))
         ]
-        lower = [pool for _, pools, _ in tiers[1:] for pool in pools if pool.awake]
+        lower = [pool for _, pools, _ in tiers[1:] for pool in pools if pool.awake and not pool.is_stopped]
         reach.aged = self._choose_aged(reach, lower, seats, now)
         chosen = dict(reach.aged)
         for place, (priority, _, found) in enumerate(tiers):
@@ -302,6 +272,9 @@ class LaneOrder:
                 reach.is_cut = place < len(tiers) - 1
                 break
         return chosen
+
+    def _open(self, sources: list[Source]) -> list[Source]:
+        return open_sources(sources) if self._stops else sources
 
     def _may_have_more(self, lane_id: LaneId, seats: int, quotas: Mapping[LaneId, int]) -> bool:
         return quotas[lane_id] < seats and not self._heads[lane_id].is_dry
@@ -372,14 +345,3 @@ class LaneOrder:
         queue = self._queues.get((name, priority))
         if queue is not None:
             queue.tenants.charge(tenant, 1.0, amount)
-
-
-def _merge(pools: Sequence[Pool]) -> list[Source]:
-    """Return the queues of which all of many routes are served, and all other pools."""
-    counts = Counter(pool.queue for pool in pools)
-    whole = {
-        queue: None
-        for queue, number in counts.items()
-        if queue.is_wide and number == len(queue.pools) and not queue.is_fifo
-    }
-    return [*whole, *(pool for pool in pools if pool.queue not in whole)]

@@ -108,6 +108,11 @@ class LaneCaps:
             return ()
         return tuple(self._caps[key].key_id for key in cap_keys_of(lane) if key in self._caps)
 
+    def key_of_tenant(self, tenant: str) -> KeyId | None:
+        """Return the key under which a tenant's runs need places, if it has a cap."""
+        known = self._caps.get(CapKey(CapScope.TENANT, tenant))
+        return None if known is None else known.key_id
+
 
 NO_CAPS = LaneCaps()
 

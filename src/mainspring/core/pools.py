@@ -43,6 +43,11 @@ class Head:
     is_deep: bool = False
     is_dry: bool = False
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it is ready, and nothing stops its pool."""
+        return self.is_awake and not self.pool.is_stopped
+
 
 @dataclass(frozen=True, slots=True)
 class Peek:
@@ -218,15 +223,17 @@ class Pool:
         queue: the tier of the queue.
         heads: by tenant.
         awake: how many lanes have something ready.
+        is_stopped: nothing is to be taken from it for the time being.
     """
 
-    __slots__ = ("_by_age", "_by_share", "_numbers", "awake", "heads", "queue", "route")
+    __slots__ = ("_by_age", "_by_share", "_numbers", "awake", "heads", "is_stopped", "queue", "route")
 
     def __init__(self, queue: QueueTier, route: str) -> None:
         self.queue = queue
         self.route = route
         self.heads: dict[str, Head] = {}
         self.awake = 0
+        self.is_stopped = False
         self._numbers = count()  # entries of equal keys keep their order of arrival
         self._by_share: list[tuple[float, int, Head]] = []
         self._by_age: _Ages = []

@@ -99,7 +99,7 @@ class Reserves:
         return [
             tenant
             for tenant, heads in self._heads.items()
-            if heads and any(head.is_awake for head in heads.values())
+            if heads and any(head.is_open for head in heads.values())
         ]
 
     # -- slots ---------------------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ class Reserves:
             )
             for tenant, since in self._short_since.items()
             for head in self._heads[tenant].values()
-            if head.is_awake
+            if head.is_open
         ]
         return sorted(found, key=lambda one: (one.since, one.lane_id))
 
@@ -173,7 +173,7 @@ class Reserves:
             heads = [
                 head
                 for head in self._heads[tenant].values()
-                if head.is_awake and serves(head.pool.queue.name, head.pool.route)
+                if head.is_open and serves(head.pool.queue.name, head.pool.route)
             ]
             if heads:
                 ready[tenant] = heads

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mainspring.core.fairness import MOST_LANES, LaneOrder, Reach
+from mainspring.core.fairness import MOST_LANES, LaneOrder
 from mainspring.core.ids import LaneId
 from mainspring.core.model import Lane, LaneKey, Priority
 from mainspring.core.queues import AGING, AGING_SHARE
+from mainspring.core.reach import Reach
 from mainspring.testing.factories import at
 
 HIGH, MEDIUM, LOW = Priority

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.core.fairness import LaneOrder, Reach
+from mainspring.core.fairness import LaneOrder
 from mainspring.core.ids import LaneId
 from mainspring.core.model import Lane, LaneKey, Priority
 from mainspring.core.pools import Peek
 from mainspring.core.queues import Queue, QueueOrder
+from mainspring.core.reach import Reach
 from mainspring.core.served import MOST_TOLD, Served, pack_served, unpack_served
 from mainspring.testing.factories import at
 

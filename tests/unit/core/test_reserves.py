@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.core.fairness import LaneOrder, Reach
+from mainspring.core.fairness import LaneOrder
 from mainspring.core.ids import LaneId
 from mainspring.core.model import Lane, LaneKey, Priority
+from mainspring.core.reach import Reach
 from mainspring.core.reserves import MOST_LANES, UnmetReserve, divide, put_first
 from mainspring.testing.factories import at
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mainspring.core.claiming import accepts_route
-from mainspring.core.fairness import Reach
 from mainspring.core.ids import SessionId
+from mainspring.core.reach import Reach
 from mainspring.engine.claiming.waiting import WaitingCalls
 from mainspring.ports.gateway import ClaimCall, Registration
 from mainspring.ports.store import Store

@@ -174,7 +174,7 @@ class KnownLanes:
             return
         self.changes += 1
         self.quarantined.pop(lane_id, None)
-        self.capped.drop(lane_id)
+        self.capped.drop(lane_id, lane.key)
         self.plain_lines.discard(lane_id)
         self.lined_up.discard(lane_id)
         self.batched.discard(lane_id)

@@ -159,6 +159,7 @@ class LaneCache:
         if self.held.caps == lanes.capped.caps:
             lanes.capped.caps = self.held.caps
             return
+        self.order.stop({})
         for lane_id in lanes.follow(self.held.caps):
             is_line = lane_id in lanes.plain_lines
             self.lines.note_plain(lane_id, lanes[lane_id].ready_at if is_line else None)
@@ -241,6 +242,8 @@ class LaneCache:
     async def _read_lines(self, store: Store, clock: Clock, now: datetime) -> None:
         """Look at the lines of runs with limits: in their lanes, these are what is ready."""
         lanes, capped, found = self._lanes, self._lanes.capped, []
+        if capped.are_stops_old:
+            self.order.stop(capped.stops(now))
         keyed = lanes.lined_up - lanes.plain_lines if lanes.plain_lines else lanes.lined_up
         if keyed:
             await self.lines.read(store, clock, now, batched=lanes.batched)
@@ -278,10 +281,13 @@ class LaneCache:
         """See which runs are the oldest, in queues that serve these first."""
         self.order.wake(now)
         for queue in self.order.fifo_queues():
+            pools = [pool for pool in queue.pools.values() if not pool.is_stopped]
             heads = sorted(
-                (head for pool in queue.pools.values() for head in pool.first(PEEKED_LANES + 1)),
+                (head for pool in pools for head in pool.first(PEEKED_LANES + 1)),
                 key=lambda head: head.ready_at,
             )
+            if not heads:
+                continue
             ids = [head.lane_id for head in heads[:PEEKED_LANES]]
             lows = {lane_id: self._lanes[lane_id].settled for lane_id in ids}
             found = await store.read_ready_instants(ids, lows=lows, now=now, limit=PEEKED_RUNS)

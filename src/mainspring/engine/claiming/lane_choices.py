@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
 
-from mainspring.core.fairness import LaneOrder, Reach
+from mainspring.core.fairness import LaneOrder
 from mainspring.core.ids import KeyId, LaneId
 from mainspring.core.model import LaneKey
+from mainspring.core.reach import Reach
 from mainspring.engine.claiming.abilities import Abilities
 from mainspring.engine.claiming.held_lanes import HeldLanes
 from mainspring.engine.claiming.known_lanes import KnownLane, KnownLanes

@@ -4,9 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from mainspring.core.fairness import LaneOrder, Reach
+from mainspring.core.fairness import LaneOrder
 from mainspring.core.ids import LaneId
 from mainspring.core.model import Lane, LaneKey, Priority
+from mainspring.core.reach import Reach
 from mainspring.engine.common.exchange import ServedExchange
 from mainspring.ports.store.nodes import NodeFacts, NodeState
 from mainspring.testing.factories import START

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from mainspring.core.fairness import LaneOrder, Reach
+from mainspring.core.fairness import LaneOrder
 from mainspring.core.ids import SHARDS, LaneId
 from mainspring.core.model import Lane, LaneKey, Priority
+from mainspring.core.reach import Reach
 from mainspring.core.shards import Refusal, find_owners
 from mainspring.engine.common.exchange import ServedExchange
 from mainspring.engine.common.write_health import WriteHealth
