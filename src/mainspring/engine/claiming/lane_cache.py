@@ -146,7 +146,7 @@ class LaneCache:
             self.order.remove(lane_id)
         self.order.keep([self._lanes[lane_id].view() for lane_id in freed], among=())
         if self._lanes.capped:
-            self._lanes.capped.news |= freed & self._lanes.plain_lines
+            self._lanes.capped.news |= freed & self._lanes.lined_up
             self._are_lines_old = True
         if (
             self.held.caps is not self._lanes.capped.caps
@@ -165,7 +165,7 @@ class LaneCache:
             self.lines.note_plain(lane_id, lanes[lane_id].ready_at if is_line else None)
             if not is_line:
                 self.order.keep(self.held.take([lanes[lane_id].view()], now), among=())
-        lanes.capped.news |= lanes.plain_lines
+        lanes.capped.news |= lanes.lined_up
         self._are_lines_old = True
 
     # -- looks ---------------------------------------------------------------------------------------------------------
@@ -244,10 +244,12 @@ class LaneCache:
         lanes, capped, found = self._lanes, self._lanes.capped, []
         if capped.are_stops_old:
             self.order.stop(capped.stops(now))
-        keyed = lanes.lined_up - lanes.plain_lines if lanes.plain_lines else lanes.lined_up
-        if keyed:
+        if len(lanes.lined_up) > len(lanes.plain_lines):
             await self.lines.read(store, clock, now, batched=lanes.batched)
-            found = [self._view(lane_id, self.lines.head(lane_id, now)) for lane_id in keyed]
+            news = {*self.lines.take_news(now), *capped.news, *lanes.quarantined} & lanes.lined_up
+            found = [
+                self._view(lane_id, self.lines.head(lane_id, now)) for lane_id in news - lanes.plain_lines
+            ]
             lanes.keep(found, (), now)
         # What a look has found of runs without keys stays as it was found: it says where the next look begins.
         plain, capped.news = capped.news & lanes.plain_lines, set()
@@ -273,6 +275,8 @@ class LaneCache:
             if lane.id in self._lanes.plain_lines:
                 self.lines.note_plain(lane.id, lane.earliest_ready_at)
                 self._lanes.capped.news.add(lane.id)
+            else:
+                self.lines.note_lane(lane.id)
             if lane.earliest_quarantined_at is None:
                 self._no_room.forget((lane.id,))
         self.order.keep(self.held.take(plain, now), among=())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from heapq import nsmallest
+from heapq import heappop, heappush, nsmallest
 
 from mainspring.core.holding import LineStop
 from mainspring.core.ids import KeyId, LaneId
@@ -84,6 +84,19 @@ class LinesInView:
     _seen: set[LineKey] = field(default_factory=set)  # in this round of looks
     _next_slice_at: float = -1.0e9  # monotonic
     _turns: int = 0
+    _news: set[LaneId] = field(default_factory=set)
+    _reopenings: list[tuple[datetime, LaneId]] = field(default_factory=list)
+
+    def note_lane(self, lane_id: LaneId) -> None:
+        """Have `take_news` name a lane."""
+        self._news.add(lane_id)
+
+    def take_news(self, now: datetime) -> set[LaneId]:
+        """Return the lanes whose `head` may be another than when this was asked before, but for runs without keys."""
+        while self._reopenings and self._reopenings[0][0] <= now:
+            self._news.add(heappop(self._reopenings)[1])
+        news, self._news = self._news, set()
+        return news
 
     def head(self, lane_id: LaneId, now: datetime) -> datetime | None:
         """Return since when a lane has had something to claim, or from when on it will; None: it has nothing."""
@@ -167,8 +180,11 @@ class LinesInView:
             head_at = line.head_at if isinstance(line, BatchLine) else line.ready_at
             if known is None:
                 lines[key.key_id] = _Known(line.ready_at, head_at)
-            else:
-                known.ready_at, known.head_at = line.ready_at, head_at
+                self._tell(key)
+            elif known.ready_at != line.ready_at:
+                known.ready_at = line.ready_at
+                self._tell(key)
+            lines[key.key_id].head_at = head_at
         if not lines:
             del self._lanes[key.lane_id]
 
@@ -232,6 +248,7 @@ class LinesInView:
     def _close(self, key: LineKey, known: _Known, stop: LineStop, now: datetime) -> None:
         self._open(key, known)
         known.closed_until = closed_until(stop, now)
+        heappush(self._reopenings, (known.closed_until, key.lane_id))
         if not stop.is_busy:
             known.closed_by = stop.key_id
             self._closed.setdefault(stop.key_id, set()).add(key)
@@ -243,6 +260,11 @@ class LinesInView:
             if not waiting:
                 self._closed.pop(known.closed_by, None)
         known.closed_until = known.closed_by = None
+        self._tell(key)
+
+    def _tell(self, key: LineKey) -> None:
+        if key.key_id != PLAIN:
+            self._news.add(key.lane_id)
 
     def open(self, key_ids: Iterable[KeyId] | None) -> bool:
         """Have the lines tried again that these keys, or any, have stopped. Return whether there are any."""
