@@ -154,6 +154,17 @@ async def test_a_raised_limit_holds_for_runs_that_wait_already(bench: Bench) -> 
     assert len([lease for _ in range(2) for lease in await worker.claim(5)]) == 2
 
 
+async def test_a_jobs_own_limit_that_is_raised_lets_runs_start_at_once(bench: Bench) -> None:
+    runtime = bench.runtime
+    job_id = await add_job(runtime, 1)
+    await submit(runtime, job_id, None, None, None)
+    worker = await runtime.worker()
+    assert len(await worker.claim(5)) == 1
+    assert await worker.claim(5) == []
+    await runtime.client.jobs.edit("default", job_id, {"concurrency": 3})
+    assert len([lease for _ in range(2) for lease in await worker.claim(5)]) == 2
+
+
 async def test_a_cancelled_holder_makes_room_before_its_retry_was_due(bench: Bench) -> None:
     runtime = bench.runtime
     retry = {"max_retries": 3, "delay": "1h"}
