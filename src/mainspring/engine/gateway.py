@@ -182,7 +182,7 @@ class LocalGateway:
         await self._store.apply(transitions, now=now)
         self.released += len(transitions)
         _log.warning("leases_released", runs=[format_run_id(run.run_id) for run in unknown])
-        self._wakeups.runs_ready()
+        self._wakeups.runs_ready(keys=None)
         return [None] * len(unknown)
 
     async def report(self, session_id: SessionId, reports: tuple[Report, ...]) -> tuple[ReportResult, ...]:

@@ -109,8 +109,8 @@ class App:
         def decorate(call: Callable[..., R]) -> Function[..., R]:
             job_name = name if name is not None else getattr(call, "__name__", "")
             body = job_body(job_name, definition)
-            self.registry.add(job_name, call)
             function: Function[..., R] = Function(self, job_name, call, body)
+            self.registry.add(job_name, call)
             self._functions[job_name] = function
             return function
 

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
+from mainspring.core.definition.keys import KEYED_OPTIONS, refuse_text_for_path
 from mainspring.core.fields import read_delay, read_instant
 from mainspring.core.keypath import parse
 from mainspring.core.model import Priority
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-KEYED_OPTIONS = frozenset({"concurrency", "unique", "debounce", "throttle", "batch"})
-"""Options whose keys may be parts of the payload, which then has to have names."""
 _NAMELESS = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
 NO_PAYLOAD = object()
 """Stands for a submission without arguments, which uses the job's own payload."""
@@ -51,6 +50,9 @@ class Function(Generic[P, R]):
     Attributes:
         name: the job's name; workers register the function under it, too.
         definition: the body for the upsert when a process starts.
+
+    Raises:
+        InvalidInput: a key of the job is the name of an argument, without the `$.` of a path.
     """
 
     def __init__(self, app: App, name: str, call: Callable[P, R], definition: Mapping[str, Any]) -> None:
@@ -61,6 +63,8 @@ class Function(Generic[P, R]):
         self._call = call
         self._signature = inspect.signature(call)
         kinds = {parameter.kind for parameter in self._signature.parameters.values()}
+        for field, key in _keys_of(definition):
+            refuse_text_for_path(field, key, self._signature.parameters)
         self._keyed = _keyed_arguments(definition) if kinds.isdisjoint(_NAMELESS) else None
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -227,13 +231,20 @@ def _accepted(handle: RunHandle) -> RunHandle:
 
 def _keyed_arguments(definition: Mapping[str, Any]) -> list[str] | None:
     """Return which arguments keys of the job name; None if it has no key that depends on their names."""
-    names: list[str] = []
-    is_whole = definition.get("unique") is not None  # unless its key says otherwise
+    keys = _keys_of(definition)
+    is_whole = definition.get("unique") is not None and all(field != "unique.key" for field, _ in keys)
+    names = [step for _, key in keys for step in parse(key).steps[:1] if isinstance(step, str)]
+    return names if names or is_whole else None
+
+
+def _keys_of(definition: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the keys of a job as its body says them, each with its field."""
+    found: list[tuple[str, str]] = []
     for option in KEYED_OPTIONS:
         given = definition.get(option)
-        for rule in given if isinstance(given, list | tuple) else [given]:
+        rules = given if isinstance(given, list | tuple) else [given]
+        for place, rule in enumerate(rules):
             key = rule.get("key") if isinstance(rule, Mapping) else rule
             if isinstance(key, str):
-                is_whole = is_whole and option != "unique"
-                names += [step for step in parse(key).steps[:1] if isinstance(step, str)]
-    return names if names or is_whole else None
+                found.append((f"{option}[{place}].key" if rules is given else f"{option}.key", key))
+    return found

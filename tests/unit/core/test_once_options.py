@@ -157,5 +157,24 @@ def test_missing_part_is_told_by_its_path() -> None:
         key_of(b'{"order": 1}', unique="$.customer")
 
 
+@pytest.mark.parametrize(
+    ("field", "rule"),
+    [
+        ("unique.key", {"unique": "order"}),
+        ("debounce.key", {"debounce": {"key": "order", "wait": 5}}),
+        ("throttle.key", {"throttle": {"key": "order", "limit": 1, "per": 60}}),
+        ("batch.key", {"batch": {"size": 2, "key": "order"}}),
+        ("concurrency[1].key", {"concurrency": [{"limit": 1}, {"key": "order", "limit": 1}]}),
+    ],
+)
+def test_text_that_names_a_part_of_the_jobs_payload_is_refused(field: str, rule: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match=r"write '\$\.order'") as raised:
+        read(payload={"order": 1}, **rule)
+    assert raised.value.field == field
+    spec = read(payload={"number": 1}, **rule)
+    with pytest.raises(InvalidInput, match=r"write '\$\.order'"):
+        edit_definition(spec, {"payload": {"order": 1}}, now=NOW)
+
+
 def test_job_without_a_rule_has_no_keys() -> None:
     assert once_keys_of(read()) is None

@@ -138,6 +138,29 @@ def test_arguments_go_by_name_if_a_key_names_one(options: dict[str, Any]) -> Non
     assert g.payload(("c",), {}) == {"x": "c"}
 
 
+@pytest.mark.parametrize(
+    ("field", "options"),
+    [
+        ("concurrency.key", {"concurrency": {"key": "x", "limit": 1}}),
+        ("concurrency[1].key", {"concurrency": [Limit(limit=2), Limit(key="x", use="crm")]}),
+        ("unique.key", {"unique": Unique("x")}),
+        ("unique.key", {"unique": "x"}),
+        ("debounce.key", {"debounce": Debounce("x", wait="5s")}),
+        ("throttle.key", {"throttle": Throttle("x", limit=1, per="1h")}),
+    ],
+)
+def test_a_key_that_names_an_argument_without_a_path_is_refused(field: str, options: dict[str, Any]) -> None:
+    app = App()
+
+    def f(x: str) -> None: ...
+
+    decorate: Any = app.job(**options)
+    with pytest.raises(InvalidInput, match=r"write '\$\.x'") as raised:
+        decorate(f)
+    assert raised.value.field == field
+    app.job(unique=Unique("y"))(f)  # the name is free, and other text is a key
+
+
 def test_a_period_alone_says_the_scope() -> None:
     app = App()
 

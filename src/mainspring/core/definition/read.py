@@ -10,6 +10,7 @@ from uuid import UUID
 
 from mainspring.core.definition.batch import check_batch
 from mainspring.core.definition.forms import read_target, read_trigger, replacing_only
+from mainspring.core.definition.keys import check_keys_are_meant
 from mainspring.core.definition.limits import JOB_RATE, check_keys_stay, check_line, settle_rate
 from mainspring.core.definition.once import check_once
 from mainspring.core.definition.options import NAME, OPTIONS
@@ -150,6 +151,7 @@ def _checked(spec: JobSpec, body: Mapping[str, Any]) -> JobSpec:
             field, "a job with calendars needs a trigger; take the calendars away, or give it one"
         )
     check_batch(spec, body)
+    check_keys_are_meant(spec, body)
     if spec.is_lined_up and spec.trigger is not None:
         keys_of(_ANY_JOB, spec)  # its fires bring no payload of their own
     if spec.soft_timeout is not None and spec.soft_timeout >= spec.timeout:

@@ -35,6 +35,9 @@ PEEKED_LANES = 64
 """Lanes of a queue that serves the oldest run first whose runs are seen before a claim, those with the oldest heads."""
 PEEKED_RUNS = 64
 """Runs that are seen of each of them, at most."""
+_MOST_MADE_ROOM = 1000
+"""Keys that are noted by name of those that got room since the last claim, at most. More stand for any: a server that
+nobody asks for work hears of them without end."""
 
 
 class LaneCache:
@@ -124,9 +127,9 @@ class LaneCache:
 
     def make_room(self, key_ids: Collection[KeyId] | None) -> None:
         """Note that runs with these keys have ended, so there may be room for those that wait; None: any keys."""
-        self._made_room = (
-            None if key_ids is None or self._made_room is None else self._made_room.union(key_ids)
-        )
+        if self._made_room is not None:
+            known = None if key_ids is None else self._made_room.union(key_ids)
+            self._made_room = known if known is not None and len(known) <= _MOST_MADE_ROOM else None
         has_room = self._lanes.capped.open(key_ids)
         if self.lines.open(key_ids) or has_room:
             self._are_lines_old = True

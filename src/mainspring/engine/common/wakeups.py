@@ -120,18 +120,18 @@ class Wakeups:
         self._announce(Hint.CANCELS)
 
     def runs_ready(
-        self, lanes: Lanes | None = None, *, keys: Collection[KeyId] = (), is_told: bool = False
+        self, lanes: Lanes | None = None, *, keys: Collection[KeyId] | None = (), is_told: bool = False
     ) -> None:
         """Announce that runs were inserted or handed back. Only here, if the commit has told the others.
 
         Args:
             lanes: tells their lanes; None: that is not known.
-            keys: limits of which runs have ended, so that others may start.
+            keys: limits of which runs have ended, so that others may start; None: it may be any.
         """
         self._announce(Hint.RUNS, RunsNews(lanes, keys=keys), is_told=is_told)
 
-    def room_made(self, keys: Collection[KeyId]) -> None:
-        """Announce that runs with these limits have ended, and nothing else has become ready."""
+    def room_made(self, keys: Collection[KeyId] | None) -> None:
+        """Announce that there may be room under these limits, or any, and that nothing else has become ready."""
         self.runs_ready(_no_lanes, keys=keys)
 
     def runs_wanted(self) -> None:

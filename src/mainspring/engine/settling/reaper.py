@@ -157,7 +157,7 @@ class Reaper:
         _log.warning(
             "attempts_ended", runs=len(applied), outcomes=sorted({item.outcome.value for item in applied})
         )
-        self._wakeups.runs_ready()
+        self._wakeups.runs_ready(keys=None)  # another process may have given them out
         return len(applied)
 
     def _lose(self, run: HeldRun, spec: JobSpec, now: datetime) -> Transition:

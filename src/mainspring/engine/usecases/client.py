@@ -70,7 +70,7 @@ class Client:
         self.backfills = Backfills(
             store, clock=clock, ids=ids, calendars=calendars, limits=backfill_limits or BackfillLimits()
         )
-        self.limits = Limits(store, clock=clock)
+        self.limits = Limits(store, clock=clock, wakeups=wakeups)
         self.caps = CapSwitch(store, clock=clock, wakeups=wakeups)
         self.tenants, self.queues = Tenants(store, self.caps), Queues(store, self.caps)
         self.labels = Labels(self.caps)

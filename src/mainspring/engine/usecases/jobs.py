@@ -195,6 +195,11 @@ class Jobs:
         if result is ChangeVerdict.MISSING:
             raise NotFound("job", format_job_id(job.id))
         self._wakeups.clocks_changed()
+        if job.spec.is_lined_up and (job.spec.concurrency, job.spec.overlap) != (
+            spec.concurrency,
+            spec.overlap,
+        ):
+            self._wakeups.room_made(None)
         return result is ChangeVerdict.DONE
 
     async def pause(self, tenant: str, job_id: JobId) -> Job:

@@ -9,6 +9,7 @@ from mainspring.core.fields import read_word
 from mainspring.core.limit_settings import read_limit
 from mainspring.core.limits import CLUSTER, LimitRule, used_limits
 from mainspring.core.model import JobSpec
+from mainspring.engine.common.wakeups import Wakeups
 from mainspring.errors import Conflict, InvalidInput, NotFound
 from mainspring.ports.clock import Clock
 from mainspring.ports.store import Store
@@ -57,8 +58,9 @@ class Limits:
     A job that uses a limit has that of its tenant; if there is none of that name, that of the cluster.
     """
 
-    def __init__(self, store: Store, *, clock: Clock) -> None:
+    def __init__(self, store: Store, *, clock: Clock, wakeups: Wakeups) -> None:
         self._store = store
+        self._wakeups = wakeups
         self._clock = clock
 
     async def get(self, tenant: str, name: str) -> LimitRule:
@@ -85,6 +87,8 @@ class Limits:
         """
         rule = read_limit(read_word(name, "limit"), body)
         [is_new] = await self._store.write_limits(tenant, [rule])
+        if not is_new:
+            self._wakeups.room_made(None)
         return rule, is_new
 
     async def delete(self, tenant: str, name: str) -> None:

@@ -299,12 +299,14 @@ class Runs:
         Raises:
             NotFound: this tenant has no run with that id.
         """
-        await self.get(tenant, run_id)
+        run = await self.get(tenant, run_id)
         (result,) = await self._store.cancel_runs([run_id], reason="cancelled", now=self._clock.now())
         if result is CancelVerdict.MISSING:
             raise NotFound("run", format_run_id(run_id))
         if result is CancelVerdict.REQUESTED:
             self._wakeups.cancel_requested()
+        elif run.state is RunState.RETRYING:
+            self._wakeups.room_made(None)  # with `hold: run`, it has kept its place until now
         return result
 
     async def counts(self, tenant: str) -> Counts:

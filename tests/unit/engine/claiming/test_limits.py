@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from mainspring.core.ids import JobId, RunId
+from mainspring.core.ids import JobId, KeyId, RunId
 from mainspring.core.outcomes import Failure, succeeded
-from mainspring.engine.claiming.lines import FULL_PERIOD
+from mainspring.engine.claiming.lane_cache import LaneCache
 from mainspring.engine.common.wakeups import RunsNews
 from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import Conflict, InvalidInput, NotFound
@@ -150,7 +150,18 @@ async def test_a_raised_limit_holds_for_runs_that_wait_already(bench: Bench) -> 
     assert len(await worker.claim(5)) == 1
     assert await worker.claim(5) == []
     await runtime.client.limits.put("default", "crm", {"rate": "100/s"})
-    await runtime.advance(FULL_PERIOD.total_seconds())
+    await runtime.advance(0.1)  # until permits have come in
+    assert len([lease for _ in range(2) for lease in await worker.claim(5)]) == 2
+
+
+async def test_a_jobs_own_limit_that_is_raised_lets_runs_start_at_once(bench: Bench) -> None:
+    runtime = bench.runtime
+    job_id = await add_job(runtime, 1)
+    await submit(runtime, job_id, None, None, None)
+    worker = await runtime.worker()
+    assert len(await worker.claim(5)) == 1
+    assert await worker.claim(5) == []
+    await runtime.client.jobs.edit("default", job_id, {"concurrency": 3})
     assert len([lease for _ in range(2) for lease in await worker.claim(5)]) == 2
 
 
@@ -164,8 +175,25 @@ async def test_a_cancelled_holder_makes_room_before_its_retry_was_due(bench: Ben
     await fail(worker, [first])
     assert await worker.claim(5) == []
     await runtime.client.runs.cancel("default", first.run_id)
-    await runtime.advance(FULL_PERIOD.total_seconds())
     assert len(await worker.claim(5)) == 1
+
+
+async def test_a_lost_run_makes_room_as_soon_as_it_is_taken_back(bench: Bench) -> None:
+    runtime = bench.runtime
+    await submit(runtime, await add_job(runtime, 1, delivery="at_most_once"), None, None)
+    lost, other = await runtime.worker(), await runtime.worker()
+    assert len(await lost.claim(1)) == 1
+    assert await other.claim(1) == []
+    await runtime.gateway.leave(lost.session_id)
+    await runtime.tick("reaper")
+    assert len(await other.claim(1)) == 1
+
+
+def test_room_that_is_made_while_nobody_claims_is_kept_up_to_a_bound() -> None:
+    lanes = LaneCache()
+    for number in range(5000):
+        lanes.make_room([KeyId(number)])
+    assert lanes._made_room is None, "it stands for any keys"
 
 
 async def test_runs_do_not_grow_young_in_a_line_without_room(bench: Bench) -> None:
