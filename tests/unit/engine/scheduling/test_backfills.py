@@ -304,6 +304,16 @@ async def test_wrong_backfill_is_refused_and_nothing_is_stored(
     assert await client.list_page(TENANT) == []
 
 
+@pytest.mark.parametrize("is_dry_run", [False, True])
+async def test_job_without_a_trigger_has_no_backfill_not_even_a_dry_run(
+    bench: Bench, is_dry_run: bool
+) -> None:
+    job_id = await bench.add()
+    with pytest.raises(InvalidInput, match="the job has no trigger between") as caught:
+        await bench.runtime.client.backfills.create(TENANT, job_id, of_days(bench, dry_run=is_dry_run))
+    assert caught.value.field == "from"
+
+
 async def test_too_many_fires_are_refused(bench: Bench) -> None:
     job_id = await bench.add(every="1s")
     runtime = bench.runtime
