@@ -189,10 +189,12 @@ async def test_paused_job_holds_its_backfills(bench: Bench) -> None:
     backfill = await make(bench, job_id, days=2)
     await bench.runtime.client.jobs.pause(TENANT, job_id)
     await bench.runtime.advance(3)
-    assert (await read(bench, backfill)).made == 0
+    held = await read(bench, backfill)
+    assert (held.made, held.state, held.is_job_paused) == (0, BackfillState.OPEN, True)
     await bench.runtime.client.jobs.resume(TENANT, job_id)
     await bench.runtime.advance(3)
-    assert (await read(bench, backfill)).made == 2
+    going = await read(bench, backfill)
+    assert (going.made, going.is_job_paused) == (2, False)
 
 
 async def test_live_backfill_does_not_skip_todays_fire(bench: Bench) -> None:
