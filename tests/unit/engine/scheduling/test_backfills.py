@@ -261,6 +261,20 @@ async def test_more_backfills_than_a_tick_takes_all_come_to_their_end(
         await finish(bench, backfill, seconds=40)
 
 
+async def test_what_was_read_for_backfills_that_stopped_is_forgotten_beside_many_others(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mainspring.engine.scheduling.backfills.BACKFILLS_PER_TICK", 2)
+    job_ids = [await bench.add(name=f"job-{number}", **DAILY) for number in range(6)]
+    backfills = [await make(bench, job_id, days=5, max_live=1) for job_id in job_ids]
+    await bench.runtime.advance(5)
+    for backfill in backfills[:3]:
+        await bench.runtime.client.backfills.change(TENANT, backfill.id, BackfillChange.CANCEL)
+    await bench.runtime.advance(15)
+    kept = bench.runtime.services["backfills"]._windows  # type: ignore[attr-defined]
+    assert kept.keys() <= {backfill.id for backfill in backfills[3:]}
+
+
 async def test_window_that_ends_within_a_section_is_followed_by_the_next(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
