@@ -51,8 +51,9 @@ def is_moved(trigger: Trigger | None, at: datetime) -> bool:
 
 def every_fire(trigger: Trigger | None, after: datetime, through: datetime) -> list[datetime]:
     """Return what `expected_fires` does, and the fires that a calendar keeps out, if they do not move."""
-    is_left_out = isinstance(trigger, ClosedFires) and trigger.roll is None
-    return expected_fires(trigger.own if is_left_out else trigger, after, through)
+    if isinstance(trigger, ClosedFires) and trigger.roll is None:
+        trigger = trigger.own
+    return expected_fires(trigger, after, through)
 
 
 def _is_in(windows: tuple[tuple[datetime, datetime], ...], at: datetime) -> bool:

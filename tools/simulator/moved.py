@@ -37,7 +37,7 @@ def make_moved(seed: int, seconds: float) -> tuple[tuple[JobPlan, ...], tuple[Ac
         actions.append(Action(at=round(random.uniform(2, 5), 3), kind="create", job=name))
         for kind in ("pause", "resume", "edit", "delete"):
             if random.random() < 0.1:
-                patch = {"calendars": {"exclude": []}} if kind == "edit" else {}
+                patch: dict[str, Any] = {"calendars": {"exclude": []}} if kind == "edit" else {}
                 actions.append(
                     Action(at=round(random.uniform(6, seconds), 3), kind=kind, job=name, body=patch)
                 )
