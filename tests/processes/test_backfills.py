@@ -59,8 +59,8 @@ def test_range_is_planned_made_and_watched(url: str) -> None:
 def test_backfill_is_paused_resumed_and_cancelled(url: str) -> None:
     made = run("job", "backfill", "waits", *FROM_TO, "--max-live", "5", "--json", "--server", url)
     key = json.loads(made.stdout)["backfill"]["backfill_id"]
-    assert "state        paused" in run("backfill", "pause", key, "--server", url).stdout
-    assert "state        open" in run("backfill", "resume", key, "--server", url).stdout
+    assert "state          paused" in run("backfill", "pause", key, "--server", url).stdout
+    assert "state          open" in run("backfill", "resume", key, "--server", url).stdout
     refused = run("job", "backfill", "waits", *FROM_TO, "--server", url)
     assert f"{key} is under way in a part of this range" in refused.stderr
     cancelled = json.loads(run("backfill", "cancel", key, "--json", "--server", url).stdout)

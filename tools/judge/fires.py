@@ -11,7 +11,7 @@ from mainspring.core.ids import JobId, format_job_id, format_run_id
 from mainspring.core.model import FireRange, FireRangeKind, JobSpec, Misfire, Run, RunKind
 from mainspring.core.states import RunState
 from tools.judge.model import ChangeKind, History, Violation
-from tools.judge.oracle import is_closed
+from tools.judge.oracle import is_closed, is_moved
 from tools.judge.owed import committed_at
 from tools.judge.runs import Runs
 from tools.judge.trigger_periods import TriggerPeriod, read_trigger_periods
@@ -112,6 +112,7 @@ def _judge_fire(
         counts["fires_left_out_by_a_calendar"] += any(_is_calendars(one) for one in covering)
     elif mine:
         counts["fires_left_out_by_a_calendar"] += mine[0].reason == "calendar"
+        counts["fires_moved_by_a_calendar"] += any(is_moved(period.trigger, at) for period in periods)
         counts["fires_skipped" if mine[0].state is RunState.SKIPPED else "fires_run"] += 1
 
 

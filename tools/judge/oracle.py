@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from mainspring.core.cron import Cron
+from mainspring.core.model import Roll
 from mainspring.core.triggers import Interval, Once, Trigger
 
 
@@ -20,10 +21,14 @@ class ClosedFires:
     """A trigger with a calendar that keeps its fires out of some windows: from an instant up to, but without, another.
 
     A calendar is read in a way of its own here, too: it is nothing but such windows, in UTC.
+
+    Attributes:
+        roll: what is kept out moves day by day, later or earlier, until it is in no window. None: it is left out.
     """
 
     own: Trigger
     windows: tuple[tuple[datetime, datetime], ...]
+    roll: Roll | None = None
 
     def next_after(self, instant: datetime) -> datetime | None:
         """Refuse: an oracle is asked for all fires of a period."""
@@ -35,15 +40,30 @@ class ClosedFires:
 
 
 def is_closed(trigger: Trigger | None, at: datetime) -> bool:
-    """Say whether a calendar keeps a fire out."""
-    return isinstance(trigger, ClosedFires) and any(low <= at < high for low, high in trigger.windows)
+    """Say whether a calendar keeps a fire out, and it does not move."""
+    return isinstance(trigger, ClosedFires) and trigger.roll is None and _is_in(trigger.windows, at)
+
+
+def is_moved(trigger: Trigger | None, at: datetime) -> bool:
+    """Say whether a fire is there only because a calendar has moved another one."""
+    return isinstance(trigger, ClosedFires) and not expected_fires(trigger.own, at - _TICK, at)
 
 
 def every_fire(trigger: Trigger | None, after: datetime, through: datetime) -> list[datetime]:
-    """Return what `expected_fires` does, and the fires that a calendar keeps out."""
-    return expected_fires(trigger.own if isinstance(trigger, ClosedFires) else trigger, after, through)
+    """Return what `expected_fires` does, and the fires that a calendar keeps out, if they do not move."""
+    if isinstance(trigger, ClosedFires) and trigger.roll is None:
+        trigger = trigger.own
+    return expected_fires(trigger, after, through)
 
 
+def _is_in(windows: tuple[tuple[datetime, datetime], ...], at: datetime) -> bool:
+    return any(low <= at < high for low, high in windows)
+
+
+_TICK = timedelta(microseconds=1)
+_DAY = timedelta(days=1)
+_FURTHEST = 366
+"""Days that a fire moves, at most."""
 _SECOND = timedelta(seconds=1)
 _BOUNDS = ((0, 59), (0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
 
@@ -53,6 +73,8 @@ def expected_fires(trigger: Trigger | None, after: datetime, through: datetime) 
     if trigger is None or through <= after:
         return []
     if isinstance(trigger, ClosedFires):
+        if trigger.roll is not None:
+            return _move_all(trigger, after, through)
         return [at for at in expected_fires(trigger.own, after, through) if not is_closed(trigger, at)]
     if isinstance(trigger, Once):
         return [trigger.at] if after < trigger.at <= through else []
@@ -61,6 +83,20 @@ def expected_fires(trigger: Trigger | None, after: datetime, through: datetime) 
     if isinstance(trigger, Cron):
         return _try_seconds(trigger, after, through)
     raise ValueError(f"the oracle knows no {type(trigger).__name__}")
+
+
+def _move_all(trigger: ClosedFires, after: datetime, through: datetime) -> list[datetime]:
+    """Move each fire that lies in a window, and keep what is then in the period. Two fires that meet are one."""
+    found = {at for at in expected_fires(trigger.own, after, through) if not _is_in(trigger.windows, at)}
+    step = _DAY if trigger.roll is Roll.NEXT else -_DAY
+    for low, high in trigger.windows:
+        first, last = max(low, after - (_FURTHEST + 1) * _DAY), min(high, through + (_FURTHEST + 1) * _DAY)
+        for fire in expected_fires(trigger.own, first - _TICK, last - _TICK):
+            days = (fire + number * step for number in range(1, _FURTHEST + 1))
+            target = next((at for at in days if not _is_in(trigger.windows, at)), None)
+            if target is not None and after < target <= through:
+                found.add(target)
+    return sorted(found)
 
 
 def _add_up(trigger: Interval, after: datetime, through: datetime) -> list[datetime]:

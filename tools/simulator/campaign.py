@@ -88,7 +88,7 @@ REQUIRED = (
     *("fires_skipped_for_a_newer_one", "runs_that_made_way"),
     *("fire_asked_a_run_to_stop", "fire_cancelled_a_waiting_run"),
     *("job_paused_by_itself", "jobs_resumed_after_failures"),
-    "fires_left_out_by_a_calendar",
+    *("fires_left_out_by_a_calendar", "fires_moved_by_a_calendar"),
     "job_set_by_a_new_calendar",
     *("lane_paused", "pause_lifted", "claim_under_an_old_policy_epoch"),
     *("claims_beside_a_pause", "fires_skipped_by_a_pause"),

@@ -17,6 +17,7 @@ from tools.simulator.closings import make_closings
 from tools.simulator.crowd import make_crowd
 from tools.simulator.following import make_following
 from tools.simulator.limited import make_limited
+from tools.simulator.moved import make_moved
 from tools.simulator.once import make_once
 from tools.simulator.paused import make_pauses
 from tools.simulator.plan import CRASH_VERBS, LOOK_VERBS, Action, FaultPlan, JobPlan, Plan
@@ -46,6 +47,7 @@ def _draw(seed: int, seconds: float) -> Plan:
     herd, changes, crashes = _make_herd(seed, servers, seconds)
     crowd, floods = make_crowd(seed, seconds)
     closed, closings, failings = make_closings(seed, servers, seconds)
+    moved, moves = make_moved(seed, seconds)
     limited, limits = make_limited(seed, seconds)
     batched, gathered = make_batched(seed, seconds)
     once, bursts = make_once(seed, seconds)
@@ -81,7 +83,7 @@ def _draw(seed: int, seconds: float) -> Plan:
         drift=random.choice([0.0, 1e-4, 1e-2]),
         jobs=(
             *(*jobs, *herd, *crowd, *closed, *limited, *once, *batched, *bounded, *following, *past, *late),
-            *(*still, *promised, *capped, *long),
+            *(*still, *promised, *capped, *long, *moved),
         ),
         actions=tuple(
             sorted(
@@ -92,6 +94,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *changes,
                     *floods,
                     *closings,
+                    *moves,
                     *limits,
                     *gathered,
                     *bursts,

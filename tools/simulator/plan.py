@@ -35,17 +35,17 @@ class Action:
     """A client's request at an instant (in seconds from the start).
 
     Attributes:
-        kind: create, edit, pause, resume, delete, submit, cancel, flood, weigh, order, limit, calendar, bound, hold,
-            release, cap, backfill, change_backfill, write_still, set_still, urge.
+        kind: create, edit, pause, resume, delete, submit, cancel, flood, weigh, order, limit, calendar,
+            calendar_of_moves, bound, hold, release, cap, backfill, change_backfill, write_still, set_still, urge.
         job: the name of the job; empty for those that are about queues, tenants and others.
         body: the patch of an edit; for a submission `delay` (seconds), `key`, `payload` and `priority`; for a flood of
             submissions their `count`, and among how many `customers`; the `weight` of the job's tenant; the `order` of
             its queue; what is set for the `queue` and `tenant` that are bounded; the `name` and `rule` of a limit, and
             whether its `scope` is the cluster; the `scope`, `name` and `max_running` of a cap; the
-            definition of the calendar `closed`; the `scope`, `name`, `mode` and `until` (seconds from the start) of a
-            pause; a backfill's `width` and how long `ago` it ends, in seconds, and its `options`; the `change` of a
-            backfill; the definition of the calendar `still`; the `scope` and `name` of what it stops, and the `modes`
-            of its blackouts; the `queue` that need not wait for long, and its `preempt_after`.
+            definition of the calendar `closed`, or `moving`; the `scope`, `name`, `mode` and `until` (seconds from the
+            start) of a pause; a backfill's `width` and how long `ago` it ends, in seconds, and its `options`; the
+            `change` of a backfill; the definition of the calendar `still`; the `scope` and `name` of what it stops, and
+            the `modes` of its blackouts; the `queue` that need not wait for long, and its `preempt_after`.
     """
 
     at: float

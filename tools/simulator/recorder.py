@@ -162,7 +162,7 @@ class Recorder:
     def _change(self, job_id: JobId, kind: ChangeKind, now: datetime, *, is_by_itself: bool = False) -> None:
         version, spec = self._versions[job_id]
         if spec.trigger is not None and spec.calendars:
-            spec = replace(spec, trigger=ClosedFires(spec.trigger, self._closed[job_id]))
+            spec = replace(spec, trigger=ClosedFires(spec.trigger, self._closed[job_id], spec.calendars.roll))
         change = Change(
             job_id=job_id,
             kind=kind,

@@ -182,6 +182,10 @@ class Clients:
         tenant = self._tenant(action.job)
         await self._ask(lambda engine: engine.client.calendars.put(tenant, "closed", action.body))
 
+    async def _calendar_of_moves(self, action: Action) -> None:
+        tenant = self._tenant(action.job)
+        await self._ask(lambda engine: engine.client.calendars.put(tenant, "moving", action.body))
+
     async def _limit(self, action: Action) -> None:
         tenant, name, rule = self._tenant(action.job), action.body["name"], action.body["rule"]
         scope = action.body.get("scope", "tenant")

@@ -123,6 +123,7 @@ class Backfill:
         skipped: fires left out because they were done.
         live: runs made that are not over.
         cursor_at: the fire time up to which all is made or skipped; None before its first step.
+        is_job_paused: its job is paused, so it makes no runs meanwhile.
     """
 
     id: BackfillId
@@ -139,6 +140,7 @@ class Backfill:
     cursor_at: datetime | None
     created_at: datetime
     closed_at: datetime | None
+    is_job_paused: bool
 
     @property
     def left(self) -> int:

@@ -21,6 +21,8 @@ DAY = timedelta(days=1)
 _STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 _WORD = re.compile(rf"[A-Za-z0-9._-]{{1,{MAX_WORD}}}", re.ASCII)
+_STEPS = frozenset({".", ".."})
+"""Clients resolve these in the path of a URL, so nothing that bears such a name could be addressed."""
 _DURATION = re.compile(r"(?:[0-9]{1,9}(?:\.[0-9]{1,6})?(?:ms|s|m|h|d))+", re.ASCII)
 _DURATION_PART = re.compile(r"([0-9.]+)(ms|s|m|h|d)", re.ASCII)
 _UNITS = {
@@ -126,6 +128,8 @@ def read_word(value: object, field: str) -> str:
     if not isinstance(value, str) or not _WORD.fullmatch(value):
         shown = repr(value[:60]) if isinstance(value, str) else kind(value)
         raise InvalidInput(field, f"must be 1 to {MAX_WORD} of A-Z a-z 0-9 . _ -, not {shown}")
+    if value in _STEPS:
+        raise InvalidInput(field, f"must not be {value!r}, which is a step in a path and not a name")
     return value
 
 

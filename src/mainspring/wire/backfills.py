@@ -58,6 +58,9 @@ class BackfillView(Struct, kw_only=True):
     ]
     created_at: Instant
     closed_at: Instant | None
+    is_job_paused: Annotated[
+        bool, Meta(description="Its job is paused, so it makes no runs until that is resumed.")
+    ] = False
 
 
 class BackfillAnswer(Struct, kw_only=True):
@@ -110,4 +113,5 @@ def view_backfill(backfill: Backfill) -> BackfillView:
         cursor=backfill.cursor_at,
         created_at=backfill.created_at,
         closed_at=backfill.closed_at,
+        is_job_paused=backfill.is_job_paused,
     )

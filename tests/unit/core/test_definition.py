@@ -27,7 +27,7 @@ printable = st.text(
     st.characters(categories=["L", "M", "N", "P", "S"]) | st.just(" "), min_size=1, max_size=200
 )
 names = printable.filter(lambda name: name.strip() != "")
-words = st.from_regex(r"[A-Za-z0-9._-]{1,64}", fullmatch=True)
+words = st.from_regex(r"[A-Za-z0-9._-]{1,64}", fullmatch=True).filter(lambda word: word not in {".", ".."})
 free_text = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=40
 )

@@ -510,3 +510,12 @@ def test_payload_is_kept_compact_in_the_order_given() -> None:
         read(payload={"b": [1, 1.0, True], "a": "\u00fc\u2028\n"}).payload
         == '{"b":[1,1.0,true],"a":"ü\u2028\\n"}'.encode()
     )
+
+
+@pytest.mark.parametrize("name", [".", ".."])
+def test_steps_of_a_path_are_no_names(name: str) -> None:
+    for field, value in (("queue", name), ("labels", [name]), ("calendars", {"exclude": [name]})):
+        said = refusal({**BASE, field: value})
+        assert said.field.startswith(field)
+        assert f"must not be {name!r}" in said.message
+    assert read(queue="...").queue == "..."

@@ -8,10 +8,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from mainspring.core.calendars.joined import with_calendars
+from mainspring.core.calendars.sieve import make_sieve
 from mainspring.core.cron import Cron, CronError
+from mainspring.core.model import Roll
 from mainspring.core.triggers import Interval, Once, Trigger
 from mainspring.testing.factories import START, at
-from tools.judge.oracle import expected_fires
+from tests.unit.core.calendars.test_sets import make
+from tools.judge.oracle import ClosedFires, expected_fires
 
 BOUNDS = ((0, 59), (0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
 
@@ -109,3 +113,40 @@ def test_nothing_without_a_trigger() -> None:
 def test_what_it_does_not_know_it_refuses(cron: Cron) -> None:
     with pytest.raises(ValueError, match=r"."):
         expected_fires(cron, START, at(60))
+
+
+@given(
+    day=st.integers(-2, 2),
+    roll=st.sampled_from(list(Roll)),
+    closed=st.lists(st.tuples(st.integers(-9, 9), st.integers(-3, 40), st.integers(1, 30)), max_size=12),
+)
+@settings(max_examples=60)
+@example(day=0, roll=Roll.PREVIOUS, closed=[(0, 0, 30), (-1, 0, 5)])
+@example(day=-2, roll=Roll.NEXT, closed=[(-2, 0, 90), (-1, 10, 5)])
+def test_fires_that_calendars_move(day: int, roll: Roll, closed: list[tuple[int, int, int]]) -> None:
+    """Windows are given by day, first second and length."""
+    date = START + timedelta(days=day)
+    own = Cron(f"5,20,35 {START.minute} {START.hour} {date.day} * *")
+    spans = [
+        (at(86_400 * number + low), at(86_400 * number + low + length)) for number, low, length in closed
+    ]
+    rules = [{"from": text(low), "to": text(high)} for low, high in spans]
+    calendar = make({"tz": "UTC", "rules": [*rules, {"date": "1999-01-01"}]})
+    by_core_rules = with_calendars(own, make_sieve(own, (), (calendar,), roll))
+    assert by_core_rules is not None
+    moved = ClosedFires(own, tuple(spans), roll)
+    wanted = [
+        fire
+        for number in range(-3, 4)
+        for fire in by_core(by_core_rules, at(86_400 * number - 60), at(86_400 * number + 60))
+    ]
+    found = [
+        fire
+        for number in range(-3, 4)
+        for fire in expected_fires(moved, at(86_400 * number - 60), at(86_400 * number + 60))
+    ]
+    assert found == wanted
+
+
+def text(instant: datetime) -> str:
+    return instant.replace(tzinfo=None).isoformat()

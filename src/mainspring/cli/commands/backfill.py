@@ -79,7 +79,7 @@ def backfill_command(
         return
     _print_plan(answer.plan, is_dry_run=dry_run)
     if answer.backfill is not None:
-        click.echo(f"{answer.backfill.backfill_id}  {answer.backfill.state}")
+        click.echo(f"{answer.backfill.backfill_id}  {_state(answer.backfill)}")
 
 
 @click.group("backfill")
@@ -172,7 +172,7 @@ def _show_progress(backfill: BackfillView, last: str) -> str:
     """Print how far a backfill has come, if that has changed since the last line; return the line."""
     passed = backfill.fires - backfill.left
     line = (
-        f"{backfill.state}: {passed:,} of {backfill.fires:,} fires, {backfill.made:,} made, "
+        f"{_state(backfill)}: {passed:,} of {backfill.fires:,} fires, {backfill.made:,} made, "
         f"{backfill.skipped:,} skipped, {backfill.live:,} live"
     )
     if line != last:
@@ -180,10 +180,16 @@ def _show_progress(backfill: BackfillView, last: str) -> str:
     return line
 
 
+def _state(backfill: BackfillView) -> str:
+    """Return a backfill's state, and what keeps an open one from going on."""
+    is_held = backfill.state == "open" and backfill.is_job_paused
+    return "open, but its job is paused" if is_held else backfill.state
+
+
 def _row(one: BackfillView) -> tuple[object, ...]:
     return (
         one.backfill_id,
-        one.state,
+        _state(one),
         show_instant(one.from_time),
         show_instant(one.to_time),
         one.fires,

@@ -86,11 +86,9 @@ class Backfiller:
         works = await self._store.read_backfill_work(
             sorted(epochs), after=self._after, limit=BACKFILLS_PER_TICK
         )
-        is_round = self._after is None and len(works) < BACKFILLS_PER_TICK
         self._after = works[-1].id if len(works) == BACKFILLS_PER_TICK else None
-        if is_round:  # all that are open were read
-            known = {work.id for work in works}
-            self._windows = {key: window for key, window in self._windows.items() if key in known}
+        # Those of backfills that are over, or that stopped, are among these.
+        self._windows = {key: one for key, one in self._windows.items() if now - one.read_at < _KEPT}
         if not works:
             return _IDLE
         specs = await self._fires.specs(

@@ -75,11 +75,13 @@ class Replanner:
 
     async def _replan(self, job_ids: Sequence[JobId]) -> Replanned:
         found = [job for job in await self._store.get_jobs(job_ids) if job is not None]
-        before = await self._calendars.apply_to_jobs([(job.id, job.tenant, job.spec) for job in found])
+        before = await self._specs_before(found)
         now = self._clock.now()
         plans: list[Replan] = []
         moves: list[bool] = []
         for job, old in zip(found, before, strict=True):
+            if old is None:
+                continue
             try:
                 uses = await self._calendars.choose(job.tenant, job.spec.calendars)
                 new = await self._calendars.apply(job.tenant, job.spec, uses.uses)
@@ -97,6 +99,16 @@ class Replanner:
         return Replanned(
             sum(done), sum(is_done and is_moved for is_done, is_moved in zip(done, moves, strict=True))
         )
+
+    async def _specs_before(self, jobs: Sequence[Job]) -> list[JobSpec | None]:
+        """Return the definitions by which clocks were set; None where a calendar or a zone is unknown here."""
+        try:
+            return [*await self._calendars.apply_to_jobs([(job.id, job.tenant, job.spec) for job in jobs])]
+        except ValueError:
+            if len(jobs) > 1:  # one by one, so that none holds up others
+                return [spec for job in jobs for spec in await self._specs_before([job])]
+            _log.exception("calendars_cannot_be_read", job=format_job_id(jobs[0].id), version=jobs[0].version)
+            return [None]
 
 
 def make_replan(job: Job, old: JobSpec, new: JobSpec, calendars: CalendarUses, now: datetime) -> Replan:

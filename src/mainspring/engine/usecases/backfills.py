@@ -84,7 +84,7 @@ class Backfills:
             rights: what the caller may do.
 
         Raises:
-            InvalidInput: the body is wrong, or the range has no fire, or too many.
+            InvalidInput: the body is wrong, or the job has no trigger there, or the range has no fire, or too many.
             NeedsRight: the rate or the number of live runs is higher than the caller may ask for.
             NotFound: there is no such job.
             Conflict: another backfill of the job is under way in a part of the range, or the job has a trigger of a
@@ -162,7 +162,14 @@ class Backfills:
                     " install the package that adds it, or begin later",
                 )
         found = {section.version: specs[job_id, section.version].trigger for section in sections}
-        return {version: trigger for version, trigger in found.items() if trigger is not None}
+        triggers = {version: trigger for version, trigger in found.items() if trigger is not None}
+        if not triggers:
+            raise InvalidInput(
+                "from",
+                "the job has no trigger between `from` and `to`, so there are no fires to make; submit its runs, or"
+                " give it a trigger and backfill by the definition of now",
+            )
+        return triggers
 
     async def get(self, tenant: str, backfill_id: BackfillId) -> Backfill:
         """Return a backfill, and how far it has come.

@@ -63,6 +63,7 @@ backfill.skip_done, backfill.definition, backfill.per_count, backfill.per_ms, ba
 backfill.id, backfill.tenant, backfill.job_id, backfill.from_at, backfill.to_at, {backfill_options},
     CASE WHEN job.deleted_at IS NOT NULL AND backfill.state <> 'done' THEN 'cancelled' ELSE backfill.state END AS state,
     backfill.fires, backfill.made, backfill.skipped, backfill.created_at,
+    job.is_paused AND job.deleted_at IS NULL AS is_job_paused,
     CASE
         WHEN job.deleted_at IS NOT NULL AND backfill.closed_at IS NULL THEN job.deleted_at ELSE backfill.closed_at
     END AS closed_at,

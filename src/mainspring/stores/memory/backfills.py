@@ -205,8 +205,8 @@ class MemoryBackfillStore:
                 yield run
 
     def _view_backfill(self, row: BackfillRow) -> Backfill:
-        new = row.new
-        is_gone = new.job_id not in self._tables.jobs and row.state is not BackfillState.DONE
+        new, job = row.new, self._tables.jobs.get(row.new.job_id)
+        is_gone = job is None and row.state is not BackfillState.DONE
         cursors = [one.cursor_at for one in self._sections_of(row) if one.cursor_at is not None]
         closings = [one.closed_at for one in self._sections_of(row) if one.closed_at is not None]
         return Backfill(
@@ -224,4 +224,5 @@ class MemoryBackfillStore:
             cursor_at=max(cursors, default=None),
             created_at=row.created_at,
             closed_at=max(closings, default=None) if is_gone and row.closed_at is None else row.closed_at,
+            is_job_paused=job is not None and job.is_paused,
         )

@@ -277,4 +277,5 @@ def _backfill_of(row: Record) -> Backfill:
         cursor_at=row["cursor_at"],
         created_at=row["created_at"],
         closed_at=row["closed_at"],
+        is_job_paused=row["is_job_paused"],
     )

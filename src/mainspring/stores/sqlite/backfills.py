@@ -285,4 +285,5 @@ def _backfill_of(row: NamedRow) -> Backfill:
         cursor_at=to_optional_instant(row.cursor_at),
         created_at=to_instant(row.created_at),
         closed_at=to_optional_instant(row.closed_at),
+        is_job_paused=bool(row.is_job_paused),
     )

@@ -240,6 +240,7 @@ class Backfills:
         await store.pause_jobs([make_pause(job)], now=at(1))
         assert await store.read_backfill_work(ALL_SHARDS, after=None, limit=10) == []
         assert await store.advance_backfills([make_step(job, work, -300)], epochs=epochs, now=at(2)) == LOST
+        assert (await read_backfill(store, work.id)).is_job_paused
 
     async def test_version_times_are_those_of_the_edits(self, store: Store) -> None:
         job = await add_job(store)

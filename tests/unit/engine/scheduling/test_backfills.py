@@ -189,10 +189,12 @@ async def test_paused_job_holds_its_backfills(bench: Bench) -> None:
     backfill = await make(bench, job_id, days=2)
     await bench.runtime.client.jobs.pause(TENANT, job_id)
     await bench.runtime.advance(3)
-    assert (await read(bench, backfill)).made == 0
+    held = await read(bench, backfill)
+    assert (held.made, held.state, held.is_job_paused) == (0, BackfillState.OPEN, True)
     await bench.runtime.client.jobs.resume(TENANT, job_id)
     await bench.runtime.advance(3)
-    assert (await read(bench, backfill)).made == 2
+    going = await read(bench, backfill)
+    assert (going.made, going.is_job_paused) == (2, False)
 
 
 async def test_live_backfill_does_not_skip_todays_fire(bench: Bench) -> None:
@@ -259,6 +261,20 @@ async def test_more_backfills_than_a_tick_takes_all_come_to_their_end(
         await finish(bench, backfill, seconds=40)
 
 
+async def test_what_was_read_for_backfills_that_stopped_is_forgotten_beside_many_others(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mainspring.engine.scheduling.backfills.BACKFILLS_PER_TICK", 2)
+    job_ids = [await bench.add(name=f"job-{number}", **DAILY) for number in range(6)]
+    backfills = [await make(bench, job_id, days=5, max_live=1) for job_id in job_ids]
+    await bench.runtime.advance(5)
+    for backfill in backfills[:3]:
+        await bench.runtime.client.backfills.change(TENANT, backfill.id, BackfillChange.CANCEL)
+    await bench.runtime.advance(15)
+    kept = bench.runtime.services["backfills"]._windows  # type: ignore[attr-defined]
+    assert kept.keys() <= {backfill.id for backfill in backfills[3:]}
+
+
 async def test_window_that_ends_within_a_section_is_followed_by_the_next(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -302,6 +318,16 @@ async def test_wrong_backfill_is_refused_and_nothing_is_stored(
         await client.create(TENANT, job_id, {**of_days(bench), **body})
     assert caught.value.field == field
     assert await client.list_page(TENANT) == []
+
+
+@pytest.mark.parametrize("is_dry_run", [False, True])
+async def test_job_without_a_trigger_has_no_backfill_not_even_a_dry_run(
+    bench: Bench, is_dry_run: bool
+) -> None:
+    job_id = await bench.add()
+    with pytest.raises(InvalidInput, match="the job has no trigger between") as caught:
+        await bench.runtime.client.backfills.create(TENANT, job_id, of_days(bench, dry_run=is_dry_run))
+    assert caught.value.field == "from"
 
 
 async def test_too_many_fires_are_refused(bench: Bench) -> None:

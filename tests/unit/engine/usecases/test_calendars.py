@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mainspring.core.calendars.resolved import CalendarVersion
+from mainspring.core.calendars.resolved import CalendarVersion, resolve
 from mainspring.core.calendars.spec import read_calendar
 from mainspring.core.ids import JobId
 from mainspring.core.model import FireRangeKind
@@ -334,6 +334,32 @@ async def test_many_jobs_are_set_some_hundred_at_a_time(bench: Bench) -> None:
     await bench.runtime.client.jobs.create_many(TENANT, bodies)
     written = await put(bench, rules=[{"date": "2026-01-06"}])
     assert (written.replanned.jobs, written.replanned.moved) == (1000, 1000)
+
+
+async def test_a_calendar_that_cannot_be_read_here_holds_up_no_other_job(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await put(bench, rules=[{"date": "2026-01-07"}])
+    await put(bench, "far", tz="Europe/Berlin", rules=[{"date": "2026-01-08"}])
+    stuck = await bench.add(name="stuck", cron="0 9 * * *", calendars={"exclude": ["off", "far"]})
+    job_id = await bench.add(cron="0 9 * * *", calendars={"exclude": ["off"]})
+    know = resolve
+
+    def forget(version: CalendarVersion, find: Any) -> Any:
+        if version.name == "far":
+            raise ValueError("there is no such zone")
+        return know(version, find)
+
+    monkeypatch.setattr("mainspring.engine.common.calendars.resolve", forget)
+    bench.runtime.services["backfills"]._fires._calendars._resolved.clear()  # type: ignore[attr-defined]
+    written = await put(bench, rules=[{"date": "2026-01-06"}])
+    assert (written.replanned.jobs, written.replanned.is_done) == (1, False)
+    await bench.runtime.advance(2 * DAY, step=HOUR)
+    assert await made(bench, job_id) == [day(7, 9)]
+    assert await made(bench, stuck) == []
+    monkeypatch.setattr("mainspring.engine.common.calendars.resolve", know)
+    await bench.runtime.advance(2 * DAY, step=HOUR)
+    assert (await made(bench, stuck))[-1] == day(9, 9)
 
 
 def test_the_clock_of_these_tests_starts_on_a_monday() -> None:
