@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from mainspring.core.ids import JobId
 from mainspring.core.pauses import PauseScope
 from mainspring.core.reserves import Reserves, UnmetReserve
-from mainspring.engine.claiming.reserved import COUNT_PERIOD
+from mainspring.engine.claiming.reserved import COUNT_PERIOD, LONGEST
 from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import TookTooLong
 from mainspring.ports.executor import Success
@@ -119,6 +120,30 @@ async def test_a_loss_is_found_by_the_next_count(bench: Bench) -> None:
     assert tenants(await worker.claim(2)) == {"flood": 2}
     runtime.clock.advance(COUNT_PERIOD)
     assert tenants(await worker.claim(3)) == {"acme": 2, "flood": 1}
+
+
+async def test_what_happens_elsewhere_is_found_although_counts_stall(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = bench.runtime
+    acme, flood = await add_job(runtime, "acme", priority="LOW"), await add_job(runtime, "flood")
+    await reserve(runtime, acme=2)
+    await submit(runtime, "acme", acme, 20)
+    await submit(runtime, "flood", flood, 20)
+    count_running, counts = runtime.store.count_running, 0
+
+    async def count(wanted: Sequence[str]) -> dict[str, int]:
+        nonlocal counts
+        counts += 1
+        runtime.clock.advance(7.0)
+        return await count_running(wanted)
+
+    monkeypatch.setattr(runtime.store, "count_running", count)
+    worker = await runtime.worker()
+    for expected in (1, 2, 2, 3):
+        await worker.claim(1)
+        assert counts == expected
+        runtime.clock.advance(COUNT_PERIOD if counts == 1 else LONGEST / 2)
 
 
 async def test_runs_under_limits_get_reserved_seats_first_too(bench: Bench) -> None:
