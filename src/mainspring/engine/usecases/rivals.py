@@ -8,9 +8,9 @@ from datetime import datetime
 from mainspring.core.model import Lane, Run
 from mainspring.core.queues import Queue
 from mainspring.core.rivals import RivalFacts, find_rivals
-from mainspring.engine.common.restrictions import Restrictions
 from mainspring.engine.usecases.abilities import can_execute
 from mainspring.ports.store import Store
+from mainspring.ports.store.restrictions import Restrictions
 from mainspring.ports.store.sessions import SessionFacts
 
 MOST_LANES = 256
