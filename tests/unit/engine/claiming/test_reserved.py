@@ -231,3 +231,19 @@ async def test_what_is_unmet_is_told_with_its_age(bench: Bench) -> None:
     [unmet] = order.reserves.unmet()
     assert unmet == UnmetReserve(lane_id=unmet.lane_id, tenant="acme", missing=1, since=submitted_at)
     assert isinstance(order.reserves, Reserves)
+
+
+async def test_reserved_seats_go_before_older_runs_under_limits_where_the_oldest_goes_first(
+    bench: Bench,
+) -> None:
+    runtime = bench.runtime
+    await runtime.client.queues.put("default", {"order": "fifo"})
+    limits: dict[str, Any] = {"concurrency": [{"limit": 100}]}
+    await submit(runtime, "flood", await add_job(runtime, "flood", **limits), 20)
+    runtime.clock.advance(1)
+    await submit(runtime, "acme", await add_job(runtime, "acme", **limits), 20)
+    await reserve(runtime, acme=3)
+    worker = await runtime.worker()
+    got = [lease for _ in range(3) for lease in await worker.claim(1)]
+    assert tenants(got) == {"acme": 3}
+    assert tenants(await worker.claim(1)) == {"flood": 1}
