@@ -16,6 +16,7 @@ from mainspring.core.limits import job_of_limit, overlap_limit_name
 from mainspring.core.model import Attempt, Run
 from mainspring.core.pauses import Pause
 from mainspring.core.rates import Rate
+from mainspring.core.rivals import RivalFacts, explain_rivals
 from mainspring.core.states import FINAL_STATES, RunState
 
 MOST_AHEAD = 1000
@@ -186,6 +187,7 @@ def explain(
     reserve: ReserveFacts | None = None,
     caps: Sequence[CapFacts] = (),
     preempted: Attempt | None = None,
+    rivals: RivalFacts | None = None,
 ) -> Why:
     """Return why a run waits, or what became of it.
 
@@ -199,6 +201,7 @@ def explain(
         caps: those of its lane.
         pause_note: why Mainspring paused the job of a run that FAILED; None if it did not.
         preempted: its last attempt, if that was stopped for more urgent work.
+        rivals: what else waits for the same workers; None: nothing is known of it.
     """
     if run.state in FINAL_STATES:
         reason = f" ({run.reason}{_OVERLAPPED.get((run.state, run.reason), '')})" if run.reason else ""
@@ -211,8 +214,11 @@ def explain(
         return Why(code=WhyCode.RUNNING, sentence=f"Attempt {run.attempt} is under way{since}{asked}.")
     halt = _explain_halt(pause, blackout)
     why = _explain_wait(run, wait, has_worker=has_worker, now=now, halt=halt, caps=caps)
-    if reserve is not None and why.code in (WhyCode.BEHIND, WhyCode.READY):
-        why = replace(why, sentence=why.sentence + _explain_reserve(reserve))
+    if why.code in (WhyCode.BEHIND, WhyCode.READY):
+        more = "" if reserve is None else _explain_reserve(reserve)
+        why = replace(
+            why, sentence=why.sentence + (more or ("" if rivals is None else explain_rivals(rivals)))
+        )
     if preempted is not None:
         told = f"It was {preempted.error} at {_instant(preempted.finished_at)}."
         why = replace(why, sentence=f"{why.sentence} {told}")

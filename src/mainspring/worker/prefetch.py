@@ -17,7 +17,7 @@ LEAST_PATIENCE = 1.0
 COOLDOWN = 10.0
 """Seconds without claiming ahead after runs had to be handed back: a run must not go to and fro."""
 _SHORTEST_SAMPLE = 0.01
-"""Seconds between two readings of the rate. Attempts end in bursts, so less time says nothing."""
+"""Seconds between two readings of the rate, at least."""
 
 
 class Prefetch:
@@ -29,20 +29,25 @@ class Prefetch:
     whether or not they have begun. So does one that gets runs with limits, because a run that waits here would keep
     others from starting elsewhere, and one that gets batches.
 
+    The rate is read when as many attempts have ended as there are slots. Attempts that began together end together, so
+    fewer ends may all be of one burst, and the next one may be far.
+
     Args:
         horizon: how much work may wait for a slot; zero means none.
+        slots: how many attempts the worker runs at a time.
 
     Attributes:
         patience: seconds after which a run that still waits is handed back. The runs before it take longer than others
             did, and another worker may be idle.
     """
 
-    def __init__(self, horizon: timedelta) -> None:
+    def __init__(self, horizon: timedelta, *, slots: int = 1) -> None:
         self._horizon = horizon.total_seconds()
+        self._slots = max(slots, 1)
         self.patience = max(LEAST_PATIENCE, 4 * self._horizon)
         self._paused_until = 0.0
         self._rate = 0.0
-        self._read_at = 0.0
+        self._read_at: float | None = None
         self._ended = 0
 
     def adapt(self, leases: Sequence[Lease], *, asked: int, ended: int, now: float) -> int:
@@ -54,16 +59,25 @@ class Prefetch:
             ended: how many attempts have ended since the worker's start.
             now: the monotonic clock, in seconds.
         """
-        elapsed = now - self._read_at
-        if elapsed >= _SHORTEST_SAMPLE:
-            self._rate = (ended - self._ended) / elapsed
-            self._read_at, self._ended = now, ended
+        self._read_rate(ended, now)
         is_backlog = 0 < asked <= len(leases)
         if not self._horizon or not is_backlog or now < self._paused_until:
             return 0
         if any(lease.spec.delivery is Delivery.AT_MOST_ONCE or lease.spec.is_lined_up for lease in leases):
             return 0
         return min(int(self._rate * self._horizon), MOST, _that_fit(leases))
+
+    def _read_rate(self, ended: int, now: float) -> None:
+        if self._read_at is None:
+            self._read_at, self._ended = now, ended
+        elapsed, more = now - self._read_at, ended - self._ended
+        if elapsed < _SHORTEST_SAMPLE:
+            return
+        if more >= self._slots:
+            self._rate = more / elapsed
+            self._read_at, self._ended = now, ended
+        else:  # it is not known yet, but no higher than this
+            self._rate = min(self._rate, self._slots / elapsed)
 
     def note_hand_back(self, now: float) -> None:
         """Note that runs have waited too long: the rate was no guide to them."""

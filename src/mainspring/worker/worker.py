@@ -57,7 +57,7 @@ class Worker:
             self._leases,
             self._execution,
             long_poll=settings.long_poll,
-            prefetch=Prefetch(settings.prefetch),
+            prefetch=Prefetch(settings.prefetch, slots=settings.registration.slots),
             waiters=waiters,
             counters=self.counters,
             random=random,

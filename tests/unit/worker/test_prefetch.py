@@ -67,6 +67,25 @@ def test_burst_of_ends_is_no_rate() -> None:
     assert prefetch.adapt([make_lease(1)], asked=1, ended=150, now=3.0) == 50
 
 
+def test_attempts_that_end_together_are_no_rate() -> None:
+    """Twenty attempts of one second, begun together: the worker ends twenty a second, not twenty in 20 ms."""
+    prefetch = Prefetch(timedelta(seconds=0.1), slots=20)
+    found = []
+    for second in range(5):
+        for number in range(4):
+            now, ended = 10.0 + second + number * 0.02, 20 * second + 5 * (number + 1)
+            found.append(prefetch.adapt([make_lease(1)], asked=1, ended=ended, now=now))
+    assert max(found) == 2
+
+
+def test_rate_is_no_higher_than_the_ends_that_are_missing_allow() -> None:
+    prefetch = Prefetch(timedelta(seconds=1), slots=20)
+    prefetch.adapt([], asked=1, ended=0, now=1.0)
+    assert prefetch.adapt([make_lease(1)], asked=1, ended=2000, now=2.0) == 2000
+    assert prefetch.adapt([make_lease(1)], asked=1, ended=2019, now=2.5) == 40
+    assert prefetch.adapt([make_lease(1)], asked=1, ended=2019, now=4.0) == 10
+
+
 def test_patience_is_longer_than_what_may_wait_and_a_second_at_least() -> None:
     assert Prefetch(timedelta(milliseconds=50)).patience == LEAST_PATIENCE
     assert Prefetch(timedelta(seconds=1)).patience == 4

@@ -132,7 +132,8 @@ class LaneChooser:
             lines=lines,
             policy_epoch=self._held.epoch,
             are_batches=are_batches,
-            is_oldest_first=fifo == lined_up.keys(),
+            # Reserved seats go by tenant, whatever the ages are.
+            is_oldest_first=fifo == lined_up.keys() and not abilities.reach.reserved,
             caps=self._lanes.capped.of((*kept, *quarantined)),
         )
 

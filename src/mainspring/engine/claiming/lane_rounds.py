@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from mainspring.core.ids import LaneId
-from mainspring.engine.common.scan_depth import SHARE, Depth, ScanDepth
+from mainspring.engine.common.pacing import Pacing
+from mainspring.engine.common.scan_depth import Depth, ScanDepth
 
 POLL_PERIOD = 0.5
 """Seconds between two looks at all lanes without a hint, at most, while they are few. Another process's commits are
@@ -39,6 +40,7 @@ class LaneRounds:
     def __init__(self) -> None:
         self.after: LaneId | None = None
         self._scans = ScanDepth(SCAN_DEPTHS)
+        self._pacing = Pacing(longest=POLL_PERIOD)
         self._depth = 0
         self._cost = 0.0
         self._begun = -1.0e9
@@ -63,8 +65,8 @@ class LaneRounds:
         """Note that a slice was read up to a lane; None: it was the last one of its round."""
         self._cost += ended - begun
         self.after = last
-        pause = 0.0 if self._is_first else min((ended - begun) / SHARE, POLL_PERIOD)
-        self._due = ended + pause
+        rest = self._pacing.rest(ended - begun)
+        self._due = ended if self._is_first else ended + rest
         if last is None:
             self._is_first = False
             self._scans.note(self._depth, begun=ended - self._cost, ended=ended)

@@ -9,6 +9,7 @@ from heapq import heappop, heappush, nsmallest
 
 from mainspring.core.holding import LineStop
 from mainspring.core.ids import KeyId, LaneId
+from mainspring.engine.common.pacing import Pacing
 from mainspring.ports.clock import Clock
 from mainspring.ports.store import Store
 from mainspring.ports.store.limits import (
@@ -24,8 +25,8 @@ from mainspring.ports.store.limits import (
 SLICE = 1000
 """Lines that one look reads. If there are more, the looks go round, and between them only lines that were claimed from
 are read again."""
-SLICE_SHARE = 0.05
-"""The share of the time that rounds of looks may take."""
+LONGEST = 0.5
+"""The most seconds between two slices of a round, however long they take. So it is with the slices of lanes."""
 FULL_PERIOD = timedelta(seconds=5)
 """A line without room is tried again after this time, if nothing is heard of the end of a run in its way. So it is if
 the next permit or retry is further away: the limit may be changed until then, or the run that is to retry cancelled."""
@@ -86,6 +87,7 @@ class LinesInView:
     _turns: int = 0
     _news: set[LaneId] = field(default_factory=set)
     _reopenings: list[tuple[datetime, LaneId]] = field(default_factory=list)
+    _pacing: Pacing = field(default_factory=lambda: Pacing(longest=LONGEST))
 
     def note_lane(self, lane_id: LaneId) -> None:
         """Have `take_news` name a lane."""
@@ -148,7 +150,8 @@ class LinesInView:
             self._after = found_lines[-1].key
         is_one_of_many = self._after is not None or len(self._seen) >= SLICE
         ended = clock.monotonic()
-        self._next_slice_at = ended + (ended - begun) / SLICE_SHARE if is_one_of_many else begun
+        rest = self._pacing.rest(ended - begun)
+        self._next_slice_at = ended + rest if is_one_of_many else begun
 
     def _end_round(self) -> None:
         """Forget the lines that were not seen since the round began, but for runs without keys."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 
 from mainspring.core.fairness import LaneOrder
 from mainspring.core.ids import RunId
-from mainspring.engine.common.scan_depth import SHARE
+from mainspring.engine.common.pacing import Pacing
 from mainspring.errors import TookTooLong
 from mainspring.ports.clock import Clock
 from mainspring.ports.store import Store
@@ -17,6 +18,8 @@ from mainspring.ports.store.policies import Policies
 COUNT_PERIOD = 0.1
 """Seconds between two counts, while a tenant with a reserve has something ready. Several processes that know less of
 each other would give the same slots, and then all wait for runs that have ended elsewhere."""
+LONGEST = 30.0
+"""The most seconds between two counts, however long they take. No claims are served meanwhile, so it is long."""
 _MOST_LEASES = 50_000
 
 
@@ -37,6 +40,7 @@ class ReservedSlots:
         self._leases: dict[RunId, tuple[int, str]] = {}
         self._counted_at: dict[str, float] = {}
         self._due = -1.0e9
+        self._pacing = Pacing(longest=LONGEST)
 
     def follow(self, policies: Policies) -> None:
         """Keep the reserves that are set from now on."""
@@ -48,7 +52,7 @@ class ReservedSlots:
     async def renew(self, store: Store, now: datetime) -> None:
         """Count the slots of tenants that have something ready, if that was not done within a period.
 
-        Counts take no more than a twentieth of the time.
+        Counts take no more than a twentieth of the time, as long as that means one in 30 seconds at least.
         """
         reserves = self._order.reserves
         if not reserves or (begun := self._clock.monotonic()) < self._due:
@@ -57,14 +61,13 @@ class ReservedSlots:
         tenants = reserves.ready_tenants()
         if all(begun - self._counted_at.get(tenant, -1.0e9) < COUNT_PERIOD for tenant in tenants):
             return
-        try:
+        counts: Mapping[str, int] | None = None  # what is known holds on
+        with suppress(TookTooLong):
             counts = await store.count_running(tenants)
-        except TookTooLong:
-            counts = {}  # what is known holds on
         ended = self._clock.monotonic()
-        self._due = ended + (ended - begun) / SHARE
+        self._due = ended + self._pacing.rest(ended - begun, has_failed=counts is None)
         self._counted_at = dict.fromkeys(tenants, begun)
-        reserves.count(counts, now)
+        reserves.count(counts or {}, now)
 
     def note(self, runs: Sequence[ClaimedRun], now: datetime) -> None:
         """Note what a session was given."""

@@ -12,8 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-SHARE = 0.05
-"""The share of time that scans of one depth may take. The shallowest has no limit."""
+from mainspring.engine.common.pacing import Pacing
+
+LONGEST = 60.0
+"""The most seconds between two scans of one depth, if it is due. Otherwise scans of one depth take a twentieth of the
+time; the shallowest has no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,7 @@ class ScanDepth:
         self._depths = depths
         self._due = [float("-inf")] * len(depths)
         self._free = [float("-inf")] * len(depths)
+        self._pacing = [Pacing(longest=LONGEST) for _ in depths]
         self._is_demanded = False
 
     def demand(self) -> None:
@@ -65,8 +69,8 @@ class ScanDepth:
             self._due[done] = begun + self._depths[done].period
         if self._is_demanded:  # while it was under way, so it may have missed what is demanded
             self._due[-1] = float("-inf")
-        self.charge(number, begun=begun, ended=ended)
+        self._free[number] = ended + self._pacing[number].rest(ended - begun)
 
     def charge(self, number: int, *, begun: float, ended: float) -> None:
-        """Count a scan's time, even if it failed. Otherwise a scan that is too expensive would be tried for ever."""
-        self._free[number] = ended + (ended - begun) / SHARE
+        """Count the time of a scan that failed. Otherwise one that is too expensive would be tried again and again."""
+        self._free[number] = ended + self._pacing[number].rest(ended - begun, has_failed=True)

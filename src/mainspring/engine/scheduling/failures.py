@@ -10,6 +10,7 @@ import structlog
 from mainspring.core.failures import FAILURES
 from mainspring.core.ids import JobId, format_job_id
 from mainspring.engine.common.calendars import CalendarReader
+from mainspring.engine.common.pacing import Pacing
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.scheduling.stopping import stop_clock
@@ -18,8 +19,6 @@ from mainspring.ports.store import Store
 
 _log = structlog.get_logger(__name__)
 PERIOD = 1.0
-SHARE = 0.05
-"""The share of the time that looks may take, if many jobs are watched."""
 LONGEST = 10.0
 """The most seconds between two looks, however long they take: jobs that fail are to be paused soon."""
 BATCH = 100
@@ -49,26 +48,22 @@ class FailureWatch:
         self._ownership = ownership
         self._wakeups = wakeups
         self.waiter = waiter
-        self._took_before = 0.0
+        self._pacing = Pacing(longest=LONGEST)
 
     async def tick(self, now: datetime) -> float:
-        """Pause what is found. Come back at once while there is more, and later if looks take long.
-
-        A single look that takes long does not count: it says more of a store that stalled than of what looks cost.
-        """
+        """Pause what is found. Come back at once while there is more, and later if looks take long."""
         del now
         if not self._ownership.epochs:
             return PERIOD
         begun = self._clock.monotonic()
         found = await self._store.read_failing(sorted(self._ownership.epochs), limit=BATCH)
-        took = self._clock.monotonic() - begun
-        usual, self._took_before = min(took, self._took_before), took
+        rest = self._pacing.rest(self._clock.monotonic() - begun)
         paused = await self._pause(found) if found else []
         for job_id in paused:
             _log.warning("job_paused_after_failures", job=format_job_id(job_id))
         if paused:
             self._wakeups.clocks_changed()
-        return 0.0 if paused and len(found) == BATCH else min(max(PERIOD, usual / SHARE), LONGEST)
+        return 0.0 if paused and len(found) == BATCH else max(PERIOD, rest)
 
     async def _pause(self, job_ids: Sequence[JobId]) -> list[JobId]:
         """Pause jobs that seem to have failed too often; return those that the store has found to have done so."""

@@ -12,6 +12,7 @@ from mainspring.core.liveness import PERIODS_OF_SILENCE, Pulse, Watch, forget, o
 from mainspring.core.model import JobSpec
 from mainspring.core.outcomes import AttemptFacts, Failure, Transition, failed, lost
 from mainspring.engine.common.definitions import Definitions
+from mainspring.engine.common.pacing import Pacing
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.common.write_health import WriteHealth
 from mainspring.errors import StoreUnavailable
@@ -24,10 +25,9 @@ _log = structlog.get_logger(__name__)
 BATCH = 500
 DEADLINE_MARGIN = timedelta(seconds=15)
 """How long after its deadline the reaper ends an attempt. Before that, the worker enforces the time limit itself."""
-OVERDUE_SHARE = 0.05
-"""The share of time that the scan for overdue runs may take. It passes all runs that are RUNNING, or were recently."""
 OVERDUE_PAUSE = 10.0
-"""Seconds to wait between two of these scans, at most."""
+"""Seconds to wait between two scans for overdue runs, at most. They pass all runs that are RUNNING, or were recently,
+and take a twentieth of the time otherwise."""
 MAX_LOOK_GAP = 5.0
 """The reaper does not count as watching continuously if two ticks are more than this many seconds apart."""
 
@@ -62,6 +62,7 @@ class Reaper:
         self._watching_since = 0.0
         self._observed_at: float | None = None
         self._overdue_due = float("-inf")
+        self._overdue_pacing = Pacing(longest=OVERDUE_PAUSE)
         self._sessions_lost = 0
         self._taken_back = {"lost": 0, "deadline": 0}
 
@@ -93,7 +94,7 @@ class Reaper:
         if at >= self._overdue_due:
             overdue = await self._store.list_overdue(now=now - DEADLINE_MARGIN, limit=BATCH)
             begun, at = at, self._clock.monotonic()
-            self._overdue_due = at + min((at - begun) / OVERDUE_SHARE, OVERDUE_PAUSE)
+            self._overdue_due = at + self._overdue_pacing.rest(at - begun)
         is_first = self._observed_at is None or at - self._observed_at > MAX_LOOK_GAP
         if is_first or self._write_health.has_reports:
             self._watching_since = at

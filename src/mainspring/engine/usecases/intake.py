@@ -24,6 +24,7 @@ from mainspring.core.intake import (
 )
 from mainspring.core.rates import Rate
 from mainspring.engine.common.group_commit import GroupCommit
+from mainspring.engine.common.pacing import Pacing
 from mainspring.errors import Conflict, TookTooLong, TooMany
 from mainspring.ports.clock import Clock
 from mainspring.ports.store import Store
@@ -34,8 +35,8 @@ from mainspring.ports.telemetry import Measure
 _log = structlog.get_logger(__name__)
 PERIOD = 1.0
 """Seconds for which a count is good."""
-SHARE = 20
-"""A count that takes long is good for this many times as long, so that counting has a twentieth of the time."""
+LONGEST = 10.0
+"""The most seconds for which a count is good. Within that, counting has a twentieth of the time."""
 MOST_TOGETHER = 1000
 _REASONS = ("queue_full", "tenant_full", "submit_rate")
 
@@ -181,7 +182,7 @@ class Intake:
         finally:
             for scope in caps:
                 del self._counting[scope]
-        good_until = begun + max(PERIOD, SHARE * (self._clock.monotonic() - begun))
+        ended = self._clock.monotonic()
         for (scope, most), number in zip(counts, found, strict=True):
             if self._caps.get(scope) != caps[scope]:
                 continue  # it was changed meanwhile
@@ -195,7 +196,9 @@ class Intake:
                     came=0 if before is None else before.came,
                     seconds=0.0 if before is None else begun - before.at,
                 )
-            self._counted[scope] = _Counted(backlog, cap=caps[scope], at=begun, good_until=good_until)
+            pacing = Pacing(longest=LONGEST) if before is None else before.pacing
+            good_until = max(begun + PERIOD, ended + pacing.rest(ended - begun, has_failed=number is None))
+            self._counted[scope] = _Counted(backlog, caps[scope], begun, good_until, pacing)
 
     async def _spend(self, tenant: str, count: int) -> None:
         now, until = self._clock.now(), self._dry_until.get(tenant)
@@ -221,13 +224,17 @@ class _Counted:
         backlog: None if counting took too long.
         cap: the cap that it was made for.
         at, good_until: on the monotonic clock.
+        pacing: says how long counts of it are good.
     """
 
-    __slots__ = ("at", "backlog", "came", "cap", "good_until")
+    __slots__ = ("at", "backlog", "came", "cap", "good_until", "pacing")
 
-    def __init__(self, backlog: Backlog | None, *, cap: int, at: float, good_until: float) -> None:
+    def __init__(
+        self, backlog: Backlog | None, cap: int, at: float, good_until: float, pacing: Pacing
+    ) -> None:
         self.backlog = backlog
         self.cap = cap
         self.at = at
         self.good_until = good_until
+        self.pacing = pacing
         self.came = 0

@@ -14,6 +14,7 @@ from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.restrictions import RestrictionReader
 from mainspring.engine.usecases.abilities import can_execute
 from mainspring.engine.usecases.reserves import read_reserve
+from mainspring.engine.usecases.rivals import read_rivals
 from mainspring.ports.clock import Clock
 from mainspring.ports.store import Store
 
@@ -50,6 +51,7 @@ class WaitReader:
             reserve=await read_reserve(self._store, run.tenant),
             caps=await self._caps_of(run.tenant, restrictions.caps.about(run.lane)),
             preempted=await self._preempted_attempt(run),
+            rivals=await read_rivals(self._store, run, offers, restrictions, now),
         )
 
     async def _caps_of(self, tenant: str, caps: Sequence[LaneCap]) -> list[CapFacts]:

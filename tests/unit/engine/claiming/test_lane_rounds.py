@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from mainspring.core.ids import LaneId
 from mainspring.engine.claiming.lane_rounds import POLL_PERIOD, LaneRounds
-from mainspring.engine.common.scan_depth import SHARE
+from mainspring.engine.common.pacing import SHARE
 
 
 def go_round(rounds: LaneRounds, at: float, slices: int, cost: float) -> tuple[float, float]:

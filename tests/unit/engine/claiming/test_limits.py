@@ -10,7 +10,9 @@ import pytest
 
 from mainspring.core.ids import JobId, KeyId, RunId
 from mainspring.core.outcomes import Failure, succeeded
+from mainspring.engine.claiming import lines
 from mainspring.engine.claiming.lane_cache import LaneCache
+from mainspring.engine.claiming.lines import LONGEST, LinesInView
 from mainspring.engine.common.wakeups import RunsNews
 from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import Conflict, InvalidInput, NotFound
@@ -18,6 +20,7 @@ from mainspring.ports.executor import Success
 from mainspring.ports.gateway import ClaimCall, Lease, Report
 from mainspring.ports.hints import Hint
 from mainspring.ports.store.claims import ApplyResult
+from mainspring.ports.store.limits import Line
 from mainspring.testing.manual import ManualRuntime, ManualWorker
 from tests.unit.engine.conftest import Bench
 
@@ -359,3 +362,28 @@ async def test_a_submission_without_its_key_is_refused(bench: Bench) -> None:
     with pytest.raises(InvalidInput) as refused:
         await submit(runtime, job_id, of("a"), None)
     assert refused.value.field == "[1].payload.customer"
+
+
+async def test_slices_that_take_long_follow_each_other_all_the_same(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "SLICE", 2)
+    runtime, known = bench.runtime, LinesInView()
+    await submit(runtime, await add_job(runtime, CUSTOMER), *[of(str(number)) for number in range(5)])
+    read_lines = runtime.store.read_lines
+
+    async def read(**bounds: Any) -> list[Line]:
+        runtime.clock.advance(7.0)
+        return await read_lines(**bounds)
+
+    monkeypatch.setattr(runtime.store, "read_lines", read)
+    rests = []
+    for _ in range(2):
+        await known.read(runtime.store, runtime.clock, runtime.clock.now())
+        rest = known.due_in(runtime.clock.monotonic())
+        assert rest is not None
+        rests.append(rest)
+        runtime.clock.advance(rest)
+    assert rests == [0, LONGEST]
+    await known.read(runtime.store, runtime.clock, runtime.clock.now())
+    assert known.due_in(runtime.clock.monotonic()) is None, "the round is over"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from mainspring.core.ids import JobId
 from mainspring.core.pauses import PauseScope
 from mainspring.core.reserves import Reserves, UnmetReserve
-from mainspring.engine.claiming.reserved import COUNT_PERIOD
+from mainspring.engine.claiming.reserved import COUNT_PERIOD, LONGEST
 from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import TookTooLong
 from mainspring.ports.executor import Success
@@ -121,6 +122,30 @@ async def test_a_loss_is_found_by_the_next_count(bench: Bench) -> None:
     assert tenants(await worker.claim(3)) == {"acme": 2, "flood": 1}
 
 
+async def test_what_happens_elsewhere_is_found_although_counts_stall(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = bench.runtime
+    acme, flood = await add_job(runtime, "acme", priority="LOW"), await add_job(runtime, "flood")
+    await reserve(runtime, acme=2)
+    await submit(runtime, "acme", acme, 20)
+    await submit(runtime, "flood", flood, 20)
+    count_running, counts = runtime.store.count_running, 0
+
+    async def count(wanted: Sequence[str]) -> dict[str, int]:
+        nonlocal counts
+        counts += 1
+        runtime.clock.advance(7.0)
+        return await count_running(wanted)
+
+    monkeypatch.setattr(runtime.store, "count_running", count)
+    worker = await runtime.worker()
+    for expected in (1, 2, 2, 3):
+        await worker.claim(1)
+        assert counts == expected
+        runtime.clock.advance(COUNT_PERIOD if counts == 1 else LONGEST / 2)
+
+
 async def test_runs_under_limits_get_reserved_seats_first_too(bench: Bench) -> None:
     """A claim takes runs of one kind: it is that of the reserved lanes, and only theirs if they are of both kinds."""
     runtime = bench.runtime
@@ -206,3 +231,19 @@ async def test_what_is_unmet_is_told_with_its_age(bench: Bench) -> None:
     [unmet] = order.reserves.unmet()
     assert unmet == UnmetReserve(lane_id=unmet.lane_id, tenant="acme", missing=1, since=submitted_at)
     assert isinstance(order.reserves, Reserves)
+
+
+async def test_reserved_seats_go_before_older_runs_under_limits_where_the_oldest_goes_first(
+    bench: Bench,
+) -> None:
+    runtime = bench.runtime
+    await runtime.client.queues.put("default", {"order": "fifo"})
+    limits: dict[str, Any] = {"concurrency": [{"limit": 100}]}
+    await submit(runtime, "flood", await add_job(runtime, "flood", **limits), 20)
+    runtime.clock.advance(1)
+    await submit(runtime, "acme", await add_job(runtime, "acme", **limits), 20)
+    await reserve(runtime, acme=3)
+    worker = await runtime.worker()
+    got = [lease for _ in range(3) for lease in await worker.claim(1)]
+    assert tenants(got) == {"acme": 3}
+    assert tenants(await worker.claim(1)) == {"flood": 1}

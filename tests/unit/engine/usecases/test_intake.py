@@ -12,6 +12,7 @@ import pytest
 from mainspring.core.ids import JobId
 from mainspring.core.intake import WaitingCount
 from mainspring.core.states import RunState
+from mainspring.engine.usecases.intake import LONGEST
 from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import Conflict, StoreUnavailable, TookTooLong, TooMany
 from mainspring.testing.manual import TENANT, ManualRuntime
@@ -110,6 +111,38 @@ async def test_a_count_is_good_for_a_second_and_shared(
     with pytest.raises(TooMany):
         await submit(runtime, job_id)
     assert len(counts) == 2
+
+
+async def test_one_count_that_stalls_is_not_good_for_long(
+    bench: Bench, counts: list[Sequence[WaitingCount]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime, job_id = bench.runtime, await bench.add()
+    await put_queue(runtime, max_queued=2)
+    await submit(runtime, job_id)
+    count_waiting = runtime.store.count_waiting
+    stall = 7.0
+
+    async def count(wanted: Sequence[WaitingCount]) -> list[int]:
+        runtime.clock.advance(stall)
+        return await count_waiting(wanted)
+
+    monkeypatch.setattr(runtime.store, "count_waiting", count)
+    runtime.clock.advance(1)
+    await submit(runtime, job_id)
+    assert len(counts) == 2
+    with pytest.raises(TooMany):
+        await submit(runtime, job_id)
+    assert len(counts) == 3, (
+        "the last one began seven seconds ago, and says nothing of what counts usually take"
+    )
+    runtime.clock.advance(LONGEST - 1)
+    with pytest.raises(TooMany):
+        await submit(runtime, job_id)
+    assert len(counts) == 3, "now they take long"
+    runtime.clock.advance(1)
+    with pytest.raises(TooMany):
+        await submit(runtime, job_id)
+    assert len(counts) == 4, "but they come all the same"
 
 
 async def test_the_wait_follows_from_how_fast_the_queue_drains(bench: Bench) -> None:
