@@ -17,8 +17,9 @@ from mainspring.core.ids import JobId, RunId, parse_backfill_id, parse_job_id
 from mainspring.core.model import Run, RunKind
 from mainspring.core.rates import parse_rate
 from tests.chaos.client import Client, JobClient, KnownJob, Log, Noted, Windows, host_now
-from tests.chaos.ruled import CALENDAR, HELD_QUEUE, PACED, SHARED
+from tests.chaos.ruled import CALENDAR, CAPPED_QUEUE, HELD_QUEUE, PACED, SHARED
 from tools.judge import BackfillMove, BackfillStory, Bound, ChangeKind, History, Pausing
+from tools.judge.outside_limits import queue_bound
 
 Ask = Callable[[str], Awaitable[list[Any]]]
 _CAPS = (1, 2, 4)
@@ -60,6 +61,7 @@ class Operator:
         """Set the limits and the calendar that the jobs name."""
         await self._bound(SHARED, {"max_running": 2})
         await self._bound(PACED, _PACED)
+        await self._cap_queue(2)
         await self._put_calendar()
 
     async def run(self) -> None:
@@ -74,6 +76,7 @@ class Operator:
             self._hold,
             self._lift,
             self._change_cap,
+            self._change_queue_cap,
             self._change_calendar,
             self._backfill,
             self._backfill,
@@ -105,6 +108,16 @@ class Operator:
             burst=body.get("burst", 0),
         )
         self.bounds.append(bound)
+
+    async def _cap_queue(self, cap: int) -> None:
+        answer = await self.client.insist("PUT", f"/queues/{CAPPED_QUEUE}", {"max_running": cap})
+        _expect(answer.status, {200, 201}, answer.body)
+        name = queue_bound(CAPPED_QUEUE)
+        self.bounds.append(Bound(name=name, at=answer.asked_at, until=answer.answered_at, cap=cap))
+
+    async def _change_queue_cap(self) -> None:
+        await self._cap_queue(self.random.choice(_CAPS))
+        self.reached["queue caps changed"] += 1
 
     async def _change_cap(self) -> None:
         await self._bound(SHARED, {"max_running": self.random.choice(_CAPS)})

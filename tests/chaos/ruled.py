@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 CALENDAR = "closed"
 HELD_QUEUE = "held"
 """The queue that is paused now and then."""
+CAPPED_QUEUE = "capped"
+"""The queue whose cap is changed now and then."""
 SHARED = "shared"
 PACED = "paced"
 FAILURES = 3
@@ -46,6 +48,8 @@ _SUBMITTED: dict[str, dict[str, Any]] = {
     "debounced": {"debounce": {**_BY_KEY, "wait": "500ms", "max_wait": "2s"}},
     "throttled": {"throttle": {**_BY_KEY, "limit": 2, "per": "3s"}},
     "held-submitted": {"queue": HELD_QUEUE},
+    "capped-plain": {"queue": CAPPED_QUEUE},
+    "capped-keyed": {"queue": CAPPED_QUEUE, "concurrency": [{**_BY_KEY, "limit": 2}]},
 }
 _FREED = ("unique-live", "unique-queued", "unique-replaced", "unique-rejected")
 """Jobs whose keys are all free once their runs are over."""
@@ -67,6 +71,7 @@ REACHED = (
     "queues paused, hold",
     "queues paused, skip",
     "caps changed",
+    "queue caps changed",
     "calendars changed",
     "jobs paused by themselves",
     "backfills done",
@@ -82,6 +87,7 @@ REACHED = (
 """What a storm of a minute has done."""
 JUDGED = (
     "outside_caps_reached",
+    "outside_queue_caps_reached",
     "outside_permits_used_up",
     "outside_runs_beside_a_pause",
     "outside_payloads_seen",

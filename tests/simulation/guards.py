@@ -622,7 +622,7 @@ GUARDS: tuple[Guard, ...] = (
     Guard(
         "count of reserved slots",
         "slots that a tenant lost elsewhere do not count as its own",
-        (Edit("mainspring.engine.claiming.reserved", "reserves.count(counts, now)", "pass"),),
+        (Edit("mainspring.engine.claiming.reserved", "reserves.count(counts or {}, now)", "pass"),),
     ),
     Guard(
         "what is preemptible",

@@ -10,10 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from mainspring.core.cron import Cron
-from mainspring.core.model import Roll
 from mainspring.core.triggers import Interval, Once, Trigger
+
+if TYPE_CHECKING:
+    from mainspring.core.model import Roll  # earlier releases, whose workers import this, do not have it
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,7 @@ def expected_fires(trigger: Trigger | None, after: datetime, through: datetime) 
 def _move_all(trigger: ClosedFires, after: datetime, through: datetime) -> list[datetime]:
     """Move each fire that lies in a window, and keep what is then in the period. Two fires that meet are one."""
     found = {at for at in expected_fires(trigger.own, after, through) if not _is_in(trigger.windows, at)}
-    step = _DAY if trigger.roll is Roll.NEXT else -_DAY
+    step = _DAY if trigger.roll == "next" else -_DAY
     for low, high in trigger.windows:
         first, last = max(low, after - (_FURTHEST + 1) * _DAY), min(high, through + (_FURTHEST + 1) * _DAY)
         for fire in expected_fires(trigger.own, first - _TICK, last - _TICK):

@@ -53,6 +53,11 @@ class _Line:
         return None if not caps or None in caps else max(cap for cap in caps if cap is not None)
 
 
+def queue_bound(queue: str) -> str:
+    """Return the name of the bounds that are the cap of a queue."""
+    return f"queue:{queue}"
+
+
 def judge_limits_outside(
     history: History, runs: Runs, leases: Leases, counts: Counter[str]
 ) -> Iterator[Violation]:
@@ -63,12 +68,19 @@ def judge_limits_outside(
         bounds[bound.name].append(bound)
     for run in history.runs:
         spec = runs.spec_of(run)
-        if spec is None or not leases.get(run.id) or not (spec.concurrency or stands_in_line(spec)):
+        if spec is None or not leases.get(run.id):
             continue
-        _enter(run, spec, leases[run.id], bounds, lines, history)
+        if spec.concurrency or stands_in_line(spec):
+            _enter(run, spec, leases[run.id], bounds, lines, history)
+        if cap := bounds.get(queue_bound(spec.queue)):
+            line = lines.setdefault(queue_bound(spec.queue), _Line(cap))
+            line.places += _places(run, leases[run.id])
     for name, line in lines.items():
         counts["outside_keys"] += 1
+        reached = counts["outside_caps_reached"]
         yield from _judge_cap(name, line, counts)
+        if isinstance(name, str):
+            counts["outside_queue_caps_reached"] += counts["outside_caps_reached"] - reached
         yield from _judge_rate(name, line, history.slack, counts)
 
 
@@ -84,10 +96,7 @@ def _enter(
     payload = json.loads(run.payload or spec.payload or b"null")
     whole_end = (run.finished_at or history.read_at) - history.slack
     whole = _Place(run_id=run.id, claimed_at=mine[0].claimed_at, begin=mine[0].begun_at, end=whole_end)
-    each = [
-        _Place(run_id=run.id, claimed_at=one.claimed_at, begin=one.begun_at, end=one.held_until)
-        for one in mine
-    ]
+    each = _places(run, mine)
     for place, limit in enumerate(spec.concurrency):
         value = _value(limit.key, payload)
         if limit.use is not None:
@@ -113,6 +122,13 @@ def _enter(
         least = datetime.min.replace(tzinfo=run.created_at.tzinfo)
         bound = Bound(name="overlap", at=least, until=least, cap=1)
         lines.setdefault((format_job_id(run.job_id), "overlap"), _Line([bound])).places.append(whole)
+
+
+def _places(run: Run, mine: Sequence[Lease]) -> list[_Place]:
+    return [
+        _Place(run_id=run.id, claimed_at=one.claimed_at, begin=one.begun_at, end=one.held_until)
+        for one in mine
+    ]
 
 
 def _value(key: str | None, payload: Any) -> Hashable:

@@ -73,6 +73,15 @@ def limited(hold: Hold = Hold.ATTEMPT, **rule: Any) -> tuple[Story, JobId]:
 # -- limits ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("cap", "rules"), [(1, {"S14"}), (2, set()), (None, set())])
+def test_cap_of_a_queue_is_kept_by_all_its_jobs(cap: int | None, rules: set[str]) -> None:
+    story = Story()
+    for queue in ("capped", "capped", "open"):
+        submit(story, story.job(queue=queue), 10.0)
+    story.history.bounds.append(Bound(name="queue:capped", at=at(0), until=at(0), cap=cap))
+    assert seen_from_outside(story) == rules
+
+
 def test_runs_of_a_key_that_follow_one_another_are_good() -> None:
     story, job = limited(limit=1)
     submit(story, job, 10.0)
