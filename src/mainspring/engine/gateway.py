@@ -220,14 +220,7 @@ class LocalGateway:
                 end.outcome is AttemptOutcome.PREEMPTED and result is ApplyResult.APPLIED
                 for end, result in zip(transitions, results, strict=True)
             )
-        self._note_ends(
-            [
-                report
-                for (_, report), result in zip(reports, results, strict=True)
-                if result is ApplyResult.APPLIED
-            ],
-            now,
-        )
+        self._note_ends(reports, results, now)
         ended = self._book.take_keys(report.run_id for _, report in reports)
         if others:
             self._wakeups.runs_ready(keys=ended)
@@ -235,15 +228,24 @@ class LocalGateway:
             self._wakeups.room_made(ended)
         return [_RESULTS[result] for result in results]
 
-    def _note_ends(self, reports: Sequence[Report], now: datetime) -> None:
+    def _note_ends(
+        self, reports: Sequence[_SessionReport], results: Sequence[ApplyResult], now: datetime
+    ) -> None:
         """Have tenants charged by what their attempts took, and their slots counted as free.
 
         No worker can say more than the time since its claim.
         """
-        self._matcher.reserved.note_ends(((report.run_id, report.token) for report in reports), now)
+        ended = (
+            (report.run_id, report.token)
+            for (_, report), result in zip(reports, results, strict=True)
+            if result is ApplyResult.APPLIED
+        )
+        self._matcher.reserved.note_ends(ended, now)
         at = self._clock.monotonic()
-        for report in reports:
-            if report.took is None or isinstance(report.ending, HandedBack):
+        for (_, report), result in zip(reports, results, strict=True):
+            if report.took is None or result is not ApplyResult.APPLIED:
+                continue  # most of many are not measured
+            if isinstance(report.ending, HandedBack):
                 continue
             given = self._book.take(report.run_id, report.token)
             if given is not None:

@@ -92,17 +92,19 @@ class Execution:
         held, now = self._leases, self._session.now()
         if self._bounded is not None:
             self._bounded_names = self._bounded.bounded_functions
+        has_batches = False
         for lease in leases:
             key = (lease.run_id, lease.token)
             if key in held:
                 continue  # a repeated answer
             if lease.batch is not None:
+                has_batches = True
                 held.waiting[key] = lease, session_id, now  # until all of its call are there
             elif held.waiting or not held.has_free_slot() or not self._can_begin(lease):
                 held.waiting[key] = lease, session_id, now
             else:
                 self._begin(key, lease, session_id)
-        if any(lease.batch is not None for lease in leases):
+        if has_batches:
             self.fill()
 
     def fill(self) -> None:

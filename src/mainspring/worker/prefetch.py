@@ -63,7 +63,8 @@ class Prefetch:
         is_backlog = 0 < asked <= len(leases)
         if not self._horizon or not is_backlog or now < self._paused_until:
             return 0
-        if any(lease.spec.delivery is Delivery.AT_MOST_ONCE or lease.spec.is_lined_up for lease in leases):
+        specs = {id(lease.spec): lease.spec for lease in leases}  # thousands of leases have few specs
+        if any(spec.delivery is Delivery.AT_MOST_ONCE or spec.is_lined_up for spec in specs.values()):
             return 0
         return min(int(self._rate * self._horizon), MOST, _that_fit(leases))
 

@@ -308,7 +308,8 @@ async def _claim_together(
         mine = found.setdefault(row["claimer_id"], [])
         if row["id"] is not None:
             mine.append(row)
-            _take_off(left, [row])
+    for mine in found.values():
+        _take_off(left, mine)
     return [
         found[request.session_id] if request.session_id in found else await repeat_claim(transaction, request)
         for request in requests
@@ -343,9 +344,9 @@ def _quotas_of(request: ClaimRequest, left: Mapping[LaneId, int], seats: int) ->
 
 
 def _take_off(left: _Left, rows: _Rows) -> None:
-    for row in rows if left else ():
-        if lane_of(row) in left:
-            left[lane_of(row)] -= 1
+    for lane_id, taken in Counter(map(lane_of, rows)).items() if left else ():
+        if lane_id in left:
+            left[lane_id] -= taken
 
 
 def _result_of(rows: _Rows, request: ClaimRequest, tenants: Mapping[LaneId, str]) -> ClaimResult:
@@ -356,5 +357,6 @@ def _result_of(rows: _Rows, request: ClaimRequest, tenants: Mapping[LaneId, str]
     places = {lane_id: place for place, lane_id in enumerate(dict.fromkeys(request.lanes))}
     if len(places) > 1:
         rows.sort(key=lambda row: places.get(lane_of(row), 0))
-    runs = tuple([claimed_of(row, tenants) for row in rows])
-    return ClaimResult(runs, taken={} if isinstance(rows, RepeatedRows) else Counter(map(lane_of, rows)))
+    return ClaimResult(
+        claimed_of(rows, tenants), taken={} if isinstance(rows, RepeatedRows) else Counter(map(lane_of, rows))
+    )

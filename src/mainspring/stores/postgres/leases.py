@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from operator import itemgetter
 
@@ -50,9 +50,9 @@ class LaneTenants(dict[LaneId, str]):
             self[row["id"]] = row["tenant"]
 
 
-def claimed_of(row: Record, tenants: Mapping[LaneId, str]) -> ClaimedRun:
-    """Return the lease of a row."""
-    return ClaimedRun(*(*row[:_FIELDS], tenants[row[LANE]]))
+def claimed_of(rows: Iterable[Record], tenants: Mapping[LaneId, str]) -> tuple[ClaimedRun, ...]:
+    """Return the leases of rows."""
+    return tuple([ClaimedRun(*(*row[:_FIELDS], tenants[row[LANE]])) for row in rows])
 
 
 async def repeat_claim(transaction: Transaction, request: ClaimRequest | LineClaim) -> list[Record] | None:

@@ -150,7 +150,7 @@ class PostgresLimitStore:
         calls = {started.calls[row["id"]] for row in known if row["id"] in started.calls}
         keys = {row["id"]: started.keys[row["id"]] for row in known if row["id"] in started.keys}
         return LineClaimResult(
-            tuple([claimed_of(row, self._tenants) for row in known]),
+            claimed_of(known, self._tenants),
             taken=Counter(started.lines[row["id"]] for row in known if row["id"] in started.lines)
             + Counter(line for line, _ in calls),
             keys=keys,
