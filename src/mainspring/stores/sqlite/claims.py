@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from operator import itemgetter
+from typing import Any
 
 import apsw
 
@@ -43,7 +45,10 @@ _DEAD = ClaimResult((), is_session_live=False)
 _NOTHING = ClaimResult(())
 _OUTDATED = ClaimResult((), is_policy_old=True)
 _Left = dict[LaneId, int]
-_Found = list[tuple[ClaimedRun, LaneId]]
+_Found = list[tuple[Any, ...]]
+"""Rows of `find_ready`, each with its lane at the end."""
+
+_lane_of = itemgetter(-1)
 
 
 class SqliteClaimStore:
@@ -225,7 +230,7 @@ def _try_claim(db: apsw.Connection, request: ClaimRequest, now: int) -> ClaimRes
 
 
 def _find(db: apsw.Connection, request: ClaimRequest, left: _Left, now: int) -> _Found:
-    """Return the runs that a request gets, as they are when they have started, each with its lane.
+    """Return the runs that a request gets.
 
     What they take of the lanes' quotas is taken off `left`.
     """
@@ -242,19 +247,13 @@ def _find(db: apsw.Connection, request: ClaimRequest, left: _Left, now: int) -> 
             together.append(lanes.popleft())
         if most < 1:
             continue
-        for run, lane_id in _find_in(db, request, together, most, now):
+        lows = to_json({lane_id: _low_of(request, lane_id) for lane_id in together})
+        rows = fetch_tuples(db, "find_ready", {"lanes": lows, "now": now, "limit": most})
+        for lane_id, count in Counter(map(_lane_of, rows)).items():
             if lane_id in left:
-                left[lane_id] -= 1
-            found.append((run, lane_id))
+                left[lane_id] -= count
+        found += rows
     return found
-
-
-def _find_in(
-    db: apsw.Connection, request: ClaimRequest, lanes: Sequence[LaneId], limit: int, now: int
-) -> Iterator[tuple[ClaimedRun, LaneId]]:
-    lows = {lane_id: _low_of(request, lane_id) for lane_id in lanes}
-    for *row, lane_id in fetch_tuples(db, "find_ready", {"lanes": to_json(lows), "now": now, "limit": limit}):
-        yield make_claimed(tuple(row), is_repeat=False), LaneId(lane_id)
 
 
 def _start(db: apsw.Connection, request: ClaimRequest, found: _Found, now: int) -> ClaimResult:
@@ -263,11 +262,12 @@ def _start(db: apsw.Connection, request: ClaimRequest, found: _Found, now: int) 
     claim = {
         "session_id": request.session_id,
         "number": request.number,
-        "run_ids": to_json([run.run_id for run, _ in found]),
+        "run_ids": to_json([row[0] for row in found]),
         "now": now,
     }
     execute(db, "claim_runs", claim)
-    return ClaimResult(tuple([run for run, _ in found]), taken=Counter([lane_id for _, lane_id in found]))
+    runs = tuple([make_claimed(row[:-1], is_repeat=False) for row in found])
+    return ClaimResult(runs, taken=Counter(map(_lane_of, found)))
 
 
 def _allowance(db: apsw.Connection, request: ClaimRequest) -> int:
