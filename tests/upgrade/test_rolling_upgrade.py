@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from mainspring.core.model import Attempt
 from tests.support.postgres import fetch
-from tests.upgrade.cluster import Cluster, Layout, check, running_cluster, under_load
+from tests.upgrade.cluster import Cluster, Layout, Result, check, running_cluster, under_load
 from tests.upgrade.test_drain import LATEST, RATE
 from tests.upgrade.versions import SUCCESSOR, Version
 
@@ -19,6 +20,25 @@ pytestmark = [
     pytest.mark.xdist_group("cluster"),
 ]
 LAYOUT = Layout(servers=2, remote=((),), direct=((),))
+
+
+def is_of_an_empty_answer(attempt: Attempt, result: Result, cluster: Cluster, baseline: Version) -> bool:
+    """Return whether a server of the baseline gave an attempt to a remote worker and told it of none, as it stopped.
+
+    Such a server gives an empty answer to a call for which its claim is under way, so the worker takes the number for
+    used. The next heartbeat would hand the run back; a worker that is stopped before that leaves it behind. Servers
+    have told workers to ask again since (`WaitingCalls.close`).
+    """
+    return (
+        attempt.worker.startswith("remote")
+        and not result.has_begun(attempt)
+        and any(
+            stop.name.startswith("server")
+            and stop.python_path == baseline.python_path
+            and stop.at <= attempt.started_at <= stop.until
+            for stop in cluster.stops
+        )
+    )
 
 
 async def test_upgrade_and_downgrade_node_by_node(
@@ -43,5 +63,10 @@ async def test_upgrade_and_downgrade_node_by_node(
                 await cluster.restart(member, successor.python_path)
             for member in reversed(cluster.members):
                 await cluster.restart(member, baseline.python_path)
-        figures = check(stage.concluded(), latest=LATEST)
+        result = stage.concluded()
+        figures = check(
+            result,
+            latest=LATEST,
+            is_excused=lambda attempt: is_of_an_empty_answer(attempt, result, cluster, baseline),
+        )
     assert figures["restarts"] == 1 + 3 + 3 + 4

@@ -190,6 +190,17 @@ async def test_closed_desk_answers_those_who_wait_and_sends_others_away(bench: B
         await matcher.claim(call)
 
 
+async def test_repeat_that_waits_as_the_engine_stops_is_told_to_ask_again(bench: Bench) -> None:
+    """Another server may be about to give runs to its number. With an empty answer they would not be asked for again."""
+    worker = await bench.runtime.worker()
+    call = ClaimCall(session_id=worker.session_id, number=1, limit=0, wait=timedelta(0), is_idle=False)
+    waiting = asyncio.create_task(bench.runtime.matcher.claim(call))
+    await asyncio.sleep(0)
+    bench.runtime.matcher.close()
+    with pytest.raises(StoreUnavailable):
+        await asyncio.wait_for(waiting, 1)
+
+
 async def test_each_long_poll_waits_although_the_one_before_came_back_empty(bench: Bench) -> None:
     worker = await bench.runtime.worker()
     for number in (1, 2, 3, 4):

@@ -113,14 +113,14 @@ class WaitingCalls:
     def close(self) -> None:
         """Give all calls empty answers, because the engine is stopping.
 
-        A call in doubt gets an error instead. The store may have given it runs, or may be about to. With an empty
-        answer the worker would take its number for used. Now it asks again under that number, and gets them.
+        A call in doubt gets an error instead, and so does a repeat. The store may have given it runs, or may be about
+        to. With an empty answer the worker would take its number for used. Now it asks again, and gets them.
         """
         for item in self.all():
             self.remove(item)
             if item.future.done():
                 continue
-            if item.is_in_doubt:
+            if item.is_in_doubt or item.call.limit == 0:
                 item.future.set_exception(StoreUnavailable("the engine is stopping"))
             else:
                 item.future.set_result(ClaimAnswer())
