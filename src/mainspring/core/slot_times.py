@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from mainspring.core.ids import SHARDS, RunId
+from mainspring.core.ids import SHARDS
 
 SAMPLED = 16
 """Of so many runs, one is measured while runs are claimed in large numbers."""
 LEAST = 0.0001
 """What an attempt takes at least, in seconds: to claim and report it costs about as much."""
-_STRIDE = SHARDS * SAMPLED
+NOT_SAMPLED = (SAMPLED - 1) * SHARDS
+"""Of runs that are measured while runs are claimed in large numbers, the id has none of these bits, the last ones of the
+number within a shard. Worker and engine agree on it."""
 _FIRST_GUESS = 0.01
 _SHARE = 0.05
 """How much of a mean the newest measure makes up."""
 _MOST_TENANTS = 10_000
-
-
-def is_sampled(run_id: RunId) -> bool:
-    """Return whether a run is measured while runs are claimed in large numbers. Worker and engine agree on it."""
-    return run_id % _STRIDE < SHARDS  # by its place in the sequence of all runs, without a call
 
 
 class SlotTimes:

@@ -214,7 +214,7 @@ class LocalGateway:
                 end = self._decide(session_id, report, held.get(report.run_id), specs, now=now)
             transitions.append(end)
         results = await self._store.apply(transitions, now=now)
-        self.stale_reports += sum(result is ApplyResult.STALE for result in results)
+        self.stale_reports += results.count(ApplyResult.STALE)
         if others:
             self.preempted += sum(
                 end.outcome is AttemptOutcome.PREEMPTED and result is ApplyResult.APPLIED

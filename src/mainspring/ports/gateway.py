@@ -163,9 +163,9 @@ class Stopped:
 Ending = Outcome | HandedBack | Stopped
 
 
-@value(kw_only=True)
+@value()
 class Report:
-    """How one attempt ended.
+    """How one attempt ended. Its fields are positional for speed.
 
     Attributes:
         took: how many seconds it held its slot, if that was measured.

@@ -9,9 +9,9 @@ from contextlib import suppress
 import structlog
 
 from mainspring.core.ids import SessionId
-from mainspring.core.slot_times import is_sampled
+from mainspring.core.slot_times import NOT_SAMPLED
 from mainspring.ports.executor import BoundedExecutor, CallbackExecutor, Executor
-from mainspring.ports.gateway import FunctionLimit, HandedBack, Lease
+from mainspring.ports.gateway import FunctionLimit, Lease, Report
 from mainspring.worker.attempt import AttemptTask
 from mainspring.worker.batches import BatchMember, BatchTask
 from mainspring.worker.leases import HeldLeases, LeaseKey
@@ -150,7 +150,7 @@ class Execution:
             attempt.cancel()
         held = self._leases
         # Of many, some tell enough, and the others do not pay for it.
-        if not (held.ahead or held.waiting) or is_sampled(lease.run_id):
+        if not (lease.run_id & NOT_SAMPLED and (held.ahead or held.waiting)):
             attempt.begun_at = self._session.now()
         held.active[key] = attempt
         executor = self._callbacks.get(lease.spec.target.type)
@@ -196,7 +196,7 @@ class Execution:
     def hand_back(self, leases: Sequence[Lease], session_id: SessionId) -> None:
         """Hand back leases whose attempts were not started."""
         for lease in leases:
-            self._leases.ended[lease.run_id, lease.token] = session_id, HandedBack(was_started=False)
+            self._leases.hand_back((lease.run_id, lease.token), session_id)
         self._waiters.report.signal()
 
     def hand_back_waiting(self, *, patience: float = 0.0) -> bool:
@@ -205,7 +205,7 @@ class Execution:
         waiting, has_any = self._leases.waiting, False
         while waiting and next(iter(waiting.values()))[2] <= until:
             key, (_, session_id, _) = waiting.popitem(last=False)
-            self._leases.ended[key] = session_id, HandedBack(was_started=False)
+            self._leases.hand_back(key, session_id)
             has_any = True
         if has_any:
             self._waiters.report.signal()
@@ -231,7 +231,7 @@ class Execution:
         """Stop an attempt, or do not start it, to make room for more urgent work, and hand it back."""
         found = self._leases.waiting.pop(key, None)
         if found is not None:
-            self._leases.ended[key] = found[1], HandedBack(was_started=False, is_preempted=True)
+            self._leases.hand_back(key, found[1], is_preempted=True)
             self._waiters.report.signal()
             return
         attempt = self._leases.active.get(key)
@@ -262,16 +262,15 @@ class Execution:
         leases = self._leases
         key = (attempt.lease.run_id, attempt.lease.token)
         leases.active.pop(key, None)
-        if isinstance(attempt, BatchMember):
+        if leases.shared and isinstance(attempt, BatchMember):
             attempt.batch.open -= 1
             leases.shared -= attempt.batch.open > 0  # the last one frees the slot
         self._counters.ended += 1
         if attempt.is_dropped or attempt.ending is None:
             self._counters.dropped += 1
         else:
-            leases.ended[key] = attempt.session_id, attempt.ending
-            if attempt.begun_at is not None:
-                leases.took[key] = self._session.now() - attempt.begun_at
+            took = None if attempt.begun_at is None else self._session.now() - attempt.begun_at
+            leases.ended[key] = attempt.session_id, Report(*key, attempt.ending, took)
             if len(leases.ended) in {1, leases.report_goal}:
                 self._waiters.report.signal()
         if leases.waiting:

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from itertools import islice
 
 from mainspring.core.ids import RunId, SessionId
-from mainspring.ports.gateway import MAX_SLOTS, Ending, Lease
+from mainspring.ports.gateway import MAX_SLOTS, HandedBack, Lease, Report
 from mainspring.worker.attempt import AttemptTask
 
 LeaseKey = tuple[RunId, int]
@@ -23,8 +23,7 @@ class HeldLeases:
         slots: how many attempts the worker runs at a time.
         waiting: the leases that were claimed ahead, the oldest first, each with its session and when it came.
         active: the attempts under way.
-        ended: the endings that are not reported yet, each with the session that claimed the lease.
-        took: how many seconds some of those attempts held their slot.
+        ended: what is not reported yet of those that have ended, each with the session that claimed the lease.
         ahead: how many leases may wait for a slot.
         is_room_wanted: whether claiming waits for room.
         shared: how many of the active attempts take no slot of their own, because they are one call with another.
@@ -35,8 +34,7 @@ class HeldLeases:
         # Of a plain dictionary, taking the first again and again would pass over all that were taken before.
         self.waiting: OrderedDict[LeaseKey, tuple[Lease, SessionId, float]] = OrderedDict()
         self.active: dict[LeaseKey, AttemptTask] = {}
-        self.ended: dict[LeaseKey, tuple[SessionId, Ending]] = {}
-        self.took: dict[LeaseKey, float] = {}
+        self.ended: dict[LeaseKey, tuple[SessionId, Report]] = {}
         self.ahead = 0
         self.is_room_wanted = False
         self.shared = 0
@@ -86,6 +84,11 @@ class HeldLeases:
         most = min(self.slots + self.ahead, MAX_SLOTS)
         held = len(self.active) + len(self.waiting)
         return min(most - held, 2 * most - held - len(self.ended))
+
+    def hand_back(self, key: LeaseKey, session_id: SessionId, *, is_preempted: bool = False) -> None:
+        """Note that an attempt ends before it began, so that another worker can do the work."""
+        ending = HandedBack(was_started=False, is_preempted=is_preempted)
+        self.ended[key] = session_id, Report(*key, ending)
 
     def next_report(self, most: int) -> tuple[SessionId, list[LeaseKey]] | None:
         """Return the oldest endings that fit in one report, at most `most`; None if there are none.

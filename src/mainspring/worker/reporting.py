@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from mainspring.core.ids import SessionId, format_run_id
 from mainspring.core.outcomes import Failure
 from mainspring.core.text import storable
 from mainspring.ports.clock import RandomSource
-from mainspring.ports.gateway import HandedBack, Report, ReportResult, WorkerGateway
+from mainspring.ports.gateway import HandedBack, ReportResult, WorkerGateway
 from mainspring.worker.leases import HeldLeases, LeaseKey
 from mainspring.worker.outages import OUTAGES, log_failure, pause_after
 from mainspring.worker.session import WorkerSession
@@ -96,10 +97,8 @@ class Reporter:
         return bool(leases.active) and len(leases.ended) < leases.report_goal and not self._is_stopping
 
     async def _report(self, session_id: SessionId, keys: Sequence[LeaseKey]) -> None:
-        ended, took = self._leases.ended, self._leases.took
-        reports = tuple(
-            Report(run_id=key[0], token=key[1], ending=ended[key][1], took=took.get(key)) for key in keys
-        )
+        ended = self._leases.ended
+        reports = tuple([ended[key][1] for key in keys])
         results = await self._gateway.report(session_id, reports)
         if len(results) != len(reports):
             raise RuntimeError(f"{len(reports)} reports gave {len(results)} results")
@@ -121,7 +120,8 @@ class Reporter:
             log_failure("report_refused", error, run=format_run_id(key[0]))
             self._refusals[key] = self._refusals.get(key, 0) + 1
             if self._refusals[key] >= _REFUSALS:
-                kept, ended[key] = ended[key], (session_id, Failure(error=_describe_refusal(error)))
+                kept = ended[key]
+                ended[key] = session_id, replace(kept[1], ending=Failure(error=_describe_refusal(error)))
                 if await self._try_report(session_id, key) is not None:
                     ended[key] = kept
         return not any(key in ended for key in keys)
@@ -136,15 +136,16 @@ class Reporter:
     def _settle(self, keys: Sequence[LeaseKey], results: tuple[ReportResult, ...]) -> None:
         leases, counters = self._leases, self._counters
         for key, result in zip(keys, results, strict=True):
-            _, ending = leases.ended.pop(key)
-            leases.took.pop(key, None)
-            self._refusals.pop(key, None)
-            if isinstance(ending, HandedBack):
+            _, report = leases.ended.pop(key)
+            if isinstance(report.ending, HandedBack):
                 counters.handed_back += 1
             elif result is ReportResult.APPLIED:
                 counters.succeeded_or_failed += 1
             else:
                 counters.stale += 1
+        if self._refusals:
+            for key in keys:
+                self._refusals.pop(key, None)
         if leases.is_room_wanted and (leases.room() > 0 or not leases):
             self._waiters.claim.signal()
 

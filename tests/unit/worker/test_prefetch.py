@@ -26,6 +26,7 @@ from mainspring.ports.gateway import (
     HandedBack,
     Lease,
     Registration,
+    Report,
     Session,
     Stopped,
 )
@@ -139,12 +140,12 @@ def test_room_counts_what_waits_and_stays_within_what_a_heartbeat_may_name() -> 
     assert (held.room(), held.free_slots()) == (0, 0)
     held.waiting.clear()
     for number in range(15):
-        held.ended[RunId(number), 1] = SessionId(1), Success()
+        held.ended[RunId(number), 1] = SessionId(1), Report(run_id=RunId(number), token=1, ending=Success())
     assert held.room() == 5
     held.ahead = 20
     assert held.room() == 30
     for number in range(100, 150):
-        held.ended[RunId(number), 1] = SessionId(1), Success()
+        held.ended[RunId(number), 1] = SessionId(1), Report(run_id=RunId(number), token=1, ending=Success())
     assert held.room() == -5
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from mainspring.core.ids import KeyId, RunId
-from mainspring.core.slot_times import is_sampled
+from mainspring.core.slot_times import NOT_SAMPLED
 from mainspring.ports.store.claims import ClaimedRun
 
 _FEW = 100
@@ -36,10 +36,10 @@ class LeaseBook:
 
     def note(self, runs: Sequence[ClaimedRun], at: float) -> None:
         """Note what a claim has given."""
-        is_few = len(runs) <= _FEW
+        if len(runs) > _FEW:
+            runs = [run for run in runs if not run.run_id & NOT_SAMPLED]
         for run in runs:
-            if is_few or is_sampled(run.run_id):
-                self._young[run.run_id] = NotedLease(run.token, run.tenant, at)
+            self._young[run.run_id] = NotedLease(run.token, run.tenant, at)
         if len(self._young) > _MOST:
             self._old, self._young = self._young, {}
 

@@ -93,20 +93,22 @@ def make_submitted_run(
         assert isinstance(submission.priority, Priority), "the tier of a class has been found"
         lane = LaneKey(lane.queue, lane.route, lane.tenant, submission.priority)
     return NewRun(
-        job_id=form.job.id,
-        version=form.job.version,
-        lane=lane,
-        kind=RunKind.MANUAL,
-        fire_at=None,
-        due_at=due_at,
-        timeout=form.timeout,
-        payload=payload,
-        expires_at=expiry_of(form.job.spec, due_at, expiries),
-        target_key=submission.idempotency_key,
-        submit_key=_submit_key(submission, due_at, now, form.key_lifetime),
-        must_be_newest=must_be_newest,
-        once=once,
-        keys=() if form.keys is None else form.keys.make(submission.payload),
+        form.job.id,
+        form.job.version,
+        lane,
+        RunKind.MANUAL,
+        None,  # no fire
+        due_at,
+        form.timeout,
+        payload,
+        expiry_of(form.job.spec, due_at, expiries),
+        None,  # it is not skipped
+        submission.idempotency_key,
+        _submit_key(submission, due_at, now, form.key_lifetime),
+        None,  # it is not of a fire range
+        must_be_newest,
+        () if form.keys is None else form.keys.make(submission.payload),
+        once,
     )
 
 

@@ -25,9 +25,9 @@ class IdempotencyKey:
     expires_at: datetime
 
 
-@value(kw_only=True)
+@value()
 class NewRun:
-    """A run to insert.
+    """A run to insert. Its fields are positional for speed.
 
     Attributes:
         due_at: the instant at which it is to start; its first `ready_at` is this or `now`, whichever is later.

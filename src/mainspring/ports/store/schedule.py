@@ -125,13 +125,13 @@ def outlined_run(clock: DueClock) -> NewRun:
     assert outline is not None, "only a clock with an outline fires in a set"
     due_at = jittered(clock.job_id, clock.fire_at, outline.jitter)
     return NewRun(
-        job_id=clock.job_id,
-        version=outline.version,
-        lane=LaneKey(outline.queue, outline.route, clock.tenant, clock.priority),
-        kind=RunKind.SCHEDULED,
-        fire_at=clock.fire_at,
-        due_at=due_at,
-        timeout=outline.timeout,
+        clock.job_id,
+        outline.version,
+        LaneKey(outline.queue, outline.route, clock.tenant, clock.priority),
+        RunKind.SCHEDULED,
+        clock.fire_at,
+        due_at,
+        outline.timeout,
         expires_at=due_at + outline.expires_after if outline.expires_after is not None else None,
     )
 
