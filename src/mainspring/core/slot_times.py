@@ -9,8 +9,8 @@ SAMPLED = 16
 LEAST = 0.0001
 """What an attempt takes at least, in seconds: to claim and report it costs about as much."""
 NOT_SAMPLED = (SAMPLED - 1) * SHARDS
-"""Of runs that are measured while runs are claimed in large numbers, the id has none of these bits, the last ones of the
-number within a shard. Worker and engine agree on it."""
+"""Of runs that are measured while runs are claimed in large numbers, the id has none of these bits. They are the last
+ones of a run's place in the sequence of all runs. Worker and engine agree on it."""
 _FIRST_GUESS = 0.01
 _SHARE = 0.05
 """How much of a mean the newest measure makes up."""

@@ -191,7 +191,7 @@ async def test_closed_desk_answers_those_who_wait_and_sends_others_away(bench: B
 
 
 async def test_repeat_that_waits_as_the_engine_stops_is_told_to_ask_again(bench: Bench) -> None:
-    """Another server may be about to give runs to its number. With an empty answer they would not be asked for again."""
+    """Another server may be about to give runs to its number. An empty answer would be the last word on it."""
     worker = await bench.runtime.worker()
     call = ClaimCall(session_id=worker.session_id, number=1, limit=0, wait=timedelta(0), is_idle=False)
     waiting = asyncio.create_task(bench.runtime.matcher.claim(call))
