@@ -13,6 +13,11 @@ MOST_TOLD = 1000
 """Tenants (each in a queue and tier) that a heartbeat tells of, at most: those that were given the most."""
 Given = tuple[str, Priority, str]
 """A queue, a tier, and a tenant that has been given something there."""
+_PATIENCE = 4
+"""In how many heartbeats all servers together make up for most of a lead. With what is on its way between them, fewer
+would let tenants swing."""
+_LITTLE = 0.001
+"""Seconds of slots, or turns, that are forgotten if no more is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +31,36 @@ class Served:
 
     amount: float
     mean: float
+
+
+class ServedPace:
+    """What another server gives to tenants from one heartbeat to the next, smoothed.
+
+    All servers hear of the same lead. If each of them made up for it alone, a tenant that got ten seconds too much from
+    one of five servers would then get forty too few, and shares would swing from one heartbeat to the next. So each
+    takes over a part of what has changed. As long as the other server lives, all that it gives counts in the end.
+    """
+
+    def __init__(self) -> None:
+        self._amounts: dict[Given, float] = {}
+        self._heard = 0
+
+    def follow(self, told: Mapping[Given, Served], servers: int) -> Mapping[Given, float]:
+        """Take in what a heartbeat tells. Return what tenants are to be charged with for each heartbeat.
+
+        Args:
+            servers: how many there are, with this one.
+        """
+        if told or self._heard:
+            self._heard += 1  # what a server does that has just begun is not its pace
+        part = max(1 / (self._heard or 1), 1 / (_PATIENCE * servers))
+        known = self._amounts
+        self._amounts = {
+            given: amount * (1 - part) for given, amount in known.items() if given in told or amount > _LITTLE
+        }
+        for given, served in told.items():
+            self._amounts[given] = self._amounts.get(given, 0.0) + served.amount * part
+        return self._amounts
 
 
 def pack_served(given: Mapping[Given, float], mean: Callable[[str], float]) -> bytes | None:
