@@ -7,7 +7,8 @@ was really done.
 
 With `--queue N`, the runs have no limits, but their queue has a cap of N.
 
-With `--beside`, plain runs are carried out twice in turn: alone, and beside 500,000 runs that wait under a rate.
+With `--beside`, plain runs are carried out in turn alone, beside 500,000 runs that wait under a rate, and beside as many
+that have no limit and wait for their time. So one sees what limits cost, and what a large table does.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ BEAT = timedelta(seconds=1)
 WAITING = 500_000
 PLAIN = 100_000
 ROUNDS = 3
+LIMITED = f"under {KEYS} rates"
+DELAYED = "for their time"
 DATABASE = "MAINSPRING_CAPS_DATABASE"
 
 
@@ -62,12 +65,15 @@ def registry_of(*names: str) -> FunctionRegistry:
     return registry
 
 
-async def submit(client: Client, job_id: JobId, count: int, *, keys: int = 0) -> None:
+async def submit(
+    client: Client, job_id: JobId, count: int, *, keys: int = 0, delay: timedelta | None = None
+) -> None:
     """Submit runs, those with keys one key after the other."""
     for start in range(0, count, CHUNK):
         places = range(start, min(start + CHUNK, count))
         payloads = [b'{"customer":%d}' % (place % keys) if keys else None for place in places]
-        await client.runs.submit_many("default", [Submission(job_id=job_id, payload=one) for one in payloads])
+        runs = [Submission(job_id=job_id, payload=one, delay=delay) for one in payloads]
+        await client.runs.submit_many("default", runs)
 
 
 def start_worker(dsn: str) -> subprocess.Popen[bytes]:
@@ -171,28 +177,30 @@ async def plain_beside(server: str, *, waiting: int) -> list[Row]:
     """Return how fast plain runs come through beside many that wait, against how fast they do alone."""
     rates: dict[str, list[float]] = defaultdict(list)
     for _ in range(ROUNDS):
-        for name, count in (("alone", 0), ("beside", waiting)):
-            rates[name].append(await _drain_plain(server, count))
-    alone, beside = statistics.median(rates["alone"]), statistics.median(rates["beside"])
+        for name, count in (("alone", 0), (LIMITED, waiting), (DELAYED, waiting)):
+            rates[name].append(await _drain_plain(server, count, is_limited=name == LIMITED))
+    middle = {name: statistics.median(found) for name, found in rates.items()}
     return [
         {
-            "name": f"plain runs beside {waiting:,} that wait under {KEYS} rates",
-            "value": round(beside / alone, 3),
+            "name": f"plain runs beside {waiting:,} that wait {name}",
+            "value": round(middle[name] / middle["alone"], 3),
             "unit": "of alone",
-            "detail": {f"{name}, runs/s": [round(rate) for rate in found] for name, found in rates.items()},
+            "detail": {f"{one}, runs/s": [round(rate) for rate in rates[one]] for one in ("alone", name)},
         }
+        for name in (LIMITED, DELAYED)
     ]
 
 
-async def _drain_plain(server: str, waiting: int) -> float:
+async def _drain_plain(server: str, waiting: int, *, is_limited: bool) -> float:
     registry = registry_of("limited", "plain")
     async with fresh_database(server) as dsn:
         settings = settings_for(dsn, slots=SLOTS)
         async with open_engine(settings, registry=registry) as engine:
-            limit = {"key": "$.customer", "rate": "1/h"}
-            body = {"name": "limited", "function": "limited", "concurrency": limit}
-            limited = await engine.client.jobs.create("default", body)
-            await submit(engine.client, limited.id, waiting, keys=KEYS)
+            limits = {"concurrency": {"key": "$.customer", "rate": "1/h"}} if is_limited else {}
+            body = {"name": "limited", "function": "limited", **limits}
+            job = await engine.client.jobs.create("default", body)
+            delay = None if is_limited else timedelta(hours=1)
+            await submit(engine.client, job.id, waiting, keys=KEYS, delay=delay)
             plain = await engine.client.jobs.create("default", {"name": "plain", "function": "plain"})
             await submit(engine.client, plain.id, PLAIN)
             connection = await asyncpg.connect(dsn)

@@ -64,6 +64,7 @@ class LaneCache:
         self._heard: dict[LaneId, None] = {}
         self._has_unknown = False
         self._are_lines_old = False
+        self._has_line_news = True
         self._made_room: frozenset[KeyId] | None = frozenset()  # since claims were begun; None: any may have
         self._no_room = NoRoom()
         self.chooser = LaneChooser(
@@ -78,15 +79,22 @@ class LaneCache:
 
     def hear(self, keys: Callable[[], Iterable[LaneKey]]) -> None:
         """Have lanes looked at before the next use, because runs of them may have become ready."""
-        if not self._are_few:
-            self._hear(map(self._lanes.find, keys()))
+        if self._lanes.lined_up or not self._are_few:
+            self._hear([self._lanes.find(key) for key in keys()])
 
     def hear_marks(self, marks: Collection[str]) -> None:
         """Have lanes looked at that another process has named."""
-        if not self._are_few:
-            self._hear(map(self._lanes.find_marked, marks))
+        if self._lanes.lined_up or not self._are_few:
+            self._hear([self._lanes.find_marked(mark) for mark in marks])
 
-    def _hear(self, found: Iterable[LaneId | None]) -> None:
+    def hear_anything(self) -> None:
+        """Note that runs of any lanes may have become ready."""
+        self._has_line_news = True
+
+    def _hear(self, found: Collection[LaneId | None]) -> None:
+        self._has_line_news |= not self._lanes.lined_up.isdisjoint(found) or None in found
+        if self._are_few:
+            return
         for lane_id in found:
             if lane_id is None:
                 self._has_unknown = True  # it is new, so its id is above all others
@@ -248,7 +256,8 @@ class LaneCache:
         if capped.are_stops_old:
             self.order.stop(capped.stops(now))
         if len(lanes.lined_up) > len(lanes.plain_lines):
-            await self.lines.read(store, clock, now, batched=lanes.batched)
+            has_news, self._has_line_news = self._has_line_news, False
+            await self.lines.read(store, clock, now, batched=lanes.batched, has_news=has_news)
             news = {*self.lines.take_news(now), *capped.news, *lanes.quarantined} & lanes.lined_up
             found = [
                 self._view(lane_id, self.lines.head(lane_id, now)) for lane_id in news - lanes.plain_lines

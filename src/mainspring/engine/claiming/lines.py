@@ -27,6 +27,8 @@ SLICE = 1000
 are read again."""
 LONGEST = 0.5
 """The most seconds between two slices of a round, however long they take. So it is with the slices of lanes."""
+CLOSED_SHARE = 0.01
+"""The share of the time that looks may take while no line has room, and nothing was heard of new ones."""
 FULL_PERIOD = timedelta(seconds=5)
 """A line without room is tried again after this time, if nothing is heard of the end of a run in its way. So it is if
 the next permit or retry is further away: the limit may be changed until then, or the run that is to retry cancelled."""
@@ -84,10 +86,13 @@ class LinesInView:
     _after: LineKey | None = None
     _seen: set[LineKey] = field(default_factory=set)  # in this round of looks
     _next_slice_at: float = -1.0e9  # monotonic
+    _is_round: bool = False  # the last look was one of several that go round
+    _is_put_off: bool = False  # a look at all lines is to follow
     _turns: int = 0
     _news: set[LaneId] = field(default_factory=set)
     _reopenings: list[tuple[datetime, LaneId]] = field(default_factory=list)
     _pacing: Pacing = field(default_factory=lambda: Pacing(longest=LONGEST))
+    _closed_pacing: Pacing = field(default_factory=lambda: Pacing(longest=LONGEST, share=CLOSED_SHARE))
 
     def note_lane(self, lane_id: LaneId) -> None:
         """Have `take_news` name a lane."""
@@ -118,19 +123,33 @@ class LinesInView:
         return found
 
     def due_in(self, at: float) -> float | None:
-        """Return the seconds until the next look of a round; None if the looks are not going round."""
-        return None if self._after is None else max(self._next_slice_at - at, 0.0)
+        """Return the seconds until the next look of a round, or one that was put off; None if there is none."""
+        is_due = self._after is not None or self._is_put_off
+        return max(self._next_slice_at - at, 0.0) if is_due else None
 
     async def read(
-        self, store: Store, clock: Clock, now: datetime, *, batched: Collection[LaneId] = ()
+        self,
+        store: Store,
+        clock: Clock,
+        now: datetime,
+        *,
+        batched: Collection[LaneId] = (),
+        has_news: bool = True,
     ) -> None:
         """Look at the lines: at all if they are few, else at the next ones, and at those that were claimed from.
 
+        While no line has room, a look finds only new ones. Then it comes seldom, so that what waits costs others
+        nothing.
+
         Args:
             batched: lanes whose runs are taken in batches.
+            has_news: there may be new lines.
         """
         begun = clock.monotonic()
-        if self._after is not None and (
+        is_early = begun < self._next_slice_at
+        is_seldom = not (has_news or self._is_round) and self._are_all_closed(now)
+        self._is_put_off = is_early and is_seldom
+        if (self._is_round or self._is_put_off) and (
             changed := sorted(key for key in self._changed if key.key_id != PLAIN)
         ):
             lines = await store.read_some_lines(changed)
@@ -138,20 +157,24 @@ class LinesInView:
             for key in changed:
                 self._note(key, found.get(key))
         self._changed.clear()
-        if begun < self._next_slice_at:
+        if self._is_put_off or (self._is_round and is_early):
             return
         found_lines = await store.read_lines(after=self._after, limit=SLICE)
         for line in await _read_batches(store, found_lines, batched, now):
             self._seen.add(line.key)
             self._note(line.key, line)
+        self._is_round = self._after is not None or len(found_lines) == SLICE
         if len(found_lines) < SLICE:
             self._end_round()
         else:
             self._after = found_lines[-1].key
-        is_one_of_many = self._after is not None or len(self._seen) >= SLICE
         ended = clock.monotonic()
-        rest = self._pacing.rest(ended - begun)
-        self._next_slice_at = ended + rest if is_one_of_many else begun
+        pacing = self._pacing if self._is_round else self._closed_pacing
+        self._next_slice_at = ended + pacing.rest(ended - begun)
+
+    def _are_all_closed(self, now: datetime) -> bool:
+        lines = (line for known in self._lanes.values() for line in known.values())
+        return bool(self._lanes) and all(line.opens_at > now for line in lines)
 
     def _end_round(self) -> None:
         """Forget the lines that were not seen since the round began, but for runs without keys."""

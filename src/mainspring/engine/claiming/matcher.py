@@ -106,7 +106,10 @@ class Matcher:
         self._has_news = self._has_hint = True
         if news.lanes is not None:
             self._lanes.hear(news.lanes)
-        self._lanes.hear_marks(news.marks)
+        elif news.marks:
+            self._lanes.hear_marks(news.marks)
+        else:
+            self._lanes.hear_anything()
         self._lanes.make_room(news.keys)
         if self._waiting:
             self.waiter.signal()

@@ -12,9 +12,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from mainspring.core.holding import LineStop
 from mainspring.core.ids import KeyId, LaneId, SessionId
-from mainspring.engine.claiming.lines import LinesInView
+from mainspring.engine.claiming.lines import LONGEST, LinesInView
 from mainspring.ports.store import Store
-from mainspring.ports.store.limits import PLAIN, Line, LineClaim, LineClaimResult, LineKey
+from mainspring.ports.store.limits import PLAIN, Line, LineClaim, LineClaimResult, LineKey, LineQuota
 from mainspring.testing.clock import FakeClock
 from mainspring.testing.factories import START, at
 
@@ -34,8 +34,12 @@ class Waiting:
 
     def __init__(self) -> None:
         self.lines: dict[LineKey, Line] = {}
+        self.clock: FakeClock | None = None
+        """Goes on by 2 ms with each look at all lines."""
 
     async def read_lines(self, *, after: LineKey | None, limit: int) -> list[Line]:
+        if self.clock is not None:
+            self.clock.advance(0.002)
         found = sorted(self.lines.values(), key=lambda line: line.key)
         return [line for line in found if after is None or line.key > after][:limit]
 
@@ -99,3 +103,66 @@ def test_runs_without_keys_are_no_news() -> None:
     lines.note_lane(LaneId(1))
     assert lines.take_news(START) == {LaneId(1)}
     assert PLAIN not in {key.key_id for key in KEYS}
+
+
+class TestLinesWithoutRoom:
+    """Looks at lines that cannot give anything find only new ones, so they must not cost much."""
+
+    def setup_method(self) -> None:
+        self.clock = FakeClock(START)
+        self.waiting = Waiting()
+        self.waiting.clock = self.clock
+        self.lines = LinesInView()
+        for key in KEYS[:2]:
+            self.waiting.lines[key] = Line(key, at(0))
+        self.look()
+        self.look()
+        self.claim(KEYS[:2])
+
+    def look(self, *, has_news: bool = True) -> None:
+        store = cast("Store", self.waiting)
+        asyncio.run(self.lines.read(store, self.clock, self.clock.now(), has_news=has_news))
+
+    def claim(self, stopped: Sequence[LineKey]) -> None:
+        stop = LineStop(key_id=KeyId(10), is_busy=False, until=at(3600))
+        self.lines.note_claim(
+            LineClaim(session_id=SessionId(1), number=1, limit=5, lines=self.pick()),
+            LineClaimResult(runs=(), stops=dict.fromkeys(stopped, stop)),
+            self.clock.now(),
+            is_cap=lambda key_id: False,
+        )
+
+    def pick(self) -> tuple[LineQuota, ...]:
+        return self.lines.pick({LANES[0]: 5}, self.clock.now())
+
+    def sees(self, key: LineKey) -> bool:
+        return self.lines.head(key.lane_id, self.clock.now()) is not None
+
+    def test_new_line_is_found_after_a_rest(self) -> None:
+        self.waiting.lines[KEYS[2]] = Line(KEYS[2], at(0))
+        self.look(has_news=False)
+        assert not self.sees(KEYS[2])
+        rest = self.lines.due_in(self.clock.monotonic())
+        assert rest is not None
+        assert 0.1 < rest <= LONGEST
+        self.clock.advance(rest)
+        self.look(has_news=False)
+        assert self.sees(KEYS[2])
+        assert self.lines.due_in(self.clock.monotonic()) is None, "nothing was put off"
+
+    def test_new_line_that_was_heard_of_is_found_at_once(self) -> None:
+        self.waiting.lines[KEYS[2]] = Line(KEYS[2], at(0))
+        self.look(has_news=True)
+        assert self.sees(KEYS[2])
+
+    def test_line_that_was_claimed_from_is_read_all_the_same(self) -> None:
+        self.waiting.lines.clear()
+        self.look(has_news=False)
+        assert not self.sees(KEYS[0])
+
+    def test_all_lines_are_read_as_soon_as_one_has_room(self) -> None:
+        self.look(has_news=False)
+        self.waiting.lines[KEYS[2]] = Line(KEYS[2], at(0))
+        self.lines.open([KeyId(10)])
+        self.look(has_news=False)
+        assert self.sees(KEYS[2])
