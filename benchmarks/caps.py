@@ -7,8 +7,8 @@ was really done.
 
 With `--queue N`, the runs have no limits, but their queue has a cap of N.
 
-With `--beside`, plain runs are carried out in turn alone, beside 500,000 runs that wait under a rate, and beside as many
-that have no limit and wait for their time. So one sees what limits cost, and what a large table does.
+With `--beside`, plain runs are carried out in turn alone, beside 500,000 runs that wait under a rate, and beside as
+many that have no limit and wait for their time. So one sees what limits cost, and what a large table does.
 """
 
 from __future__ import annotations
