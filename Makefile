@@ -69,8 +69,8 @@ bench-idle: setup ## what SESSIONS=500 idle remote workers cost one server and t
 chaos: setup ## harm the real product: KILLS, ZOMBIES on SQLite; TRIALS, FAULT=F1.. in a cluster; STORM=seconds
 	@$(PY) -m $(CHAOS) --seed $(or $(SEED),1)
 
-simulate: setup ## search SEEDS seeds of the simulator for a broken rule, on all cores (STORE=sqlite, FIRST=n); OUTAGE=86400: replay one outage of so many seconds
-	@$(PY) -m tools.simulator --seeds $(or $(SEEDS),2000) --first $(or $(FIRST),0) --store $(or $(STORE),memory) $(if $(OUTAGE),--outage $(OUTAGE))
+simulate: setup ## search SEEDS seeds of the simulator for a broken rule, on all cores (STORE=sqlite, FIRST=n); OUTAGE=86400: replay one outage of so many seconds with JOBS=60
+	@$(PY) -m tools.simulator --seeds $(or $(SEEDS),2000) --first $(or $(FIRST),0) --store $(or $(STORE),memory) $(if $(OUTAGE),--outage $(OUTAGE) --jobs $(or $(JOBS),60))
 
 proof: setup ## switch each guard off, see whether the judge notices, and write docs/explanation/guards.md
 	@$(PY) -m tests.simulation.proof

@@ -762,6 +762,7 @@ async def replan(store: PostgresStore, scene: Scene) -> Any:
             fire_at=job.next_fire_at,
             next_fire=make_next_fire(at(600)),
             calendars=HOLIDAYS,
+            ends_gap=True,
         )
         for job in (scene.quiet, scene.job)
     ]

@@ -71,8 +71,8 @@ def _made_way(run: Run, history: History, runs: Runs) -> bool:
             or run.finished_at is None
         ):
             continue
-        # A process may have read its time well before its fire was committed.
-        if run.created_at - history.lease <= other.created_at <= run.finished_at + history.slack:
+        # A process may have read its time well before its fire, or the run's end, was committed.
+        if run.created_at - history.lease <= other.created_at <= run.finished_at + history.lease:
             return True
     return False
 

@@ -80,6 +80,8 @@ def _replay_outage(seconds: int, jobs: int) -> int:
     for replay in replay_outage(seconds, jobs=jobs):
         numbers = f"{replay.expected:>10,} {replay.run:>10,} {replay.left_out:>10,} {replay.difference:>11,}"
         click.echo(f"{replay.policy:<14} {numbers}")
+        if replay.catch_ups_open:
+            click.echo(f"{replay.catch_ups_open:,} fire ranges are still to be made up for")
         for broken in (*map(str, replay.result.verdict.violations[:3]), *replay.result.errors[:1]):
             click.echo(broken)
         is_good = is_good and replay.is_good

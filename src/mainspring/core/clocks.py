@@ -121,6 +121,7 @@ def decide_replan(
     revision: int,
     fire_at: datetime | None,
     next_fire: NextFire | None,
+    ends_gap: bool,
     is_current: bool,
 ) -> Decision:
     """Decide to set a clock by other versions of its job's calendars. A paused job's clock stays stopped.
@@ -133,7 +134,7 @@ def decide_replan(
     if not is_current or not _stands_at(clock, revision, fire_at):
         return _MOVED
     move = ClockMove(
-        next_fire=None if clock.is_paused else next_fire, is_paused=clock.is_paused, ends_gap=False
+        next_fire=None if clock.is_paused else next_fire, is_paused=clock.is_paused, ends_gap=ends_gap
     )
     return Decision(ChangeVerdict.DONE, move)
 

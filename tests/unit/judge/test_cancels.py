@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from mainspring.core.ids import RunId
+from mainspring.core.model import Overlap
 from mainspring.core.states import RunState
 from mainspring.testing.factories import at
-from tests.unit.judge.histories import Story, seconds
+from tests.unit.judge.histories import Story, every, seconds
 
 
 def cancelled() -> tuple[Story, RunId]:
@@ -196,3 +197,25 @@ def test_run_that_is_gone_after_its_cancel() -> None:
     story.history.events.clear()
     assert story.broken == {"S3"}
     assert run_id
+
+
+def made_way(ended: float) -> Story:
+    """A run that ends at an instant because the fire of 20, on record at 20.02, cancels what is live."""
+    story = Story()
+    job = story.job(every(10), overlap=Overlap.CANCEL_RUNNING)
+    first = story.fire(job, 10, "waiting")
+    story.cancel_waiting(first, ended, "overlap")
+    story.fires(job, 20, 30, 40, 50)
+    return story
+
+
+def test_run_makes_way_for_the_next_fire() -> None:
+    assert made_way(20.02).broken == set()
+
+
+def test_end_that_was_read_before_the_fire_and_committed_after_it() -> None:
+    assert made_way(19.9).broken == set()
+
+
+def test_run_that_made_way_long_before_the_next_fire() -> None:
+    assert made_way(15).broken == {"S11"}

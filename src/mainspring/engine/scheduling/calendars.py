@@ -8,8 +8,10 @@ from datetime import datetime
 
 import structlog
 
+from mainspring.core.calendars.joined import clock_trigger
 from mainspring.core.calendars.preview import next_made
 from mainspring.core.clocks import ChangeVerdict
+from mainspring.core.failures import gap_reason
 from mainspring.core.ids import JobId, format_job_id
 from mainspring.core.model import Job, JobSpec
 from mainspring.core.planning import PlannedRange, first_fire_at, next_fire, settle_overdue
@@ -18,9 +20,11 @@ from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.scheduling.run_factory import fire_range_of
+from mainspring.engine.scheduling.stopping import open_gap
 from mainspring.ports.clock import Clock, Waiter
 from mainspring.ports.store import Store
 from mainspring.ports.store.calendars import CalendarUses, Replan
+from mainspring.ports.store.schedule import NewFireRange
 
 _log = structlog.get_logger(__name__)
 BATCH = 500
@@ -117,10 +121,12 @@ def make_replan(job: Job, old: JobSpec, new: JobSpec, calendars: CalendarUses, n
     Args:
         old, new: the job's definition, with the trigger that the old and the new versions make.
     """
+    if job.is_paused:
+        return _replan_paused(job, old, new, calendars, now)
     fire_at, following = job.next_fire_at, None
     owed: tuple[PlannedRange, ...] = ()
     is_over = fire_at is None and isinstance(job.spec.trigger, Once) and job.fired_through is not None
-    if job.is_paused or is_over:
+    if is_over:
         pass
     elif isinstance(new.trigger, UnknownTrigger):  # only a process that knows the type can tell its fires
         following = next_fire(new, job.id, fire_at)
@@ -137,6 +143,30 @@ def make_replan(job: Job, old: JobSpec, new: JobSpec, calendars: CalendarUses, n
         fire_ranges=tuple(
             fire_range_of(one, job_id=job.id, version=job.version, trigger=old.trigger) for one in owed
         ),
+    )
+
+
+def _replan_paused(job: Job, old: JobSpec, new: JobSpec, calendars: CalendarUses, now: datetime) -> Replan:
+    """Decide what becomes of the gap of a paused job. If other fires are to come, another gap records them.
+
+    Their first may come before the fire at which the old gap starts, and would be on no record (law 4).
+    """
+    fire_ranges: tuple[NewFireRange, ...] = ()
+    ends_gap = False
+    if old.trigger is not None and new.trigger is not None and not isinstance(new.trigger, UnknownTrigger):
+        trigger = clock_trigger(new.trigger)
+        ends_gap = trigger != clock_trigger(old.trigger)
+        if ends_gap:
+            first_at = trigger.next_after(now if job.fired_through is None else max(now, job.fired_through))
+            fire_ranges = open_gap(job, job.version, first_at, reason=gap_reason(job.pause_note))
+    return Replan(
+        job_id=job.id,
+        revision=job.revision,
+        fire_at=job.next_fire_at,
+        next_fire=None,
+        calendars=calendars,
+        fire_ranges=fire_ranges,
+        ends_gap=ends_gap,
     )
 
 

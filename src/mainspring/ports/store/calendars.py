@@ -120,7 +120,9 @@ class Replan:
     """Where a job's clock is to stand, decided on a clock row with this `revision` and `fire_at`.
 
     Attributes:
-        fire_ranges: records of fires that were due by the old versions, but not yet made.
+        fire_ranges: records of fires that were due by the old versions, but not yet made. For a paused job, the gap
+            of its fires by the new ones.
+        ends_gap: the open gap ends now (as by a resume), because the fires from now on are other ones.
     """
 
     job_id: JobId
@@ -129,3 +131,4 @@ class Replan:
     next_fire: NextFire | None
     calendars: CalendarUses
     fire_ranges: tuple[NewFireRange, ...] = ()
+    ends_gap: bool = False

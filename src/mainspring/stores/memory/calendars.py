@@ -11,6 +11,7 @@ from mainspring.core.calendars.resolved import CalendarVersion
 from mainspring.core.clocks import ChangeVerdict, decide_replan
 from mainspring.core.ids import JobId
 from mainspring.ports.store.calendars import CalendarDeletion, CalendarUse, Replan
+from mainspring.stores.memory.jobs import move_clock
 from mainspring.stores.memory.restrictions import follow_calendars
 from mainspring.stores.memory.tables import Tables
 
@@ -111,15 +112,12 @@ class MemoryCalendarStore:
             revision=plan.revision,
             fire_at=plan.fire_at,
             next_fire=plan.next_fire,
+            ends_gap=plan.ends_gap,
             is_current=tables.is_current(plan.calendars),
         )
         if job is not None and decision.move is not None:
-            job.revision += 1
-            job.updated_at = now
-            tables.set_next_fire(job, decision.move.next_fire)
+            move_clock(tables, job, decision.move, plan.fire_ranges, now)
             tables.use_calendars(job.id, plan.calendars)
-            for new in plan.fire_ranges:
-                tables.add_fire_range(new, now=now)
         return decision.verdict
 
     async def settle_calendars(self) -> None:

@@ -156,6 +156,7 @@ class PostgresCalendarStore:
                     revision=plan.revision,
                     fire_at=plan.fire_at,
                     next_fire=plan.next_fire,
+                    ends_gap=plan.ends_gap,
                     is_current=plan.job_id not in moved,
                 )
                 if job is not None and decision.move is not None:

@@ -14,7 +14,7 @@ from mainspring.ports.codec import decode_calendar, encode_calendar
 from mainspring.ports.store.calendars import CalendarDeletion, CalendarUse, Replan
 from mainspring.stores.sqlite.calendar_uses import are_current, use_calendars
 from mainspring.stores.sqlite.connection import Database
-from mainspring.stores.sqlite.inserts import insert_fire_ranges
+from mainspring.stores.sqlite.job_clocks import move_clock
 from mainspring.stores.sqlite.locked import lock_job
 from mainspring.stores.sqlite.restrictions import take_effect
 from mainspring.stores.sqlite.rows import (
@@ -24,7 +24,6 @@ from mainspring.stores.sqlite.rows import (
     to_instant,
     to_json,
     to_micros,
-    values_of_next_fire,
 )
 from mainspring.stores.sqlite.statements import (
     execute,
@@ -36,7 +35,6 @@ from mainspring.stores.sqlite.statements import (
 )
 
 _LAST_VERSION = 2**31
-_UNEDITED = {"priority": None, "run_outline": None}
 
 
 class SqliteCalendarStore:
@@ -174,14 +172,13 @@ def _replan(db: apsw.Connection, plan: Replan, now: int) -> ChangeVerdict:
         revision=plan.revision,
         fire_at=plan.fire_at,
         next_fire=plan.next_fire,
+        ends_gap=plan.ends_gap,
         is_current=are_current(db, plan.calendars),
     )
     if job is not None and decision.move is not None:
         execute(db, "touch_jobs", {"job_ids": to_hexes([plan.job_id]), "now": now})
-        values = {"job_id": plan.job_id.bytes, **_UNEDITED, **values_of_next_fire(decision.move.next_fire)}
-        execute(db, "move_clock", values)
+        move_clock(db, plan, decision.move, now)
         use_calendars(db, plan.job_id, job.tenant, plan.calendars)
-        insert_fire_ranges(db, plan.fire_ranges, now)
     return decision.verdict
 
 

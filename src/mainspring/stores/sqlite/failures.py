@@ -13,9 +13,9 @@ from mainspring.core.ids import JobId, job_shard
 from mainspring.core.model import JobSpec
 from mainspring.ports.store.jobs import ClockChange
 from mainspring.stores.sqlite.connection import Database
-from mainspring.stores.sqlite.inserts import insert_fire_ranges
+from mainspring.stores.sqlite.job_clocks import move_clock, set_paused
 from mainspring.stores.sqlite.locked import lock_job
-from mainspring.stores.sqlite.rows import make_job_id, to_instant, to_json, to_micros, values_of_next_fire
+from mainspring.stores.sqlite.rows import make_job_id, to_instant, to_json, to_micros
 from mainspring.stores.sqlite.statements import execute, fetch_row, fetch_rows, fetch_value, fetch_values
 
 
@@ -58,16 +58,8 @@ def _pause(db: apsw.Connection, change: ClockChange, now: int) -> bool:
     ):
         return False
     set_paused(db, change.job_id, is_paused=True, note=pause_note(watch.threshold), now=now)
-    clock = {"priority": None, "run_outline": None, **values_of_next_fire(move.next_fire)}
-    execute(db, "move_clock", {**key, **clock})
-    insert_fire_ranges(db, change.fire_ranges, now)
+    move_clock(db, change, move, now)
     return True
-
-
-def set_paused(db: apsw.Connection, job_id: JobId, *, is_paused: bool, note: str | None, now: int) -> None:
-    """Note that a job is paused, and why, or that it is not."""
-    values = {"job_id": job_id.bytes, "is_paused": is_paused, "note": note, "now": now}
-    execute(db, "set_paused", values)
 
 
 def watch_failures(db: apsw.Connection, job_id: JobId, spec: JobSpec, *, is_new: bool) -> None:

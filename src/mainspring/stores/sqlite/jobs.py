@@ -22,8 +22,9 @@ from mainspring.ports.codec import decode_spec, encode_outline, encode_spec
 from mainspring.ports.store.jobs import AddResult, ClockChange, JobEdit, NewJob
 from mainspring.stores.sqlite.calendar_uses import are_current, use_calendars
 from mainspring.stores.sqlite.connection import Database
-from mainspring.stores.sqlite.failures import set_paused, watch_failures
+from mainspring.stores.sqlite.failures import watch_failures
 from mainspring.stores.sqlite.inserts import insert_fire_ranges
+from mainspring.stores.sqlite.job_clocks import move_clock, set_paused
 from mainspring.stores.sqlite.limits import are_limits_set, keep_limits
 from mainspring.stores.sqlite.locked import LockedJob, lock_job
 from mainspring.stores.sqlite.rows import (
@@ -84,7 +85,7 @@ class SqliteJobStore:
             "priority": edit.spec.priority.value,
             "run_outline": encode_outline(edit.spec, job.version + 1),
         }
-        self._move(db, edit, decision.move, now, outline)
+        move_clock(db, edit, decision.move, now, outline)
         use_calendars(db, edit.job_id, job.tenant, edit.calendars)
         keep_limits(db, edit.job_id, job.tenant, edit.spec, is_new=False)
         watch_failures(db, edit.job_id, edit.spec, is_new=False)
@@ -110,22 +111,7 @@ class SqliteJobStore:
 
     def _pause_or_resume(self, db: apsw.Connection, change: ClockChange, move: ClockMove, now: int) -> None:
         set_paused(db, change.job_id, is_paused=move.is_paused, note=None, now=now)
-        self._move(db, change, move, now, {"priority": None, "run_outline": None})
-
-    def _move(
-        self,
-        db: apsw.Connection,
-        change: JobEdit | ClockChange,
-        move: ClockMove,
-        now: int,
-        edited: dict[str, int | str | None],
-    ) -> None:
-        job_id = change.job_id.bytes
-        execute(db, "move_clock", {"job_id": job_id, **edited, **values_of_next_fire(move.next_fire)})
-        if move.ends_gap:
-            execute(db, "drop_empty_gap", {"job_id": job_id, "now": now})
-            execute(db, "close_gap", {"job_id": job_id, "now": now})
-        insert_fire_ranges(db, change.fire_ranges, now)
+        move_clock(db, change, move, now)
 
     async def delete_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
         """See `JobStore`."""

@@ -278,6 +278,23 @@ class Replans:
         assert (paused.is_paused, paused.next_fire_at) == (True, None)
         assert [one.is_open for one in await store.list_fire_ranges(job.id)] == [True]
 
+    async def test_a_replan_of_a_paused_job_may_end_its_gap_and_open_another(self, store: Store) -> None:
+        await write(store, make_calendar())
+        begun, to_come = [await add_user(store, "holidays") for _ in range(2)]
+        pauses = [make_pause(begun, from_at=at(5)), make_pause(to_come, from_at=at(20))]
+        await store.pause_jobs(pauses, now=START)
+        calendars = await uses(store, "holidays")
+        plans = []
+        for job in (await read_job(store, begun.id), await read_job(store, to_come.id)):
+            new = make_pause(job, from_at=at(12)).fire_ranges
+            plans.append(make_replan(job, calendars, fire_ranges=new, ends_gap=True))
+        assert await store.replan_jobs(plans, now=at(10)) == [ChangeVerdict.DONE] * 2
+        gaps = [
+            [(gap.from_at, gap.to_at, gap.is_open) for gap in await store.list_fire_ranges(job.id)]
+            for job in (begun, to_come)
+        ]
+        assert gaps == [[(at(12), None, True), (at(5), at(10), False)], [(at(12), None, True)]]
+
     async def test_a_deleted_job_is_missing(self, store: Store) -> None:
         await write(store, make_calendar())
         job = await add_user(store, "holidays")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,10 +10,14 @@ import pytest
 
 from mainspring.core.calendars.resolved import CalendarVersion, resolve
 from mainspring.core.calendars.spec import read_calendar
+from mainspring.core.cron import Cron
+from mainspring.core.failures import pause_note
 from mainspring.core.ids import JobId
 from mainspring.core.model import FireRangeKind
 from mainspring.core.states import RunState
+from mainspring.engine.scheduling.calendars import make_replan
 from mainspring.errors import Conflict, InvalidInput, NotFound
+from mainspring.ports.store.calendars import CalendarUses
 from mainspring.testing.factories import START
 from mainspring.testing.manual import TENANT
 from tests.unit.engine.conftest import Bench
@@ -266,6 +271,45 @@ async def test_what_was_kept_out_before_a_delete_or_a_pause_is_on_record_as_such
     await bench.runtime.advance(2 * DAY, step=HOUR)
     await bench.runtime.client.jobs.resume(TENANT, paused)
     assert await gaps(bench, paused) == [kept_out, (day(8, 9), day(9, 12), "paused")]
+
+
+async def test_a_new_version_moves_the_fires_of_a_paused_job_and_all_are_on_record(bench: Bench) -> None:
+    await put(bench, rules=[{"from": "2026-01-06", "to": "2026-01-08"}])
+    calendars = {"exclude": ["off"], "roll": "next"}
+    job_id = await bench.add(cron="0 9 5-8 * *", calendars=calendars)
+    jobs = bench.runtime.client.jobs
+    await jobs.pause(TENANT, job_id)
+    assert await gaps(bench, job_id) == [(day(9, 9), None, "paused")]
+    await put(bench, rules=[{"date": "2026-01-08"}])  # the fires of the 6th and 7th are to be made after all
+    assert await gaps(bench, job_id) == [(day(6, 9), None, "paused")]
+    await bench.runtime.advance(DAY, step=HOUR)
+    await put(bench, rules=[{"date": "2026-01-07"}])
+    assert await gaps(bench, job_id) == [(day(6, 9), day(6, 12), "paused"), (day(8, 9), None, "paused")]
+    await bench.runtime.advance(DAY, step=HOUR)
+    await put(bench, rules=[{"from": "2026-01-07", "to": "2026-01-08"}])
+    await jobs.resume(TENANT, job_id)
+    await bench.runtime.advance(2 * DAY, step=HOUR)
+    assert await gaps(bench, job_id) == [(day(6, 9), day(6, 12), "paused")]
+    assert await made(bench, job_id) == [day(9, 9)]
+    assert await is_even(bench, job_id)
+
+
+async def test_a_pause_after_failures_keeps_its_reason_when_a_calendar_changes(bench: Bench) -> None:
+    job = await bench.runtime.client.jobs.get(TENANT, await bench.add(cron="0 9 * * *"))
+    stopped = replace(job, is_paused=True, next_fire_at=None, pause_note=pause_note(3))
+    later = replace(job.spec, trigger=Cron("0 10 * * *"))
+    plan = make_replan(stopped, job.spec, later, CalendarUses(0, ()), START)
+    assert [(one.from_at, one.reason) for one in plan.fire_ranges] == [(day(6, 10), "failures")]
+    assert plan.ends_gap
+
+
+async def test_a_new_version_that_moves_nothing_leaves_the_gap_of_a_paused_job_alone(bench: Bench) -> None:
+    await put(bench, rules=[{"date": "2026-01-07"}])
+    job_id = await bench.add(cron="0 9 * * *", calendars={"exclude": ["off"]})
+    await bench.runtime.client.jobs.pause(TENANT, job_id)
+    await bench.runtime.advance(DAY, step=HOUR)
+    await put(bench, rules=[{"date": "2026-01-08"}])
+    assert await gaps(bench, job_id) == [(day(6, 9), None, "paused")]
 
 
 async def test_what_is_used_is_not_deleted(bench: Bench) -> None:
