@@ -52,17 +52,17 @@ def judge_reserves(history: History, runs: Runs, counts: Counter[str]) -> Iterat
     """L11: while a tenant has been short of reserved slots for as long as processes need to know it, no seat goes to
     another tenant that has none reserved.
 
-    For each fault, some may: what each process hands out in one claim from what it saw before.
+    For each fault meanwhile, some may: what each process hands out in one claim from what it saw before.
     """
     if not history.reserves:
         return
     tenants = {tenant: _Tenant(slots) for tenant, slots in history.reserves.items()}
-    passed: dict[str, list[str]] = {tenant: [] for tenant in tenants}
+    passed: dict[tuple[str, datetime], list[Event]] = {}
     for event in history.events:
         run = None if event.run_id is None or event.is_stale else runs.by_id.get(event.run_id)
         if run is None:
             continue
-        at = event.committed_at or event.at
+        at = _committed_at(event)
         if run.tenant in tenants:
             counts["seats_of_reserves"] += tenants[run.tenant].note(event, at)
         elif event.what == "claimed":
@@ -70,11 +70,23 @@ def judge_reserves(history: History, runs: Runs, counts: Counter[str]) -> Iterat
                 if tenant.short_since is not None:
                     counts["seats_beside_reserves"] += 1
                     if tenant.short_since + KNOWN_AFTER < at:
-                        passed[name].append(
-                            f"{at.isoformat()} {run.tenant} got one; short since {tenant.short_since.isoformat()}"
-                        )
-    slack = len(history.faults) * history.matchers * history.claim
-    for name, lines in passed.items():
-        if len(lines) > slack:
-            why = f"{len(lines)} seats went to others, and {slack} may"
-            yield Violation("L11", f"tenant {name}", (why, *lines[:5]))
+                        passed.setdefault((name, tenant.short_since), []).append(event)
+    for (name, since), events in passed.items():
+        slack = _faults_within(history, since - KNOWN_AFTER, _committed_at(events[-1]))
+        slack *= history.matchers * history.claim
+        if len(events) > slack:
+            why = f"short since {since.isoformat()}; {len(events)} seats went to others, and {slack} may"
+            lines = (
+                f"{_committed_at(one).isoformat()} {runs.by_id[one.run_id].tenant} got one"
+                for one in events[:5]
+                if one.run_id
+            )
+            yield Violation("L11", f"tenant {name}", (why, *lines))
+
+
+def _committed_at(event: Event) -> datetime:
+    return event.committed_at or event.at
+
+
+def _faults_within(history: History, low: datetime, high: datetime) -> int:
+    return sum(fault.at <= high and low <= fault.until for fault in history.faults)

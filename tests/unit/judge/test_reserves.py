@@ -76,8 +76,19 @@ def test_a_tenant_without_work_or_without_a_reserve_is_never_short() -> None:
 
 def test_a_fault_excuses_what_one_claim_hands_out() -> None:
     many = tuple((9 + number / 10, "flood") for number in range(6))
-    fault = Fault(kind="freeze", target="server-0", at=at(5), until=at(5) + timedelta(seconds=1))
     for count, is_good in ((5, True), (6, False)):
-        history = flooded(*many[:count])
-        history.faults.append(fault)
-        assert (judged(history)[0] == 0) is is_good
+        assert (judged(with_fault(flooded(*many[:count]), 5))[0] == 0) is is_good
+
+
+def with_fault(history: History, when: float) -> History:
+    until = at(when) + timedelta(seconds=1)
+    history.faults.append(Fault(kind="freeze", target="server-0", at=at(when), until=until))
+    return history
+
+
+def test_a_fault_of_another_time_excuses_nothing() -> None:
+    assert judged(with_fault(flooded((9, "flood")), 8.5))[0] == 0
+    assert judged(with_fault(flooded((9, "flood")), 9.5))[0] == 1
+    claims = ((30, "acme"), (30, "acme"), (38, "flood"))  # short from 1 to 30, and from 34 on
+    assert judged(with_fault(flooded(*claims, end=34), 30))[0] == 0
+    assert judged(with_fault(flooded(*claims, end=34), 25))[0] == 1
