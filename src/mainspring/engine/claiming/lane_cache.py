@@ -151,6 +151,8 @@ class LaneCache:
 
     async def settle(self, reader: RestrictionReader, now: datetime) -> None:
         """Keep the restrictions as they are from now on: some lanes are paused, and others no longer are."""
+        if not self.held.is_new and not self.held.is_over(now):
+            return
         await self.held.renew(reader)
         held, freed = self.held.settle(self._lanes, now)
         for lane_id in held:
@@ -159,9 +161,7 @@ class LaneCache:
         if self._lanes.capped:
             self._lanes.capped.news |= freed & self._lanes.lined_up
             self._are_lines_old = True
-        if (
-            self.held.caps is not self._lanes.capped.caps
-        ):  # it is compared at each tick, and there may be many
+        if self.held.caps is not self._lanes.capped.caps:
             self._follow_caps(now)
 
     def _follow_caps(self, now: datetime) -> None:
@@ -189,9 +189,8 @@ class LaneCache:
         """Return the seconds until the next look, if nothing is heard before."""
         if self._heard or self._has_unknown or self._are_lines_old or self.held.is_new:
             return 0.0
-        due_in = self._rounds.due_in(at, self._period)
-        if self._are_few:
-            due_in = self._read_at + self._period - at
+        rounds = self._rounds
+        due_in = self._read_at + self._period - at if self._are_few else rounds.due_in(at, self._period)
         line_in = self.lines.due_in(at)
         return due_in if line_in is None else min(due_in, line_in)
 
@@ -199,7 +198,8 @@ class LaneCache:
         """Return the seconds until something becomes ready, as far as is known; None: nothing will."""
         self.order.wake(now)
         instants = [self.order.next_ready_at()]
-        instants += [instant for instant in self.chooser.quarantined_at().values() if instant > now]
+        if self._lanes.quarantined:
+            instants += [instant for instant in self.chooser.quarantined_at().values() if instant > now]
         delays = [(instant - now).total_seconds() for instant in instants if instant]
         changes_in = self.held.changes_in(now)
         return min(delays if changes_in is None else [*delays, changes_in], default=None)

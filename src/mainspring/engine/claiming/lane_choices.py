@@ -81,6 +81,8 @@ class LaneChooser:
 
     def has_quarantined(self, now: datetime) -> bool:
         """Return whether a quarantined run is ready."""
+        if not self._lanes.quarantined:  # as nearly always
+            return False
         return any(instant <= now for instant in self.quarantined_at().values())
 
     def choose(self, abilities: Abilities, seats: int, now: datetime) -> LaneChoice:
@@ -184,13 +186,14 @@ class LaneChooser:
         if self._lanes.capped and self._order.wake(now):
             return None  # it may be of a lane with a cap, which comes first
         served = () if self._held.is_over(now) else self._serve_few(abilities)
-        if all(lane.key != key for lane in served):
-            return None
-        if any(
-            instant <= now for lane in served for instant in (lane.ready_at, lane.quarantined_at) if instant
-        ):
-            return None
-        return self._choose_among(served)
+        is_served = False
+        for lane in served:
+            is_served = is_served or lane.key == key
+            if lane.ready_at is not None and lane.ready_at <= now:
+                return None
+            if lane.quarantined_at is not None and lane.quarantined_at <= now:
+                return None
+        return self._choose_among(served) if is_served else None
 
     def _serve_few(self, abilities: Abilities) -> tuple[KnownLane, ...]:
         """Return the known lanes that a session serves, in order of preference; none if they are many."""
@@ -224,12 +227,11 @@ class LaneChooser:
 
     def quarantined(self, abilities: Abilities, by: datetime) -> tuple[LaneId, ...]:
         """Return the lanes with a quarantined run that has been ready since `by`, the longest waiting first."""
-        quarantined = self.quarantined_at()
-        if not quarantined:
+        if not self._lanes.quarantined:
             return ()
         found = sorted(
             (instant, lane_id)
-            for lane_id, instant in quarantined.items()
+            for lane_id, instant in self.quarantined_at().items()
             if instant <= by
             and self._no_room.may_try(lane_id, self._lanes[lane_id].seen_at)
             and abilities.serve(self._lanes[lane_id].key.queue, self._lanes[lane_id].key.route)
@@ -243,6 +245,8 @@ class LaneChooser:
 
     def is_drain_wanted(self, abilities: Abilities, by: datetime) -> bool:
         """Say whether a quarantined run that has been ready since `by` waits for one of these workers to drain."""
+        if not self._lanes.quarantined:
+            return False
         return any(
             self._no_room.may_drain(lane_id, self._lanes[lane_id].seen_at)
             for lane_id in self.quarantined(abilities, by)
