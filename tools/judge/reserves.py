@@ -57,12 +57,12 @@ def judge_reserves(history: History, runs: Runs, counts: Counter[str]) -> Iterat
     if not history.reserves:
         return
     tenants = {tenant: _Tenant(slots) for tenant, slots in history.reserves.items()}
-    passed: dict[tuple[str, datetime], list[Event]] = {}
+    passed: dict[tuple[str, datetime], list[tuple[datetime, str]]] = {}
     for event in history.events:
         run = None if event.run_id is None or event.is_stale else runs.by_id.get(event.run_id)
         if run is None:
             continue
-        at = _committed_at(event)
+        at = event.committed_at or event.at
         if run.tenant in tenants:
             counts["seats_of_reserves"] += tenants[run.tenant].note(event, at)
         elif event.what == "claimed":
@@ -70,22 +70,14 @@ def judge_reserves(history: History, runs: Runs, counts: Counter[str]) -> Iterat
                 if tenant.short_since is not None:
                     counts["seats_beside_reserves"] += 1
                     if tenant.short_since + KNOWN_AFTER < at:
-                        passed.setdefault((name, tenant.short_since), []).append(event)
-    for (name, since), events in passed.items():
-        slack = _faults_within(history, since - KNOWN_AFTER, _committed_at(events[-1]))
+                        passed.setdefault((name, tenant.short_since), []).append((at, run.tenant))
+    for (name, since), seats in passed.items():
+        slack = _faults_within(history, since - KNOWN_AFTER, seats[-1][0])
         slack *= history.matchers * history.claim
-        if len(events) > slack:
-            why = f"short since {since.isoformat()}; {len(events)} seats went to others, and {slack} may"
-            lines = (
-                f"{_committed_at(one).isoformat()} {runs.by_id[one.run_id].tenant} got one"
-                for one in events[:5]
-                if one.run_id
-            )
+        if len(seats) > slack:
+            why = f"short since {since.isoformat()}; {len(seats)} seats went to others, and {slack} may"
+            lines = (f"{at.isoformat()} {tenant} got one" for at, tenant in seats[:5])
             yield Violation("L11", f"tenant {name}", (why, *lines))
-
-
-def _committed_at(event: Event) -> datetime:
-    return event.committed_at or event.at
 
 
 def _faults_within(history: History, low: datetime, high: datetime) -> int:

@@ -242,6 +242,14 @@ def first_fire_at(
     if isinstance(own, Once):
         moved = trigger.moved(own.at) if isinstance(trigger, RolledTrigger) else own.at
         return moved if moved is not None and (fired_through is None or moved > fired_through) else None
+    return coming_fire_at(trigger, now=now, fired_through=fired_through)
+
+
+def coming_fire_at(trigger: Trigger, *, now: datetime, fired_through: datetime | None) -> datetime | None:
+    """Return the first fire time after `now` at which a clock can stand.
+
+    It is after `fired_through`, too, even if the store's clock was set back: an earlier fire could never be won.
+    """
     return clock_trigger(trigger).next_after(now if fired_through is None else max(now, fired_through))
 
 

@@ -14,7 +14,7 @@ from mainspring.core.clocks import ChangeVerdict
 from mainspring.core.failures import gap_reason
 from mainspring.core.ids import JobId, format_job_id
 from mainspring.core.model import Job, JobSpec
-from mainspring.core.planning import PlannedRange, first_fire_at, next_fire, settle_overdue
+from mainspring.core.planning import coming_fire_at, first_fire_at, next_fire, settle_overdue
 from mainspring.core.triggers import Once, UnknownTrigger
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.wakeups import Wakeups
@@ -121,17 +121,21 @@ def make_replan(job: Job, old: JobSpec, new: JobSpec, calendars: CalendarUses, n
     Args:
         old, new: the job's definition, with the trigger that the old and the new versions make.
     """
-    if job.is_paused:
-        return _replan_paused(job, old, new, calendars, now)
-    fire_at, following = job.next_fire_at, None
-    owed: tuple[PlannedRange, ...] = ()
+    fire_at, following, ends_gap = job.next_fire_at, None, False
+    fire_ranges: tuple[NewFireRange, ...] = ()
     is_over = fire_at is None and isinstance(job.spec.trigger, Once) and job.fired_through is not None
-    if is_over:
+    if job.is_paused:
+        gap = _make_other_gap(job, old, new, now)
+        fire_ranges, ends_gap = gap or (), gap is not None
+    elif is_over:
         pass
     elif isinstance(new.trigger, UnknownTrigger):  # only a process that knows the type can tell its fires
         following = next_fire(new, job.id, fire_at)
     else:
         owed = settle_overdue(old, job.id, fire_at, now=now, reason=REASON)
+        fire_ranges = tuple(
+            fire_range_of(one, job_id=job.id, version=job.version, trigger=old.trigger) for one in owed
+        )
         first_at = first_fire_at(new.trigger, now=now, fired_through=job.fired_through)
         following = next_fire(new, job.id, first_at)
     return Replan(
@@ -140,34 +144,22 @@ def make_replan(job: Job, old: JobSpec, new: JobSpec, calendars: CalendarUses, n
         fire_at=fire_at,
         next_fire=following,
         calendars=calendars,
-        fire_ranges=tuple(
-            fire_range_of(one, job_id=job.id, version=job.version, trigger=old.trigger) for one in owed
-        ),
-    )
-
-
-def _replan_paused(job: Job, old: JobSpec, new: JobSpec, calendars: CalendarUses, now: datetime) -> Replan:
-    """Decide what becomes of the gap of a paused job. If other fires are to come, another gap records them.
-
-    Their first may come before the fire at which the old gap starts, and would be on no record (law 4).
-    """
-    fire_ranges: tuple[NewFireRange, ...] = ()
-    ends_gap = False
-    if old.trigger is not None and new.trigger is not None and not isinstance(new.trigger, UnknownTrigger):
-        trigger = clock_trigger(new.trigger)
-        ends_gap = trigger != clock_trigger(old.trigger)
-        if ends_gap:
-            first_at = trigger.next_after(now if job.fired_through is None else max(now, job.fired_through))
-            fire_ranges = open_gap(job, job.version, first_at, reason=gap_reason(job.pause_note))
-    return Replan(
-        job_id=job.id,
-        revision=job.revision,
-        fire_at=job.next_fire_at,
-        next_fire=None,
-        calendars=calendars,
         fire_ranges=fire_ranges,
         ends_gap=ends_gap,
     )
+
+
+def _make_other_gap(job: Job, old: JobSpec, new: JobSpec, now: datetime) -> tuple[NewFireRange, ...] | None:
+    """Return the gap that records the fires of a paused job from now on; None: the open one goes on to do so.
+
+    The first of other fires may come before the one at which the open gap starts, and would be on no record (law 4).
+    """
+    if old.trigger is None or new.trigger is None or isinstance(new.trigger, UnknownTrigger):
+        return None
+    if clock_trigger(new.trigger) == clock_trigger(old.trigger):
+        return None
+    first_at = coming_fire_at(new.trigger, now=now, fired_through=job.fired_through)
+    return open_gap(job, job.version, first_at, reason=gap_reason(job.pause_note))
 
 
 class CalendarFollower:

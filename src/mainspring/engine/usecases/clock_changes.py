@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from mainspring.core.calendars.joined import clock_trigger
 from mainspring.core.failures import PAUSED, gap_reason
 from mainspring.core.model import FireRangeKind, Job, JobSpec
 from mainspring.core.planning import (
     PlannedRange,
+    coming_fire_at,
     first_fire_at,
     kept_fire,
     next_fire,
@@ -48,9 +48,9 @@ def resume_clock(job: Job, spec: JobSpec, now: datetime) -> ClockChange:
     trigger = spec.trigger
     next_fire_at = job.next_fire_at
     if job.is_paused:
-        # After `fired_through`, even if the store's clock was set back: an earlier fire could never be won.
-        after = now if job.fired_through is None else max(now, job.fired_through)
-        next_fire_at = clock_trigger(trigger).next_after(after) if trigger is not None else None
+        next_fire_at = (
+            coming_fire_at(trigger, now=now, fired_through=job.fired_through) if trigger is not None else None
+        )
     return ClockChange(
         job_id=job.id,
         revision=job.revision,
