@@ -52,20 +52,24 @@ def judge_reserves(history: History, runs: Runs, counts: Counter[str]) -> Iterat
     """L11: while a tenant has been short of reserved slots for as long as processes need to know it, no seat goes to
     another tenant that has none reserved.
 
-    For each fault meanwhile, some may: what each process hands out in one claim from what it saw before.
+    For each fault meanwhile, some may: what each process hands out in one claim from what it saw before. A run that was
+    lost takes no seat from the tenant: it is claimed alone, by a worker that was emptied for it.
     """
     if not history.reserves:
         return
     tenants = {tenant: _Tenant(slots) for tenant, slots in history.reserves.items()}
     passed: dict[tuple[str, datetime], list[tuple[datetime, str]]] = {}
+    lost: set[RunId] = set()
     for event in history.events:
         run = None if event.run_id is None or event.is_stale else runs.by_id.get(event.run_id)
         if run is None:
             continue
         at = event.committed_at or event.at
+        if event.what == "lost":
+            lost.add(run.id)
         if run.tenant in tenants:
             counts["seats_of_reserves"] += tenants[run.tenant].note(event, at)
-        elif event.what == "claimed":
+        elif event.what == "claimed" and run.id not in lost:
             for name, tenant in tenants.items():
                 if tenant.short_since is not None:
                     counts["seats_beside_reserves"] += 1

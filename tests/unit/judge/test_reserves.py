@@ -92,3 +92,12 @@ def test_a_fault_of_another_time_excuses_nothing() -> None:
     claims = ((30, "acme"), (30, "acme"), (38, "flood"))  # short from 1 to 30, and from 34 on
     assert judged(with_fault(flooded(*claims, end=34), 30))[0] == 0
     assert judged(with_fault(flooded(*claims, end=34), 25))[0] == 1
+
+
+def test_a_lost_run_of_another_gets_the_worker_that_fell_idle_for_it() -> None:
+    history = flooded((9, "flood"))
+    claimed = next(one for one in history.events if one.what == "claimed")
+    loss = replace(claimed, at=at(0.5), target=RunState.PENDING, what="lost")
+    history.events[:] = [loss, *history.events]
+    found, counts = judged(history)
+    assert (found, counts["seats_beside_reserves"]) == (0, 0)
