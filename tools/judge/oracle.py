@@ -1,16 +1,16 @@
 """Computes fire times in the slow and plain way. It shares no code with the planner or the cron engine.
 
-For an expression, it tests every second; for an interval, it adds the intervals up. It understands only what the
-workloads use: numbers, `*`, ranges, steps and lists in UTC. Anything else is refused with a `ValueError`, because an
-oracle that guesses makes false accusations.
+For an expression, it tests every second; for an interval, it adds the intervals up; for a calendar interval, it looks
+at every day. It understands only what the workloads use: numbers, `*`, ranges, steps and lists in UTC. Anything else is
+refused with a `ValueError`, because an oracle that guesses makes false accusations.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mainspring.core.cron import Cron
 from mainspring.core.triggers import Interval, Once, Trigger
@@ -85,7 +85,42 @@ def expected_fires(trigger: Trigger | None, after: datetime, through: datetime) 
         return _add_up(trigger, after, through)
     if isinstance(trigger, Cron):
         return _try_seconds(trigger, after, through)
-    raise ValueError(f"the oracle knows no {type(trigger).__name__}")
+    return _composed(trigger, after, through)
+
+
+def _composed(trigger: Any, after: datetime, through: datetime) -> list[datetime]:
+    """Return the fires of triggers that earlier releases, whose workers import this, do not have."""
+    kind = type(trigger).__name__
+    if kind == "AnyOf":
+        return sorted({at for part in trigger.triggers for at in expected_fires(part, after, through)})
+    if kind == "Windowed":
+        low, high = trigger.starts_at or after, trigger.ends_at or through
+        return [at for at in expected_fires(trigger.raw, after, through) if low <= at <= high]
+    if kind == "CalendarInterval":
+        return _look_at_days(trigger, after, through)
+    raise ValueError(f"the oracle knows no {kind}")
+
+
+def _look_at_days(trigger: Any, after: datetime, through: datetime) -> list[datetime]:
+    if trigger.tz != "UTC" or trigger.every.unit not in {"day", "week"}:
+        raise ValueError("the oracle knows days and weeks in UTC only")
+    found = []
+    day = after.astimezone(UTC).date()
+    while day <= through.date():
+        at = datetime.combine(day, trigger.at, UTC)
+        if after < at <= through and _is_day_of(trigger, day):
+            found.append(at)
+        day += _DAY
+    return found
+
+
+def _is_day_of(trigger: Any, day: date) -> bool:
+    if day < trigger.anchor:
+        return False
+    if trigger.every.unit == "day":
+        return bool((day - trigger.anchor).days % trigger.every.number == 0)
+    weeks = (day - trigger.anchor).days + trigger.anchor.weekday()
+    return weeks // 7 % trigger.every.number == 0 and day.weekday() in trigger.weekday.days
 
 
 def _move_all(trigger: ClosedFires, after: datetime, through: datetime) -> list[datetime]:

@@ -14,6 +14,7 @@ from tools.simulator.bounded import make_bounded
 from tools.simulator.capped import make_capped
 from tools.simulator.caught_up import make_caught_up
 from tools.simulator.closings import make_closings
+from tools.simulator.composed import make_composed
 from tools.simulator.crowd import make_crowd
 from tools.simulator.following import make_following
 from tools.simulator.herd import make_herd
@@ -56,6 +57,7 @@ def _draw(seed: int, seconds: float) -> Plan:
     bounded, surges, uncounted = make_bounded(seed, servers, seconds)
     following, follow_ups, troubles = make_following(seed, servers, seconds)
     past, backfills, stumbles = make_backfilled(seed, servers, seconds)
+    composed, remakes = make_composed(seed, seconds)
     late, repaces, outages = make_caught_up(seed, servers, seconds)
     names = [f"server-{index}" for index in range(servers)]
     slots = random.choice([2, 5, 20])
@@ -85,7 +87,7 @@ def _draw(seed: int, seconds: float) -> Plan:
         drift=random.choice([0.0, 1e-4, 1e-2]),
         jobs=(
             *(*jobs, *herd, *crowd, *closed, *limited, *once, *batched, *bounded, *following, *past, *late),
-            *(*still, *promised, *capped, *long, *moved),
+            *(*still, *promised, *capped, *long, *moved, *composed),
         ),
         actions=tuple(
             sorted(
@@ -109,6 +111,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *promises,
                     *caps,
                     *urges,
+                    *remakes,
                 ),
                 key=lambda action: action.at,
             )

@@ -17,6 +17,7 @@ from mainspring.core.kinds import Flag, Kind, Worded
 from mainspring.core.options import Option
 from mainspring.core.targets import TARGETS
 from mainspring.core.triggers import TRIGGERS
+from mainspring.core.triggers.reading import COMMON
 from mainspring.errors import InvalidInput
 
 _RETRIES = RETRY.options.get("max_retries").kind
@@ -46,8 +47,9 @@ def read_definition_options(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _fields() -> Iterator[tuple[str, Option]]:
     """Yield every field with its option: when, what, how."""
-    for trigger in TRIGGERS:
-        yield from trigger.short_options
+    for option in COMMON:
+        yield option.name, option
+    yield from {field: option for trigger in TRIGGERS for field, option in trigger.short_options}.items()
     yield "trigger", Option(name="trigger", kind=Kind(), summary="The trigger in full form.")
     for target in TARGETS:
         yield from target.short_options

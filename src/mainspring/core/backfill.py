@@ -19,7 +19,7 @@ from mainspring.core.pacing import Pace
 from mainspring.core.planning import walk_range
 from mainspring.core.rates import Bucket, Rate
 from mainspring.core.states import RunState
-from mainspring.core.triggers import EPOCH, Interval, Trigger
+from mainspring.core.triggers import EPOCH, CalendarInterval, Interval, Trigger, change_parts
 from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
@@ -193,8 +193,15 @@ def cut_sections(
 def reach_back(trigger: Trigger) -> Trigger:
     """Return a job's own trigger such that it fires at any past time, even before the job existed.
 
-    Only intervals begin somewhere, at their anchor. The same distances are counted back from there.
+    Intervals and calendar intervals begin somewhere, at their anchor. The same distances are counted back from there.
+    What a window leaves out stays out.
     """
+    return change_parts(trigger, _reach_back)
+
+
+def _reach_back(trigger: Trigger) -> Trigger:
+    if isinstance(trigger, CalendarInterval):
+        return trigger.reaching_back()
     if not isinstance(trigger, Interval) or trigger.anchor < EPOCH:
         return trigger
     steps = (trigger.anchor - EPOCH) // trigger.every + 1

@@ -90,7 +90,7 @@ class Types(Generic[T]):
 
     Attributes:
         by_name: every type by its name.
-        by_field: every type by each field of its short form.
+        by_field: the types whose short forms have a field: one, or several that mean the same by it.
         heads: the fields that select a type by themselves.
         companions: the other fields of short forms.
     """
@@ -98,7 +98,7 @@ class Types(Generic[T]):
     def __init__(self, sort: str, *known: T) -> None:
         self.sort = sort
         self.by_name: dict[str, T] = {}
-        self.by_field: dict[str, T] = {}
+        self.by_field: dict[str, tuple[T, ...]] = {}
         self.heads: list[str] = []
         self.companions: list[str] = []
         for one in known:
@@ -121,14 +121,24 @@ class Types(Generic[T]):
             raise InvalidInput(
                 "name", f"the {self.sort} type {new.name!r} exists already; choose another name"
             )
-        for field in new.short:
-            if field in self.by_field:
-                owner = self.by_field[field].name
-                raise InvalidInput("short", f"the field {field!r} is taken by the {self.sort} type {owner!r}")
+        for field, option in new.short_options:
+            for owner in self.by_field.get(field, ()):
+                if option is not owner.options.get(owner.short[field]) or field in {new.head, owner.head}:
+                    message = f"the field {field!r} is taken by the {self.sort} type {owner.name!r}"
+                    raise InvalidInput("short", message)
         self.by_name[new.name] = new
-        self.by_field.update(dict.fromkeys(new.short, new))
+        for field in new.short:
+            self.by_field[field] = (*self.by_field.get(field, ()), new)
         self.heads += list(new.short)[:1]
-        self.companions += list(new.short)[1:]
+        self.companions += [field for field in list(new.short)[1:] if field not in self.companions]
+
+    def of_head(self, head: str) -> T:
+        """Return the type that a field selects."""
+        return self.by_field[head][0]
+
+    def owners(self, field: str) -> str:
+        """Return the fields that one goes with, as one text, for messages."""
+        return " or ".join(str(one.head) for one in self.by_field[field])
 
     def names(self) -> str:
         """Return the names as one text, for messages."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from enum import Enum
 from typing import Any, TypedDict
 
@@ -46,11 +46,20 @@ class JobOptions(TypedDict, total=False):
     of a plug-in as `trigger`, in full form.
     """
 
+    schedule: str | None
     cron: str | None
     tz: str
     dst: str
     every: Duration | None
-    run_at: datetime | str | None
+    calendar_interval: str | None
+    at: time | str
+    day: int | str | None
+    month: int | str | None
+    weekday: str | None
+    any_of: Sequence[Mapping[str, Any] | str] | None
+    run_at: datetime | float | str | None
+    starts_at: datetime | str | None
+    ends_at: datetime | str | None
     trigger: Mapping[str, Any] | None
     payload: Any
     priority: Priority | str
@@ -104,6 +113,13 @@ def job_body(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(retry, Mapping) or "max_retries" in retry:
             raise InvalidInput("retries", "says the same as 'retry.max_retries'; give one of them")
         body["retry"] = {**retry, "max_retries": body.pop("retries")}
+    for field in ("run_at", "schedule"):
+        value = body.get(field)
+        if isinstance(value, str) and value.split()[:1] in (["in"], ["In"], ["IN"]):
+            message = (
+                "would count anew from each start of the app; give an instant, or submit a run with a delay"
+            )
+            raise InvalidInput(field, message)
     # Long ago, so that an instant that has passed is not refused here: the server may know the job already.
     # Whether there is such a class only the server knows.
     named = isinstance(body.get("priority"), str) and isinstance(
@@ -126,7 +142,7 @@ def _plain(value: object) -> object:
         return value.value
     if isinstance(value, timedelta):
         return value.total_seconds()
-    if isinstance(value, datetime):
+    if isinstance(value, datetime | time):
         return value.isoformat()
     if isinstance(value, Unique | Debounce | Throttle | Batch):
         given = {each.name: getattr(value, each.name) for each in fields(value)}

@@ -10,10 +10,11 @@ from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from mainspring.core.definition.keys import KEYED_OPTIONS, refuse_text_for_path
-from mainspring.core.fields import read_delay, read_instant
+from mainspring.core.fields import read_delay
 from mainspring.core.keypath import parse
 from mainspring.core.model import Priority
 from mainspring.core.priorities import read_priority
+from mainspring.core.triggers.moments import read_moment_or_delay
 from mainspring.errors import Conflict, InvalidInput
 
 if TYPE_CHECKING:
@@ -104,20 +105,30 @@ class Function(Generic[P, R]):
     def options(
         self,
         *,
-        run_at: datetime | str | None = None,
+        run_at: datetime | float | str | None = None,
         delay: timedelta | float | str | None = None,
         priority: Priority | str | None = None,
         idempotency_key: str | None = None,
     ) -> Submitter[P]:
         """Return an object whose `enqueue` submits with these options.
 
+        Args:
+            run_at: when to start at the earliest: an aware datetime, seconds since 1970, or text: ISO 8601 with an
+                offset, `2026-12-01 09:00 Europe/Berlin`, or `in 10m`.
+            delay: how long from now, instead.
+            priority: a tier or a class.
+            idempotency_key: repeating a submission with it makes no second run.
+
         Raises:
             InvalidInput: an option is wrong.
         """
         if run_at is not None and delay is not None:
             raise InvalidInput("delay", "says the same as 'run_at'; give one of them")
+        moment = None if run_at is None else read_moment_or_delay(run_at, "run_at")
+        if isinstance(moment, timedelta):  # by the server's clock, not by this one
+            moment, delay = None, moment
         options = SubmitOptions(
-            run_at=None if run_at is None else read_instant(run_at, "run_at"),
+            run_at=None if moment is None else moment.at,
             delay=None if delay is None else read_delay(delay, "delay"),
             priority=None if priority is None else read_priority(priority, "priority"),
             idempotency_key=idempotency_key,

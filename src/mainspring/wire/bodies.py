@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType, defstruct
@@ -14,6 +13,14 @@ Delay = Annotated[
     Meta(
         description="Start this long from now, by the store's clock: seconds, or like `90s`. Not with `run_at`.",
         examples=["90s"],
+    ),
+]
+RunAt = Annotated[
+    float | str,
+    Meta(
+        description="The earliest instant to start: ISO 8601 with an offset, local time with a zone like "
+        "`2026-12-01 09:00 Europe/Berlin`, seconds since 1970, or like `in 10m`.",
+        examples=["2026-12-01T09:00:00+01:00"],
     ),
 ]
 Priority = Annotated[str, Meta(examples=["HIGH"])]
@@ -44,7 +51,7 @@ class SubmitBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """A submission of one run. All fields are optional."""
 
     payload: Any | UnsetType = UNSET
-    run_at: Annotated[datetime | None, Meta(description="The earliest instant to start.")] = None
+    run_at: RunAt | None = None
     delay: Delay | None = None
     priority: Priority | None = None
 
@@ -55,7 +62,7 @@ class BulkSubmitItem(Struct, kw_only=True, forbid_unknown_fields=True):
     job_id: str | None = None
     job: str | None = None
     payload: Any | UnsetType = UNSET
-    run_at: Annotated[datetime | None, Meta(description="The earliest instant to start.")] = None
+    run_at: RunAt | None = None
     delay: Delay | None = None
     priority: Priority | None = None
     idempotency_key: str | None = None

@@ -20,6 +20,7 @@ from mainspring.core.model import JobSpec
 from mainspring.core.options import REQUIRED, Option, Options
 from mainspring.core.targets import TARGETS
 from mainspring.core.triggers import TRIGGERS
+from mainspring.core.triggers.reading import COMMON
 from mainspring.sdk.definitions import AllJobOptions
 from mainspring.wire.views import JobView
 
@@ -54,7 +55,8 @@ def test_examples_of_types_are_read(types: object) -> None:
 
 
 def test_the_sdk_takes_every_option_and_the_short_form_of_every_trigger() -> None:
-    wanted = {option.name for option in OPTIONS} | set(TRIGGERS.by_field) | {"trigger", "retries", "rate"}
+    own = {option.name for option in (*OPTIONS, *COMMON)}
+    wanted = own | set(TRIGGERS.by_field) | {"trigger", "retries", "rate"}
     assert set(get_type_hints(AllJobOptions)) == wanted
 
 
@@ -63,7 +65,8 @@ def test_the_command_line_takes_every_option() -> None:
     assert isinstance(group, click.Group)
     command = group.commands["add"]
     flags = {parameter.name: parameter for parameter in command.params}
-    wanted = {option.name for option in OPTIONS} | set(TRIGGERS.by_field) | set(TARGETS.by_field)
+    own = {option.name for option in (*OPTIONS, *COMMON)}
+    wanted = own | set(TRIGGERS.by_field) | set(TARGETS.by_field)
     assert wanted | {"trigger", "target", "retries", "rate"} <= flags.keys()
     assert flags["poison_limit"].opts == ["--poison-limit"]
     assert flags["labels"].opts == ["--label"]

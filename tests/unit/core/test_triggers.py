@@ -1,13 +1,15 @@
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.core.cron import Cron
-from mainspring.core.triggers import Interval, Once, Trigger, next_fires
+from mainspring.core.triggers import AnyOf, Interval, Once, Trigger, Windowed, next_fires
 from mainspring.core.triggers.interval import IntervalType
 from mainspring.core.triggers.once import OnceType
+from mainspring.core.triggers.reading import read_trigger
 from mainspring.errors import InvalidInput
 from mainspring.testing.factories import START, at
 
@@ -28,7 +30,58 @@ crons = st.sampled_from(
         Cron("0 0 29 2 *"),
     ]
 )
-triggers: st.SearchStrategy[Trigger] = st.one_of(onces, intervals, crons)
+
+
+def make_calendar(every: str, anchor: date, at: time, **rest: Any) -> Trigger:
+    """Make a calendar interval of a full form."""
+    given = {"type": "calendar_interval", "every": every, "anchor": anchor.isoformat(), "at": at.isoformat()}
+    made = read_trigger({"trigger": {**given, **rest}}, base=None, old=None, now=START)
+    assert made is not None
+    return made
+
+
+days = st.dates(date(1990, 1, 1), date(2050, 1, 1))
+times = st.times().map(lambda one: one.replace(microsecond=0))
+zones = st.sampled_from(
+    ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Casablanca"]
+)
+dsts = st.sampled_from(["vixie", "skip/second", "after/both"])
+calendars: st.SearchStrategy[Trigger] = st.one_of(
+    st.builds(
+        lambda n, unit, *rest, tz, dst: make_calendar(f"{n} {unit}", *rest, tz=tz, dst=dst),
+        st.integers(1, 10),
+        st.sampled_from(["days", "weeks", "months", "years"]),
+        days,
+        times,
+        tz=zones,
+        dst=dsts,
+    ),
+    st.builds(
+        lambda n, *rest, tz, day: make_calendar(f"{n} months", *rest, tz=tz, day=day),
+        st.integers(1, 7),
+        days,
+        times,
+        tz=zones,
+        day=st.integers(1, 31),
+    ),
+)
+simple = st.one_of(onces, intervals, crons, calendars)
+unions: st.SearchStrategy[Trigger] = st.lists(simple, min_size=1, max_size=4).map(
+    lambda found: AnyOf(tuple(found))
+)
+
+
+@st.composite
+def windows(draw: st.DrawFn) -> Trigger:
+    low, high = sorted([draw(instants), draw(instants)])
+    return Windowed(
+        draw(st.one_of(simple, unions)),
+        draw(st.sampled_from([None, low])),
+        draw(st.sampled_from([None, high])),
+    )
+
+
+triggers: st.SearchStrategy[Trigger] = st.one_of(simple, unions, windows())
 
 
 @given(triggers, instants)

@@ -12,7 +12,8 @@ from mainspring.core.calendars.joined import with_calendars
 from mainspring.core.calendars.sieve import make_sieve
 from mainspring.core.cron import Cron, CronError
 from mainspring.core.model import Roll
-from mainspring.core.triggers import Interval, Once, Trigger
+from mainspring.core.triggers import AnyOf, Interval, Once, Trigger, Windowed
+from mainspring.core.triggers.reading import read_trigger
 from mainspring.testing.factories import START, at
 from tests.unit.core.calendars.test_sets import make
 from tools.judge.oracle import ClosedFires, expected_fires
@@ -150,3 +151,33 @@ def test_fires_that_calendars_move(day: int, roll: Roll, closed: list[tuple[int,
 
 def text(instant: datetime) -> str:
     return instant.replace(tzinfo=None).isoformat()
+
+
+PARTS = st.one_of(
+    st.builds(Interval, st.timedeltas(timedelta(seconds=1), timedelta(minutes=3)), st.just(START)),
+    st.sampled_from([Cron("*/7 * * * * *"), Cron("30 */2 * * * *")]),
+)
+
+
+@given(st.lists(PARTS, min_size=1, max_size=3), st.integers(0, 600), st.integers(0, 600))
+@settings(max_examples=40)
+def test_unions_and_windows(parts: list[Trigger], one: int, other: int) -> None:
+    low, high = sorted([at(one), at(other)])
+    for trigger in (AnyOf(tuple(parts)), Windowed(AnyOf(tuple(parts)), low, high), Windowed(parts[0], low)):
+        through = START + timedelta(minutes=8)
+        assert expected_fires(trigger, START, through) == by_core(trigger, START, through)
+
+
+@given(
+    st.sampled_from(["1 day", "3 days", "1 week", "2 weeks"]),
+    st.times().map(lambda time: f"{time:%H:%M:%S}"),
+    st.integers(0, 40),
+)
+@settings(max_examples=40)
+def test_days_and_weeks(every: str, time: str, day: int) -> None:
+    anchor = (START + timedelta(days=day)).date().isoformat()
+    form = {"type": "calendar_interval", "every": every, "at": time, "anchor": anchor}
+    trigger = read_trigger({"trigger": form}, base=None, old=None, now=START)
+    assert trigger is not None
+    through = START + timedelta(days=90)
+    assert expected_fires(trigger, START, through) == by_core(trigger, START, through)

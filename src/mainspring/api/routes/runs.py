@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from msgspec import UNSET, UnsetType
@@ -21,7 +22,6 @@ from mainspring.core.fields import (
     MAX_NAME,
     read_choice,
     read_delay,
-    read_instant,
     read_one_of,
     read_payload,
     read_text,
@@ -30,6 +30,7 @@ from mainspring.core.ids import JobId, format_run_id
 from mainspring.core.model import RunKind
 from mainspring.core.priorities import read_priority
 from mainspring.core.states import RunState
+from mainspring.core.triggers.moments import read_moment_or_delay
 from mainspring.engine.usecases.browsing import RunFilter
 from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import InvalidInput
@@ -76,11 +77,17 @@ def _submission(
     priority = None
     if body.priority is not None:
         priority = read_priority(body.priority, f"{prefix}priority")
+    delay = None if body.delay is None else read_delay(body.delay, f"{prefix}delay")
+    moment = None if body.run_at is None else read_moment_or_delay(body.run_at, f"{prefix}run_at")
+    if isinstance(moment, timedelta):  # a delay in other words; so a repeated request is the same request
+        if delay is not None:
+            raise InvalidInput(f"{prefix}delay", "says the same as 'run_at'; give one of them")
+        moment, delay = None, moment
     return Submission(
         job_id=job_id,
         payload=_payload(body.payload, f"{prefix}payload"),
-        run_at=None if body.run_at is None else read_instant(body.run_at, f"{prefix}run_at"),
-        delay=None if body.delay is None else read_delay(body.delay, f"{prefix}delay"),
+        run_at=None if moment is None else moment.at,
+        delay=delay,
         priority=priority,
         idempotency_key=key,
     )

@@ -247,7 +247,11 @@ def _note(fire: FireView) -> str:
 @job_group.command("run")
 @click.argument("job")
 @click.option("--payload", metavar="JSON", help="The run's own payload.")
-@click.option("--run-at", metavar="INSTANT", help="The earliest instant to start.")
+@click.option(
+    "--run-at",
+    metavar="INSTANT",
+    help="The earliest instant to start: ISO 8601, '2026-12-01 09:00 Europe/Berlin', or 'in 10m'.",
+)
 @click.option("--delay", metavar="DURATION", help="Start this long from now, like 90s; not with --run-at.")
 @click.option("--priority", metavar="TIER", help="HIGH, MEDIUM, LOW, or a class of that tier.")
 @click.option(
@@ -264,7 +268,7 @@ def run_command(
     job: str, key: str | None, wait: str | None, server: str, *, as_json: bool, **given: Any
 ) -> int:
     """Submit a run of a job."""
-    from mainspring.core.fields import read_instant
+    from mainspring.core.triggers.moments import Moment, read_moment_or_delay
     from mainspring.sdk.runs import wait_for_run
 
     seconds = _read_wait(wait) if wait is not None else None
@@ -274,7 +278,10 @@ def run_command(
     if given["payload"] is not None:
         body["payload"] = read_json_text(given["payload"], "payload")
     if given["run_at"] is not None:
-        body["run_at"] = read_instant(given["run_at"], "run_at")
+        moment = read_moment_or_delay(given["run_at"], "run_at")
+        if isinstance(moment, Moment) and moment.note is not None:
+            click.echo(f"note: {moment.note}", err=True)
+        body["run_at"] = moment.at.isoformat() if isinstance(moment, Moment) else given["run_at"]
     if given["delay"] is not None:
         body["delay"] = given["delay"]
 

@@ -9,9 +9,8 @@ from mainspring.core.calendars.joined import clock_trigger, own_trigger
 from mainspring.core.calendars.rolling import RolledTrigger
 from mainspring.core.calendars.sieve import SievedTrigger
 from mainspring.core.calendars.walls import to_epoch, wall_at_epoch
-from mainspring.core.cron import Cron
 from mainspring.core.cron.zones import Zone, load_zone
-from mainspring.core.triggers import Trigger, UnknownTrigger
+from mainspring.core.triggers import Trigger, UnknownTrigger, zone_name
 
 _UTC = "UTC"
 _TICK = timedelta(microseconds=1)
@@ -22,7 +21,7 @@ class Preview:
     """One fire of a job's own trigger, or one to which others moved.
 
     Attributes:
-        local: the fire time in the zone of the job's cron expression, or of its first calendar.
+        local: the fire time in the zone of the job's trigger, or of its first calendar.
         excluded_by: `NAME@VERSION` of the calendar that keeps it out; None if it becomes a run.
         skipped_by: `NAME@VERSION` of the calendar of a blackout that will skip it; None if none does.
         rolled_from: the furthest fire time that moved here; None if none did.
@@ -83,9 +82,9 @@ def _source(trigger: RolledTrigger, fire: datetime) -> datetime | None:
 
 
 def _zone_of(trigger: Trigger) -> Zone:
-    own = own_trigger(trigger)
-    if isinstance(own, Cron):
-        return load_zone(own.tz)
+    name = zone_name(own_trigger(trigger))
+    if name is not None:
+        return load_zone(name)
     return trigger.sieve.zone if isinstance(trigger, SievedTrigger | RolledTrigger) else load_zone(_UTC)
 
 

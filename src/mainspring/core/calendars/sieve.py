@@ -11,10 +11,9 @@ from datetime import datetime, timedelta
 
 from mainspring.core.calendars.resolved import MOST_CHANGES, ResolvedCalendar, next_where
 from mainspring.core.calendars.sets import Combined
-from mainspring.core.cron import Cron
 from mainspring.core.cron.zones import Zone, load_zone
 from mainspring.core.model import Roll
-from mainspring.core.triggers import Trigger
+from mainspring.core.triggers import Trigger, zone_name
 
 _TICK = timedelta(microseconds=1)
 _DAY = timedelta(days=1)
@@ -74,8 +73,9 @@ def make_sieve(
     exclude: tuple[ResolvedCalendar, ...],
     roll: Roll | None,
 ) -> Sieve:
-    """Make a sieve. The wall time of a fire is that of the cron expression's zone, else of the first calendar's."""
-    zone = load_zone(trigger.tz) if isinstance(trigger, Cron) else (*include, *exclude)[0].zone
+    """Make a sieve. The wall time of a fire is that of the trigger's zone, else of the first calendar's."""
+    name = zone_name(trigger)
+    zone = load_zone(name) if name is not None else (*include, *exclude)[0].zone
     return Sieve(include, exclude, zone, roll)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from mainspring.core.cron.parse import Schedule
 
 _DAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
-_MONTHS = (
+MONTH_NAMES = (
     "January",
     "February",
     "March",
@@ -34,7 +34,7 @@ def explain(schedule: Schedule) -> str:
     if months is None and not parts[1] and _is_clock(parts[0]):
         parts.append("every day")
     if months:
-        parts.append("in " + _join(_runs(months, lambda month: _MONTHS[month - 1])))
+        parts.append("in " + _join(_runs(months, lambda month: MONTH_NAMES[month - 1])))
     return ", ".join(part for part in parts if part)
 
 

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
+from mainspring.core.cron.days import Calendar
 from mainspring.core.cron.explain import explain
 from mainspring.core.cron.fields import CronError
 from mainspring.core.cron.parse import Schedule, parse
-from mainspring.core.cron.walk import Walker
+from mainspring.core.cron.slots import choose_slots, has_slots
+from mainspring.core.cron.walk import MetChange, Walker, ceil_epoch, floor_epoch, read_dst
 from mainspring.core.cron.zones import load_zone
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_SECOND = timedelta(seconds=1)
-_GAPS = {"after": True, "skip": False}
-_OVERLAPS = {"first": frozenset({1}), "second": frozenset({2}), "both": frozenset({1, 2})}
-_VIXIE = "after/first"
 
 
 class Cron:
     """A cron expression in a time zone, read by rule V: five fields, or six with seconds first.
 
     Args:
-        expression: the fields, or a macro such as `@daily`.
+        expression: the fields, or a macro such as `@daily`. `H` and `~` stand for values that a job's name chooses.
         tz: an IANA zone name.
         dst: what happens to fixed times when clocks change: `vixie`, or `GAP/OVERLAP` with GAP `after` (once, right
             after the gap) or `skip`, OVERLAP `first`, `second` or `both`. Schedules with a leading `*` in a time
@@ -33,31 +31,52 @@ class Cron:
         CronError: the expression, zone or rule is refused, or the expression can never fire.
     """
 
-    __slots__ = ("dst", "expression", "tz")
+    __slots__ = ("chosen", "dst", "expression", "tz")
 
     expression: str
     tz: str
     dst: str
+    chosen: str | None
 
-    def __init__(self, expression: str, tz: str = "UTC", dst: str = "vixie") -> None:
-        _compile(expression, tz, dst)
-        self._set(expression, tz, dst)
+    def __init__(
+        self, expression: str, tz: str = "UTC", dst: str = "vixie", *, chosen: str | None = None
+    ) -> None:
+        if chosen is None and has_slots(expression):
+            chosen = choose_slots(expression, "")
+        _compile(chosen or expression, tz, dst)
+        self._set(expression, tz, dst, chosen)
 
     @classmethod
-    def kept(cls, expression: str, tz: str, dst: str) -> Cron:
+    def kept(cls, expression: str, tz: str, dst: str, chosen: str | None = None) -> Cron:
         """Return a `Cron` for an expression that was checked before. It is parsed on first use.
 
         Raises:
             CronError: later, at that first use, if this host does not know the zone.
         """
         cron = cls.__new__(cls)
-        cron._set(expression, tz, dst)
+        cron._set(expression, tz, dst, chosen)
         return cron
 
-    def _set(self, expression: str, tz: str, dst: str) -> None:
+    def with_slots(self, key: str) -> Cron:
+        """Return the expression with what a key chooses for its `H` and `~`; itself if it has none.
+
+        Raises:
+            CronError: what is chosen never fires, like day 30 in February.
+        """
+        if self.chosen is None:
+            return self
+        return Cron(self.expression, self.tz, self.dst, chosen=choose_slots(self.expression, key))
+
+    @property
+    def effective(self) -> str:
+        """The expression by which it fires: with the values that were chosen."""
+        return self.expression if self.chosen is None else self.chosen
+
+    def _set(self, expression: str, tz: str, dst: str, chosen: str | None) -> None:
         object.__setattr__(self, "expression", expression)
         object.__setattr__(self, "tz", tz)
         object.__setattr__(self, "dst", dst)
+        object.__setattr__(self, "chosen", chosen)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Cron does not change; make another one instead of setting {name}")
@@ -72,13 +91,17 @@ class Cron:
         return hash(self._key())
 
     def __repr__(self) -> str:
-        return f"Cron({self.expression!r}, tz={self.tz!r}, dst={self.dst!r})"
+        chosen = "" if self.chosen is None else f", chosen={self.chosen!r}"
+        return f"Cron({self.expression!r}, tz={self.tz!r}, dst={self.dst!r}{chosen})"
 
-    def __reduce__(self) -> tuple[type[Cron], tuple[str, str, str]]:
-        return Cron, self._key()
+    def __reduce__(self) -> tuple[Callable[..., Cron], tuple[str, str, str, str | None]]:
+        return Cron.kept, self._key()
 
-    def _key(self) -> tuple[str, str, str]:
-        return self.expression, self.tz, self.dst
+    def _key(self) -> tuple[str, str, str, str | None]:
+        return self.expression, self.tz, self.dst, self.chosen
+
+    def _compiled(self) -> tuple[Schedule, Walker]:
+        return _compile(self.effective, self.tz, self.dst)
 
     def next_after(self, instant: datetime) -> datetime | None:
         """Return the first fire strictly after an aware instant, in UTC; None if there is none in a hundred years.
@@ -86,8 +109,7 @@ class Cron:
         Raises:
             ValueError: the instant is naive.
         """
-        epoch = _walk(self).next_after(_floor(instant))
-        return None if epoch is None else _EPOCH + timedelta(seconds=epoch)
+        return _walk(self).fire_after(instant)
 
     def previous_before(self, instant: datetime) -> datetime | None:
         """Return the last fire strictly before an aware instant, in UTC; None if there is none in a hundred years.
@@ -95,8 +117,7 @@ class Cron:
         Raises:
             ValueError: the instant is naive.
         """
-        epoch = _walk(self).previous_before(_ceil(instant))
-        return None if epoch is None else _EPOCH + timedelta(seconds=epoch)
+        return _walk(self).fire_before(instant)
 
     def fires_between(self, start: datetime, end: datetime) -> Iterator[datetime]:
         """Iterate over the fires from `start` (inclusive) to `end` (exclusive), in UTC and in order.
@@ -104,7 +125,7 @@ class Cron:
         Raises:
             ValueError: an instant is naive.
         """
-        return self._fires(_ceil(start) - 1, _ceil(end))
+        return self._fires(ceil_epoch(start) - 1, ceil_epoch(end))
 
     def _fires(self, seconds: int, end: int) -> Iterator[datetime]:
         walker = _walk(self)
@@ -123,41 +144,43 @@ class Cron:
 
     def explain(self) -> str:
         """Describe in plain English when the expression fires."""
-        text = explain(_compile(*self._key())[0])
+        text = explain(self.schedule)
         return text if self.tz == "UTC" else f"{text} ({self.tz})"
+
+    @property
+    def schedule(self) -> Schedule:
+        """The parsed expression."""
+        return self._compiled()[0]
+
+    def met_changes(self, start: datetime, end: datetime) -> Iterator[MetChange]:
+        """Yield the clock changes from `start` to `end` that skip or repeat a fixed time of the expression."""
+        return self._compiled()[1].met_changes(floor_epoch(start), floor_epoch(end))
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings where other tools read the expression differently (rule V 4)."""
-        return _warnings(_compile(*self._key())[0])
+        return _warnings(self.schedule)
 
 
 @lru_cache(maxsize=4096)
 def _compile(expression: str, tz: str, dst: str) -> tuple[Schedule, Walker]:
     """Parse an expression. The cache is here, not in each `Cron`: a scheduler holds many and uses each rarely."""
-    gap, overlap = _read_dst(expression, dst)
+    is_gap_fired, passes = read_dst(dst, expression)
     schedule = parse(expression)
     try:
         zone = load_zone(tz)
     except CronError as error:
         raise CronError(error.field, expression, error.message) from None
-    walker = Walker(schedule, zone, is_gap_fired=_GAPS[gap], passes=_OVERLAPS[overlap])
-    if not walker.can_fire():
+    calendar = Calendar(schedule)
+    walker = Walker(calendar, zone, is_wild=schedule.is_wild, is_gap_fired=is_gap_fired, passes=passes)
+    if not calendar.has_days():
         message = f"{expression!r} never fires; write a day that exists in one of its months"
         raise CronError("day of month", expression, message)
     return schedule, walker
 
 
 def _walk(cron: Cron) -> Walker:
-    return _compile(cron.expression, cron.tz, cron.dst)[1]
-
-
-def _read_dst(expression: str, dst: str) -> tuple[str, str]:
-    gap, slash, overlap = (_VIXIE if dst == "vixie" else dst).partition("/")
-    if not slash or gap not in _GAPS or overlap not in _OVERLAPS:
-        right = "'vixie' nor GAP/OVERLAP with GAP after or skip, OVERLAP first, second or both"
-        raise CronError("dst", expression, f"{dst[:80]!r} is neither {right}")
-    return gap, overlap
+    return cron._compiled()[1]
 
 
 def _warnings(schedule: Schedule) -> tuple[str, ...]:
@@ -173,20 +196,3 @@ def _warnings(schedule: Schedule) -> tuple[str, ...]:
                 f"{text} with a restricted {other}: both must match here; most other tools take either"
             )
     return tuple(found)
-
-
-def _floor(instant: datetime) -> int:
-    """Return the whole second at or before an instant."""
-    _check_aware(instant)
-    return (instant - _EPOCH) // _SECOND
-
-
-def _ceil(instant: datetime) -> int:
-    """Return the whole second at or after an instant."""
-    _check_aware(instant)
-    return -((_EPOCH - instant) // _SECOND)
-
-
-def _check_aware(instant: datetime) -> None:
-    if instant.utcoffset() is None:
-        raise ValueError(f"{instant!r} is naive; give it a zone")

@@ -5,9 +5,19 @@ Time is in whole seconds since 1970; "wall" seconds are explained in `days`.
 
 from __future__ import annotations
 
-from mainspring.core.cron.days import YEARS, Calendar
-from mainspring.core.cron.parse import Schedule
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple, Protocol
+
+from mainspring.core.cron.days import YEARS
+from mainspring.core.cron.fields import CronError
 from mainspring.core.cron.zones import MAX_EPOCH, MIN_EPOCH, Segment, Zone
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SECOND = timedelta(seconds=1)
+_GAPS = {"after": True, "skip": False}
+_OVERLAPS = {"first": frozenset({1}), "second": frozenset({2}), "both": frozenset({1, 2})}
+_VIXIE = "after/first"
 
 _LONGEST_GAP = 3 * 3600
 """A gap of this length or more is a missing day, not a clock change: its fires are not made up for (rule V 6)."""
@@ -16,27 +26,102 @@ _FAR = 2 * 86_400
 """More than offsets and gaps can move a wall time. Segments further from the wanted time need not be searched."""
 
 
+class MetChange(NamedTuple):
+    """A clock change that skips or repeats a fixed time.
+
+    Attributes:
+        at: when it happens.
+        wall: the first such time, in wall seconds.
+        before, after: what clocks show right before the change and at it, in wall seconds.
+        fires: the instants that the time stands for; of a skipped one none, or that of the change.
+    """
+
+    at: int
+    wall: int
+    before: int
+    after: int
+    fires: tuple[int, ...]
+
+    @property
+    def is_gap(self) -> bool:
+        """Clocks go ahead."""
+        return self.after > self.before
+
+
+class WallTimes(Protocol):
+    """What names wall times: a cron expression's calendar, or that of a calendar interval."""
+
+    def at_or_after(self, wall: int) -> int | None:
+        """Return the first wall second >= the given one; None if there is none in sight."""
+        ...
+
+    def at_or_before(self, wall: int) -> int | None:
+        """Return the last wall second <= the given one; None if there is none in sight."""
+        ...
+
+
+def read_dst(dst: str, expression: str = "") -> tuple[bool, frozenset[int]]:
+    """Return whether a skipped time fires right after the gap, and which passes of a repeated one fire.
+
+    Args:
+        dst: `vixie` or `GAP/OVERLAP`.
+        expression: for the error.
+
+    Raises:
+        CronError: it is neither.
+    """
+    gap, slash, overlap = (_VIXIE if dst == "vixie" else dst).partition("/")
+    if not slash or gap not in _GAPS or overlap not in _OVERLAPS:
+        right = "'vixie' nor GAP/OVERLAP with GAP after or skip, OVERLAP first, second or both"
+        raise CronError("dst", expression, f"{dst[:80]!r} is neither {right}")
+    return _GAPS[gap], _OVERLAPS[overlap]
+
+
 class Walker:
     """Steps through the instants of one schedule in one zone.
 
     Args:
+        is_wild: the schedule follows real time through clock changes; what follows is for fixed times.
         is_gap_fired: a fixed time that a clock change skips fires right after it.
-        passes: for a fixed schedule, which of the two passes of a repeated wall time count: a subset of {1, 2}.
+        passes: which of the two passes of a repeated wall time count: a subset of {1, 2}.
     """
 
-    __slots__ = ("_calendar", "_is_gap_fired", "_is_once", "_is_second", "_last", "_zone")
+    __slots__ = ("_calendar", "_is_gap_fired", "_is_once", "_is_second", "_is_wild", "_last", "_zone")
 
-    def __init__(self, schedule: Schedule, zone: Zone, *, is_gap_fired: bool, passes: frozenset[int]) -> None:
-        self._calendar = Calendar(schedule)
+    def __init__(
+        self,
+        calendar: WallTimes,
+        zone: Zone,
+        *,
+        is_wild: bool = False,
+        is_gap_fired: bool,
+        passes: frozenset[int],
+    ) -> None:
+        self._calendar = calendar
         self._zone = zone
-        self._is_gap_fired = is_gap_fired and not schedule.is_wild
-        self._is_once = not schedule.is_wild and passes == {1}
-        self._is_second = not schedule.is_wild and passes == {2}
+        self._is_gap_fired = is_gap_fired and not is_wild
+        self._is_once = not is_wild and passes == {1}
+        self._is_second = not is_wild and passes == {2}
+        self._is_wild = is_wild
         self._last: tuple[int, int | None] | None = None
 
-    def can_fire(self) -> bool:
-        """Say whether any day can match the schedule."""
-        return self._calendar.has_days()
+    def fire_after(self, instant: datetime) -> datetime | None:
+        """Return the first fire strictly after an aware instant, in UTC.
+
+        Raises:
+            ValueError: the instant is naive.
+        """
+        epoch = self.next_after(floor_epoch(instant))
+        return None if epoch is None else _EPOCH + timedelta(seconds=epoch)
+
+    def fire_before(self, instant: datetime) -> datetime | None:
+        """Return the last fire strictly before an aware instant, in UTC.
+
+        Raises:
+            ValueError: the instant is naive.
+        """
+        epoch = self.previous_before(ceil_epoch(instant))
+        return None if epoch is None else _EPOCH + timedelta(seconds=epoch)
 
     def next_after(self, epoch: int) -> int | None:
         """Return the first fire > `epoch`, within a hundred years."""
@@ -95,6 +180,23 @@ class Walker:
             at = min(segment.start - 1, wanted + _FAR) if is_long else segment.start - 1
         return None
 
+    def met_changes(self, start: int, end: int) -> Iterator[MetChange]:
+        """Yield the clock changes from one instant to another that skip or repeat a fixed time."""
+        at = start
+        while at < min(end, MAX_EPOCH) and not self._is_wild:
+            segment = self._zone.segment(at)
+            low, high = sorted((segment.start + segment.before, segment.start + segment.offset))
+            wall = self._calendar.at_or_after(low) if low < high and segment.start >= start else None
+            if wall is not None and wall < high:
+                if segment.offset > segment.before:
+                    fires: tuple[int, ...] = (segment.start,) if self._fires_after_gap(segment) else ()
+                else:
+                    passes = (wall - segment.before, wall - segment.offset)
+                    fires = passes[:1] if self._is_once else passes[1:] if self._is_second else passes
+                shown = (segment.start + segment.before, segment.start + segment.offset)
+                yield MetChange(segment.start, wall, *shown, fires)
+            at = segment.end
+
     def _fires_after_gap(self, segment: Segment) -> bool:
         """Say whether the clock change at the segment's start skipped a wall time, which fires at that start
         instead.
@@ -104,3 +206,20 @@ class Walker:
             return False
         missed = self._calendar.at_or_after(segment.start + segment.before)
         return missed is not None and missed < segment.start + segment.offset
+
+
+def floor_epoch(instant: datetime) -> int:
+    """Return the whole second at or before an instant."""
+    _check_aware(instant)
+    return (instant - _EPOCH) // _SECOND
+
+
+def ceil_epoch(instant: datetime) -> int:
+    """Return the whole second at or after an instant."""
+    _check_aware(instant)
+    return -((_EPOCH - instant) // _SECOND)
+
+
+def _check_aware(instant: datetime) -> None:
+    if instant.utcoffset() is None:
+        raise ValueError(f"{instant!r} is naive; give it a zone")

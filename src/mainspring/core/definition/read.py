@@ -9,21 +9,22 @@ from typing import Any
 from uuid import UUID
 
 from mainspring.core.definition.batch import check_batch
-from mainspring.core.definition.forms import read_target, read_trigger, replacing_only
+from mainspring.core.definition.forms import read_target, replacing_only
 from mainspring.core.definition.keys import check_keys_are_meant
 from mainspring.core.definition.limits import JOB_RATE, check_keys_stay, check_line, settle_rate
 from mainspring.core.definition.once import check_once
 from mainspring.core.definition.options import NAME, OPTIONS
 from mainspring.core.fields import check_known, one_of, read_mapping, show
-from mainspring.core.ids import JobId
+from mainspring.core.ids import DEFAULT_TENANT, JobId
 from mainspring.core.limits import keys_of
 from mainspring.core.model import Delivery, JobSpec, Priority, Target
 from mainspring.core.targets import TARGETS
 from mainspring.core.triggers import TRIGGERS, Trigger
+from mainspring.core.triggers.reading import COMMON, HEADS, read_trigger
 from mainspring.errors import InvalidInput
 
 _ANY_JOB = JobId(UUID(int=0))
-OWN_FIELDS = frozenset({NAME.name, *OPTIONS.by_form, JOB_RATE.name, "trigger", "target"})
+OWN_FIELDS = frozenset({NAME.name, *OPTIONS.by_form, JOB_RATE.name, *COMMON.by_form, "trigger", "target"})
 """The fields of a job's body that belong to no type of trigger or target."""
 
 
@@ -46,6 +47,7 @@ def read_definition(
     types: frozenset[str] | None = None,
     functions: frozenset[str] | None = None,
     old: Trigger | None = None,
+    tenant: str = DEFAULT_TENANT,
 ) -> JobSpec:
     """Read a new job.
 
@@ -55,6 +57,7 @@ def read_definition(
         types: target types that are accepted; None is all.
         functions: names of functions that are known; None is not to be checked.
         old: the trigger of the job that is to be replaced; its instant may have passed.
+        tenant: the job's; with its name, it chooses hashed slots.
 
     Raises:
         InvalidInput: a field is wrong; its path and what would be right are in the error.
@@ -67,7 +70,7 @@ def read_definition(
     if target is None:
         raise InvalidInput("target", f"is missing; {_one_target()}")
     name = NAME.read(body["name"], "name")
-    trigger = read_trigger(body, base=None, old=old, now=now)
+    trigger = read_trigger(body, base=None, old=old, now=now, key=_slot_key(tenant, name))
     values = OPTIONS.read_given(body, str)
     settle_rate(body, values)
     return _checked(JobSpec(name=name, target=target, trigger=trigger, **values), body)
@@ -84,10 +87,10 @@ def read_timing(body: Mapping[str, Any], *, now: datetime) -> JobSpec:
         InvalidInput: a field is wrong, is none of these, or no trigger is given.
     """
     read_mapping(body, "body")
-    check_known(body, frozenset(_TIMING).union(TRIGGERS.by_field))
+    check_known(body, frozenset(_TIMING).union(TRIGGERS.by_field, COMMON.by_form))
     trigger = read_trigger(body, base=None, old=None, now=now)
     if trigger is None:
-        raise InvalidInput("trigger", f"is missing; give one of {', '.join([*TRIGGERS.heads, 'trigger'])}")
+        raise InvalidInput("trigger", f"is missing; give one of {', '.join([*TRIGGERS.heads, *HEADS])}")
     return JobSpec(name="preview", target=_ANYTHING, trigger=trigger, **OPTIONS.read_given(body, str))
 
 
@@ -98,6 +101,7 @@ def edit_definition(
     now: datetime,
     types: frozenset[str] | None = None,
     functions: frozenset[str] | None = None,
+    tenant: str = DEFAULT_TENANT,
 ) -> JobSpec:
     """Apply a merge patch: what is given replaces, policies merge by key, a null trigger removes it.
 
@@ -112,16 +116,21 @@ def edit_definition(
     settle_rate(patch, changes, spec.concurrency)
     if "name" in patch:
         changes["name"] = NAME.read(patch["name"], "name")
-    new_target = replacing_only(patch, "target", TARGETS)
+    new_target = replacing_only(patch, ("target",), TARGETS)
     for form in ("target", *TARGETS.heads):
         if form in new_target and new_target[form] is None:
             raise InvalidInput(form, f"must not be null, because every job has a target; {_one_target()}")
     target = read_target(new_target, types=types, functions=functions)
     if target is not None:
         changes["target"] = target
-    new_trigger = replacing_only(patch, "trigger", TRIGGERS)
-    changes["trigger"] = read_trigger(new_trigger, base=spec.trigger, old=spec.trigger, now=now)
+    new_trigger = replacing_only(patch, HEADS, TRIGGERS)
+    key = _slot_key(tenant, changes.get("name", spec.name))
+    changes["trigger"] = read_trigger(new_trigger, base=spec.trigger, old=spec.trigger, now=now, key=key)
     return _checked(replace(spec, **changes), patch)
+
+
+def _slot_key(tenant: str, name: str) -> str:
+    return f"{tenant}\0{name}"
 
 
 def _check_preemption(spec: JobSpec, body: Mapping[str, Any]) -> None:

@@ -9,6 +9,8 @@ from mainspring.core.definition.options import NAME, OPTIONS
 from mainspring.core.kinds import Schema
 from mainspring.core.targets import TARGETS
 from mainspring.core.triggers import TRIGGERS
+from mainspring.core.triggers.reading import COMMON
+from mainspring.core.triggers.windows import WINDOW
 
 
 def body_schemas() -> dict[str, Schema]:
@@ -21,6 +23,7 @@ def body_schemas() -> dict[str, Schema]:
         for field, option in trigger.short_options:
             schema = option.schema()
             schemas[field] = _or_null(schema) if field == trigger.head else schema
+    schemas |= {option.name: option.schema() for option in COMMON}
     schemas["trigger"] = _one_of("When to fire, in full form; null is never.", TRIGGERS, can_be_null=True)
     # The name with the unit says the same as the plain name: one of them is described.
     return schemas | {option.name: option.schema() for option in (*OPTIONS, JOB_RATE)}
@@ -41,7 +44,12 @@ def view_schemas() -> dict[str, Schema]:
 
 
 def _one_of(description: str, types: Any, *, can_be_null: bool) -> Schema:
-    forms: list[Schema] = [{**one.options.schema(type=one.name), "description": one.summary} for one in types]
+    forms: list[Schema] = []
+    for one in types:
+        form = {**one.options.schema(type=one.name), "description": one.summary}
+        if getattr(one, "is_recurring", False):
+            form["properties"] |= {option.name: option.schema() for option in WINDOW}
+        forms.append(form)
     if can_be_null:
         forms.append({"type": "null"})
     return {"anyOf": forms, "description": description}

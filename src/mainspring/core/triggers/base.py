@@ -11,6 +11,9 @@ from mainspring.core.options import Path
 from mainspring.core.types import DefinedType
 from mainspring.errors import InvalidInput, UnknownType
 
+WINDOW_NAMES = ("starts_at", "ends_at")
+"""Options of every trigger that recurs."""
+
 
 class Trigger(Protocol):
     """A pure rule that gives instants; strict on both sides, aware and in UTC, equal where it fires alike.
@@ -38,15 +41,25 @@ def next_fires(trigger: Trigger, after: datetime, count: int) -> list[datetime]:
     return fires
 
 
+def zone_name(trigger: Trigger) -> str | None:
+    """Return the zone of a trigger's wall times; None if it has none, or parts in several zones."""
+    name = getattr(trigger, "tz", None)
+    return name if isinstance(name, str) else None
+
+
 class TriggerType(DefinedType):
     """A type of trigger. Subclass it, and give one instance to the entry point group `mainspring.triggers`.
 
     Attributes:
         value: the class of its triggers: a frozen dataclass with one attribute for each option, hashable, equal by
-            value, with the methods of `Trigger`.
+            value, with the methods of `Trigger`. If it has a zone, that is its attribute `tz`.
+        is_recurring: it may fire more than once, so `starts_at` and `ends_at` go with it.
+        is_own: it is one of Mainspring's, whose tests hold what others are checked for.
     """
 
     value: ClassVar[type[Any]]
+    is_recurring: ClassVar[bool] = True
+    is_own: ClassVar[bool] = False
 
     def make(self, values: Mapping[str, Any], path: Path, *, now: datetime, old: Trigger | None) -> Trigger:
         """Make a trigger of checked values, by option; refuse values that do not go together.
@@ -62,6 +75,11 @@ class TriggerType(DefinedType):
         del path, now, old
         made: Trigger = self.value(**values)
         return made
+
+    def beginning(self, values: Mapping[str, Any], starts_at: datetime) -> Mapping[str, Any]:
+        """Return the values of a trigger that fires from an instant on: those that are not given may depend on it."""
+        del starts_at
+        return values
 
     def store(self, trigger: Any) -> dict[str, Any]:
         """Return the full form beside `type`: what is kept, and what `GET` shows."""
@@ -81,6 +99,11 @@ class TriggerType(DefinedType):
     def check(self) -> None:
         """Refuse a type that is described in a way that could not work."""
         super().check()
+        for name in WINDOW_NAMES:
+            if name in self.options.by_form:
+                raise InvalidInput(
+                    "options", f"{name!r} goes with every trigger; give the option another name"
+                )
         value = getattr(self, "value", None)
         if not (
             isinstance(value, type) and hasattr(value, "next_after") and hasattr(value, "previous_before")

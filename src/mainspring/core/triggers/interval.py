@@ -47,6 +47,7 @@ class IntervalType(TriggerType):
     """`every`."""
 
     name = "interval"
+    is_own = True
     summary = "Fires at the anchor plus every multiple of the interval, so it does not drift."
     value = Interval
     options = Options(
@@ -77,6 +78,12 @@ class IntervalType(TriggerType):
         if interval.next_after(now) is None:
             raise InvalidInput(path("anchor"), "lies so far ahead that the job would never fire")
         return interval
+
+    def beginning(self, values: Mapping[str, Any], starts_at: datetime) -> Mapping[str, Any]:
+        """Count from the first instant that is allowed, if nothing else is said: it is the first fire."""
+        if values["anchor"] is not None:
+            return values
+        return {**values, "anchor": starts_at - values["every"]}
 
     def load(self, plain: Mapping[str, Any]) -> Interval:
         """Read the full form."""

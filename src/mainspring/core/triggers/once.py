@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 from mainspring.core.options import Option, Options, Path
-from mainspring.core.times import Instant
 from mainspring.core.triggers.base import Trigger, TriggerType
+from mainspring.core.triggers.moments import MomentText
 from mainspring.errors import InvalidInput
 
 
@@ -32,22 +32,26 @@ class OnceType(TriggerType):
     """`run_at`."""
 
     name = "once"
+    is_own = True
     summary = "Fires at one instant and never again."
     value = Once
     options = Options(
         Option(
             name="at",
-            kind=Instant(),
-            summary="Fire once, at this instant: ISO 8601 with an offset.",
-            detail="It must lie in the future.",
+            kind=MomentText(),
+            summary="Fire once, at this instant: ISO 8601, local time with a zone, or like 'in 10m'.",
+            detail="It must lie in the future. A local time that clocks skip is the instant right after the gap, and "
+            "one that comes twice is the first.",
             example="2026-11-21T09:00:00+01:00",
         ),
     )
     short: ClassVar = {"run_at": "at"}
+    is_recurring = False
 
     def make(self, values: Mapping[str, Any], path: Path, *, now: datetime, old: Trigger | None) -> Once:
         """Make a trigger; an instant that has passed is right only where the job has it already."""
-        once = Once(values["at"])
+        at = values["at"]
+        once = Once(now + at if isinstance(at, timedelta) else at)
         if once.at <= now and old != once:
             message = f"{once.at.isoformat()} has passed; give an instant after {now.isoformat()}"
             raise InvalidInput(path("at"), message)

@@ -61,6 +61,7 @@ class DefinitionReader:
         *,
         now: datetime,
         functions: frozenset[str],
+        tenant: str,
         index: int | None = None,
         old: Trigger | None = None,
     ) -> JobSpec:
@@ -68,6 +69,7 @@ class DefinitionReader:
 
         Args:
             functions: those that are known.
+            tenant: the job's.
             index: its place among several, with which the field of an error begins.
             old: the trigger that the job has by now; it may have passed.
 
@@ -75,7 +77,9 @@ class DefinitionReader:
             InvalidInput: a field is wrong.
         """
         try:
-            spec = read_definition(body, now=now, types=self._accepted.types, functions=functions, old=old)
+            spec = read_definition(
+                body, now=now, types=self._accepted.types, functions=functions, old=old, tenant=tenant
+            )
             self._check_target(spec, "callback_url" if "callback_url" in body else "target.url")
         except InvalidInput as error:
             if index is None:
@@ -84,14 +88,22 @@ class DefinitionReader:
         return spec
 
     def edit(
-        self, spec: JobSpec, patch: Mapping[str, Any], *, now: datetime, functions: frozenset[str]
+        self,
+        spec: JobSpec,
+        patch: Mapping[str, Any],
+        *,
+        now: datetime,
+        functions: frozenset[str],
+        tenant: str,
     ) -> JobSpec:
         """Return a definition as a patch changes it.
 
         Raises:
             InvalidInput: a field is wrong.
         """
-        edited = edit_definition(spec, patch, now=now, types=self._accepted.types, functions=functions)
+        edited = edit_definition(
+            spec, patch, now=now, types=self._accepted.types, functions=functions, tenant=tenant
+        )
         self._check_target(edited, "callback_url" if patch.get("target") is None else "target.url")
         return edited
 

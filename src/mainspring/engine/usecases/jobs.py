@@ -79,7 +79,7 @@ class Jobs:
         (body,), functions = await self._definitions.prepare([body])
         for _ in range(_TRIES):
             now = self._clock.now()
-            spec = self._definitions.read(body, now=now, functions=functions)
+            spec = self._definitions.read(body, now=now, functions=functions, tenant=tenant)
             await check_limits(self._store, tenant, [spec])
             await self._intake.admit_jobs(tenant, [spec.name])
             scheduled = await self._calendars.schedule(tenant, spec, now=now)
@@ -105,7 +105,7 @@ class Jobs:
         now = self._clock.now()
         bodies, functions = await self._definitions.prepare(bodies, are_numbered=True)
         specs = [
-            self._definitions.read(body, now=now, functions=functions, index=index)
+            self._definitions.read(body, now=now, functions=functions, tenant=tenant, index=index)
             for index, body in enumerate(bodies)
         ]
         await self._intake.admit_jobs(tenant, [spec.name for spec in specs])
@@ -153,7 +153,7 @@ class Jobs:
             # A job that already has this trigger keeps it, even if its instant has passed: its app has just restarted.
             # An interval that names no anchor keeps its own.
             old = job.spec.trigger if job is not None else None
-            spec = self._definitions.read(body, now=now, functions=functions, old=old)
+            spec = self._definitions.read(body, now=now, functions=functions, tenant=tenant, old=old)
             await check_limits(self._store, tenant, [spec])
             if job is None:
                 await self._intake.admit_jobs(tenant, [name])
@@ -176,7 +176,9 @@ class Jobs:
         (patch,), functions = await self._definitions.prepare([patch])
         for _ in range(_TRIES):
             job = await self.get(tenant, job_id)
-            spec = self._definitions.edit(job.spec, patch, now=self._clock.now(), functions=functions)
+            spec = self._definitions.edit(
+                job.spec, patch, now=self._clock.now(), functions=functions, tenant=tenant
+            )
             await check_limits(self._store, tenant, [spec])
             if spec == job.spec or await self._try_edit(job, spec):
                 return (await self._existing([job_id]))[0]

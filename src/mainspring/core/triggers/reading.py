@@ -1,0 +1,237 @@
+"""Short and full forms of triggers: which trigger a body means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from mainspring.core.cron import Cron, CronError
+from mainspring.core.fields import one_of, read_mapping
+from mainspring.core.kinds import Schema
+from mainspring.core.options import Option, Options, Path
+from mainspring.core.triggers.base import WINDOW_NAMES, Trigger, TriggerType
+from mainspring.core.triggers.composed import Windowed, change_parts
+from mainspring.core.triggers.registry import TRIGGERS, check_instants, type_of
+from mainspring.core.triggers.wall_kinds import CheckedText
+from mainspring.core.triggers.windows import WINDOW
+from mainspring.errors import InvalidInput
+
+_TICK = timedelta(microseconds=1)
+_ZONED = frozenset({"tz", "dst"})
+
+
+class _ScheduleText(CheckedText):
+    """A schedule as people write it."""
+
+    def schema(self) -> Schema:
+        """Return a string's schema."""
+        return {"type": "string", "minLength": 1, "maxLength": 256}
+
+
+SCHEDULE = Option(
+    name="schedule",
+    kind=_ScheduleText("text like `every 2 hours`, `every monday at 9:30` or `0 9 * * *`"),
+    summary="Fire by a schedule in words, or by a cron expression.",
+    detail="It becomes one of the triggers, and is kept and shown as that.",
+    example="every monday at 9:30",
+)
+COMMON = Options(SCHEDULE, *WINDOW)
+"""Fields of a body that belong to no type of trigger."""
+HEADS = ("trigger", "schedule")
+"""Fields that select a trigger, beside the short forms of the types."""
+
+
+def read_trigger(
+    body: Mapping[str, Any], *, base: Trigger | None, old: Trigger | None, now: datetime, key: str = ""
+) -> Trigger | None:
+    """Return the trigger of a body in short or full form, or of a schedule in words; `base` where it gives none.
+
+    Args:
+        base: the trigger that a patch changes: a short form keeps of it what it does not name.
+        old: the trigger that is replaced; an instant that has passed may be repeated.
+        key: what hashed slots depend on: the job's tenant and name.
+
+    Raises:
+        InvalidInput: more than one is given, or the one given is wrong.
+    """
+    form = one_of(body, *HEADS, *TRIGGERS.heads)
+    if form != "schedule" or body[form] is None:
+        return _read(body, form, base, old, now, key)
+    from mainspring.core.triggers.phrases import (
+        understand,
+    )  # costs a start, and only a schedule in words needs it
+
+    short = understand(body["schedule"], "schedule")
+    plain = _with_zone({name: value for name, value in body.items() if name != "schedule"}, short)
+    head = next(iter(short))
+    try:
+        return _read(plain, head, base, old, now, key)
+    except InvalidInput as error:
+        is_own = error.field in short and error.field not in body
+        is_own = is_own or error.field.startswith(f"{head}[")
+        raise InvalidInput("schedule" if is_own else error.field, error.message) from None
+
+
+def _with_zone(rest: dict[str, Any], short: dict[str, Any]) -> dict[str, Any]:
+    """Return a body with what a schedule stands for; the zone of the body goes to each part that has wall times."""
+    given = {name: rest.pop(name) for name in _ZONED & rest.keys()}
+    parts = short.get("any_of", [short])
+    if "tz" in given and "tz" in parts[0] and given["tz"] != parts[0]["tz"]:
+        raise InvalidInput("tz", f"the schedule names {parts[0]['tz']} already; give one of them")
+    if "any_of" in short:
+        return {**rest, "any_of": [{**part, **given} for part in parts]}
+    is_zoned = "cron" in short or "calendar_interval" in short
+    return {**rest, **short, **(given if is_zoned else {})}
+
+
+def _read(
+    body: Mapping[str, Any],
+    form: str | None,
+    base: Trigger | None,
+    old: Trigger | None,
+    now: datetime,
+    key: str,
+) -> Trigger | None:
+    companions = [field for field in TRIGGERS.companions if field in body]
+    if form is None:
+        if not companions and not any(name in body for name in WINDOW_NAMES):
+            return base
+        kind = _kind_of_base(companions, base, body)
+        return _read_short(kind, body, base=base, old=old, now=now, key=key)
+    for field in companions:
+        owners = TRIGGERS.by_field[field]
+        if form not in {owner.head for owner in owners}:
+            elsewhere = owners[0].options.get(owners[0].short[field]).elsewhere
+            message = f"goes with {TRIGGERS.owners(field)} only"
+            raise InvalidInput(field, "; ".join(filter(None, (message, elsewhere))))
+    if body[form] is None:
+        for name in WINDOW_NAMES:
+            if body.get(name) is not None:
+                raise InvalidInput(name, "goes with a trigger, and none is given")
+        return None
+    if form != "trigger":
+        return _read_short(TRIGGERS.of_head(form), body, base=base, old=old, now=now, key=key)
+    full = read_mapping(body["trigger"], "trigger")
+    type_name = full.get("type")
+    if not isinstance(type_name, str) or type_name not in TRIGGERS.by_name:
+        raise InvalidInput("trigger.type", f"must be one of {TRIGGERS.names()}")
+    kind = TRIGGERS.by_name[type_name]
+    given = {field: value for field, value in full.items() if field not in {"type", *WINDOW_NAMES}}
+    values = kind.options.read_all(given, _path_of_full)
+    for field in WINDOW_NAMES:
+        if field in body:
+            raise InvalidInput(field, "goes with a short form; write it into the trigger")
+    window = WINDOW.read_given(full, _path_of_full)
+    return _make(kind, values, _path_of_full, window, now=now, old=old, key=key)
+
+
+def _kind_of_base(companions: list[str], base: Trigger | None, body: Mapping[str, Any]) -> TriggerType:
+    """Return the type of the trigger that a body changes without naming its head."""
+    kind = type_of(base)
+    for field in companions:
+        if kind is None or kind not in TRIGGERS.by_field[field]:
+            raise InvalidInput(field, f"goes with {TRIGGERS.owners(field)}, which is not given")
+    if kind is None:
+        bound = next(name for name in WINDOW_NAMES if name in body)
+        raise InvalidInput(bound, f"goes with a trigger; give one of {', '.join([*TRIGGERS.heads, *HEADS])}")
+    return kind
+
+
+def _read_short(
+    kind: TriggerType,
+    body: Mapping[str, Any],
+    *,
+    base: Trigger | None,
+    old: Trigger | None,
+    now: datetime,
+    key: str,
+) -> Trigger:
+    is_same = base is not None and type_of(base) is kind
+    values: Mapping[str, Any] = kind.read_short(body, _raw(base) if is_same else None)
+    window = WINDOW.read_given(body, str)
+    if is_same and isinstance(base, Windowed):
+        window = {name: getattr(base, name) for name in WINDOW_NAMES} | window
+    if is_same and not kind.short.keys() & body.keys():
+        return _windowed(kind, _raw_trigger(base), kind.path_of_short, window, now=now, old=old)
+    return _make(kind, values, kind.path_of_short, window, now=now, old=old, key=key)
+
+
+def _raw(trigger: Trigger | None) -> Trigger | None:
+    return trigger.raw if isinstance(trigger, Windowed) else trigger
+
+
+def _raw_trigger(trigger: Trigger | None) -> Trigger:
+    raw = _raw(trigger)
+    assert raw is not None
+    return raw
+
+
+def _make(
+    kind: TriggerType,
+    values: Mapping[str, Any],
+    path: Path,
+    window: Mapping[str, datetime | None],
+    *,
+    now: datetime,
+    old: Trigger | None,
+    key: str,
+) -> Trigger:
+    starts_at = window.get("starts_at")
+    old_raw = _raw(old)
+    if starts_at is not None:
+        values = kind.beginning(values, starts_at)
+    begins = now if starts_at is None else max(now, starts_at - _TICK)
+    trigger = with_slots(kind.make(values, path, now=begins, old=old_raw), key, path)
+    if not kind.is_own and trigger != old_raw:
+        wrong = check_instants(trigger, now=begins)
+        if wrong is not None:
+            raise InvalidInput("trigger", f"a trigger of the type {kind.name!r} cannot be used: {wrong}")
+    return _windowed(kind, trigger, path, window, now=now, old=old)
+
+
+def _windowed(
+    kind: TriggerType,
+    raw: Trigger,
+    path: Path,
+    window: Mapping[str, datetime | None],
+    *,
+    now: datetime,
+    old: Trigger | None,
+) -> Trigger:
+    given = {name: instant for name, instant in window.items() if instant is not None}
+    if not given:
+        return raw
+    if not kind.is_recurring:
+        raise InvalidInput(
+            path(next(iter(given))), f"goes with a trigger that recurs, not with {kind.head or kind.name}"
+        )
+    made = Windowed(raw, **given)
+    if made.starts_at is not None and made.ends_at is not None and made.ends_at < made.starts_at:
+        raise InvalidInput(path("ends_at"), f"must not be before starts_at, {made.starts_at.isoformat()}")
+    if made != old and made.next_after(now) is None:
+        following = Windowed(raw, starts_at=made.starts_at).next_after(now)
+        first = "" if following is None else f": the first would be at {following.isoformat()}"
+        name = "ends_at" if made.ends_at is not None else "starts_at"
+        raise InvalidInput(path(name), f"leaves no fire from {now.isoformat()} on{first}")
+    return made
+
+
+def with_slots(trigger: Trigger, key: str, path: Path = str) -> Trigger:
+    """Return a trigger with what a key chooses for the hashed slots in its cron expressions.
+
+    Raises:
+        InvalidInput: what is chosen never fires.
+    """
+
+    def choose(part: Trigger) -> Trigger:
+        try:
+            return part.with_slots(key) if isinstance(part, Cron) else part
+        except CronError as error:
+            raise InvalidInput(path("expression"), error.message) from None
+
+    return change_parts(trigger, choose)
+
+
+def _path_of_full(name: str) -> str:
+    return f"trigger.{name}"

@@ -1,0 +1,136 @@
+"""Triggers in plain English, and what about them may surprise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from mainspring.core.cron import Cron
+from mainspring.core.cron.explain import MONTH_NAMES
+from mainspring.core.cron.surprises import find_surprises
+from mainspring.core.cron.walk import MetChange
+from mainspring.core.fields import show
+from mainspring.core.triggers.base import Trigger, UnknownTrigger
+from mainspring.core.triggers.calendar_interval import CalendarInterval
+from mainspring.core.triggers.composed import AnyOf, Windowed, parts_of
+from mainspring.core.triggers.interval import Interval
+from mainspring.core.triggers.moments import Moment, read_moment_or_delay
+from mainspring.core.triggers.once import Once
+from mainspring.core.triggers.registry import type_of
+from mainspring.core.triggers.wall_kinds import WEEK, nth_name
+from mainspring.errors import InvalidInput
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_AHEAD = timedelta(days=370)
+"""How far ahead clock changes are looked for, and how rare a cron expression may be: a year, and some days."""
+_DAYS = {
+    "MON": "Monday",
+    "TUE": "Tuesday",
+    "WED": "Wednesday",
+    "THU": "Thursday",
+    "FRI": "Friday",
+    "SAT": "Saturday",
+    "SUN": "Sunday",
+}
+
+
+def explain_trigger(trigger: Trigger | None) -> str:
+    """Say when a trigger fires, without a full stop: `at 09:00, on Monday through Friday (Europe/Berlin)`."""
+    if trigger is None:
+        return "only when submitted"
+    if isinstance(trigger, Windowed):
+        bounds = (("from", trigger.starts_at), ("until", trigger.ends_at))
+        ends = "".join(f", {word} {_instant(at)}" for word, at in bounds if at is not None)
+        return f"{explain_trigger(trigger.raw)}{ends}"
+    if isinstance(trigger, AnyOf):
+        return "; or ".join(explain_trigger(one) for one in trigger.triggers)
+    if isinstance(trigger, Cron):
+        return trigger.explain() if trigger.tz != "UTC" else f"{trigger.explain()} (UTC)"
+    if isinstance(trigger, Interval):
+        return f"every {show(trigger.every)}, counted from {_instant(trigger.anchor)}"
+    if isinstance(trigger, CalendarInterval):
+        return _explain_calendar(trigger)
+    if isinstance(trigger, Once):
+        return f"once, at {_instant(trigger.at)}"
+    kind = type_of(trigger)
+    if kind is None or isinstance(trigger, UnknownTrigger):
+        return "by a trigger of a type that is not known here"
+    return kind.tell(kind.store(trigger))
+
+
+def _explain_calendar(trigger: CalendarInterval) -> str:
+    count, unit = trigger.every
+    often = f"every {unit}" if count == 1 else f"every {trigger.every}"
+    days = ""
+    if trigger.weekday is not None:
+        names = " and ".join(_DAYS[WEEK[day]] for day in trigger.weekday.days)
+        days = (
+            f" on {names}"
+            if trigger.weekday.nth is None
+            else f" on the {nth_name(trigger.weekday.nth)} {names}"
+        )
+    elif trigger.day is not None:
+        days = " on the last day" if trigger.day == 31 else f" on day {trigger.day}"
+        if 28 < trigger.day < 31:
+            days += ", or the last day"
+    month = "" if trigger.month is None else f" of {MONTH_NAMES[trigger.month - 1]}"
+    at = trigger.at.isoformat() if trigger.at.second else trigger.at.isoformat("minutes")
+    counted = "" if count == 1 else f", counted from {trigger.anchor.isoformat()}"
+    return f"{often}{days}{month}, at {at} ({trigger.tz}){counted}"
+
+
+def _instant(at: datetime) -> str:
+    return at.isoformat(sep=" ", timespec="seconds").replace("+00:00", " UTC")
+
+
+def warn_of_trigger(trigger: Trigger | None, *, now: datetime) -> list[str]:
+    """Return what may surprise in a trigger, as sentences without a full stop: the same for the same day."""
+    if trigger is None:
+        return []
+    found: list[str] = []
+    for part in parts_of(trigger):
+        if isinstance(part, Cron):
+            found += [*part.warnings, *find_surprises(part.schedule), *_rare(part, now)]
+        if isinstance(part, Cron | CalendarInterval):
+            found += [_tell_change(change, part) for change in part.met_changes(now, now + _AHEAD)]
+    return list(dict.fromkeys(found))
+
+
+def warn_of_moment(body: Mapping[str, Any]) -> list[str]:
+    """Return what clocks that change make of the local time that `run_at` of a body gives."""
+    full = body.get("trigger")
+    value = full.get("at") if isinstance(full, Mapping) else body.get("run_at", body.get("schedule"))
+    if not isinstance(value, str):
+        return []
+    try:
+        moment = read_moment_or_delay(value, "run_at")
+    except InvalidInput:
+        return []
+    return [moment.note] if isinstance(moment, Moment) and moment.note is not None else []
+
+
+def _rare(cron: Cron, now: datetime) -> Iterator[str]:
+    first = cron.next_after(now)
+    following = None if first is None else cron.next_after(first)
+    if first is None or (following is not None and following - first <= _AHEAD):
+        return
+    then = "never again within a hundred years" if following is None else f"then on {following:%Y-%m-%d}"
+    yield f"it fires rarer than once a year: on {first:%Y-%m-%d}, {then}"
+
+
+def _tell_change(change: MetChange, trigger: Cron | CalendarInterval) -> str:
+    day = _wall(change.wall)
+    if not change.is_gap:
+        times = " and ".join(f"{_wall(at):%H:%M} UTC" for at in change.fires)
+        number = "both times" if len(change.fires) > 1 else "once"
+        return (
+            f"on {day:%Y-%m-%d}, clocks in {trigger.tz} go back, and {day:%H:%M} comes twice; "
+            f"it fires {number}, at {times}"
+        )
+    then = f"it fires at {_wall(change.after):%H:%M} instead" if change.fires else "it does not fire then"
+    return f"on {day:%Y-%m-%d}, clocks in {trigger.tz} go ahead, and there is no {day:%H:%M}; {then}"
+
+
+def _wall(seconds: int) -> datetime:
+    return _EPOCH + timedelta(seconds=seconds)
