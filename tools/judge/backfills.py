@@ -86,9 +86,11 @@ def _back(trigger: Trigger | None, from_at: datetime) -> Trigger | None:
     """Count the intervals back, to before an instant; those within others, too."""
     kind: Any = trigger
     if type(trigger).__name__ == "AnyOf":
-        return replace(kind, triggers=tuple(_back(part, from_at) for part in kind.triggers))
+        made: Trigger = replace(kind, triggers=tuple(_back(part, from_at) for part in kind.triggers))
+        return made
     if type(trigger).__name__ == "Windowed":
-        return replace(kind, raw=_back(kind.raw, from_at))
+        made = replace(kind, raw=_back(kind.raw, from_at))
+        return made
     while isinstance(trigger, Interval) and trigger.anchor >= from_at - trigger.every:
         trigger = replace(trigger, anchor=trigger.anchor - trigger.every)
     return trigger

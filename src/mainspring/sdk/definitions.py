@@ -117,7 +117,7 @@ def job_body(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
         value = body.get(field)
         if isinstance(value, str) and value.split()[:1] in (["in"], ["In"], ["IN"]):
             message = (
-                "would count anew from each start of the app; give an instant, or submit a run with a delay"
+                "would count again from each start of the app; give an instant, or submit a run with a delay"
             )
             raise InvalidInput(field, message)
     # Long ago, so that an instant that has passed is not refused here: the server may know the job already.

@@ -31,14 +31,45 @@ def test_times_in_utc_and_in_the_zone() -> None:
 def test_json() -> None:
     found = json.loads(output(*BERLIN, "--dst", "skip/first", "--json"))
     assert found["explanation"] == Cron("30 2 * * *", tz="Europe/Berlin").explain()
-    assert found["next"][1] == {"utc": "2026-03-30T00:30:00Z", "local": "2026-03-30T02:30:00+02:00"}
-    assert found["warnings"] == []
+    assert found["next"][1] == {
+        "utc": "2026-03-30T00:30:00Z",
+        "local": "2026-03-30T02:30:00+02:00",
+        "dst": None,
+    }
+    assert found["trigger"] == {
+        "type": "cron",
+        "expression": "30 2 * * *",
+        "tz": "Europe/Berlin",
+        "dst": "skip/first",
+    }
+    assert found["warnings"] == [
+        "on 2026-03-29, clocks in Europe/Berlin go ahead, and there is no 02:30; it does not fire then",
+        "on 2026-10-25, clocks in Europe/Berlin go back, and 02:30 comes twice; it fires once, at 00:30 UTC",
+    ]
 
 
 def test_warnings_go_to_stderr() -> None:
     done = CliRunner().invoke(cli, ["next", "0 0 13 * FRI"])
     assert "warning: both day fields are restricted" in done.stderr
     assert "warning" not in done.stdout
+
+
+def test_words_are_understood_and_a_name_chooses_slots() -> None:
+    instant = ["--after", "2026-12-01T00:00:00Z", "--count", "1"]
+    found = json.loads(output("next", "every 2 weeks on monday at 9:30 Europe/Berlin", *instant, "--json"))
+    assert (
+        found["explanation"] == "every 2 weeks on Monday, at 09:30 (Europe/Berlin), counted from 2026-12-07"
+    )
+    one, other = (
+        json.loads(output("next", "H H * * *", "--name", name, *instant, "--json"))["trigger"]["chosen"]
+        for name in ("a", "b")
+    )
+    assert one != other
+
+
+def test_what_cannot_be_read_is_refused_with_what_may_be_meant() -> None:
+    done = CliRunner().invoke(cli, ["next", "every mondey at 9"])
+    assert "did you mean 'every monday at 9'?" in str(done.exception)
 
 
 def test_the_only_fire_left_is_all_there_is() -> None:

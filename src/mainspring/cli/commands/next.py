@@ -1,8 +1,9 @@
-"""`mainspring next`: shows when a cron expression fires."""
+"""`mainspring next`: shows when a schedule fires."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,55 +11,73 @@ from mainspring.cli.options import kind_option
 from mainspring.cli.output import print_json, print_table, show_instant
 from mainspring.core.kinds import Whole
 
+if TYPE_CHECKING:
+    from mainspring.core.triggers import Trigger
+
 
 @click.command("next")
-@click.argument("expression", metavar="EXPR")
-@click.option("--tz", default="UTC", show_default=True, help="The zone's IANA name, like Europe/Berlin.")
-@click.option("--dst", default="vixie", show_default=True, help="vixie, or GAP/OVERLAP like after/first.")
+@click.argument("schedule")
+@click.option("--tz", help="The zone's IANA name, like Europe/Berlin; UTC by default.")
+@click.option("--dst", help="vixie, which is the default, or GAP/OVERLAP like after/first.")
+@click.option("--name", default="", help="The job's name, which chooses the values of H and ~.")
 @kind_option("--count", Whole(1, 10_000), default="5", words="How many fires to show, up to 10,000.")
 @click.option(
     "--after", metavar="INSTANT", help="Only fires after this instant (ISO 8601 with offset); default: now."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def next_command(expression: str, tz: str, dst: str, count: int, after: str | None, as_json: bool) -> None:
-    """Show when a cron expression fires next, in UTC and in its zone. Needs no server.
+def next_command(
+    schedule: str, tz: str | None, dst: str | None, name: str, count: int, after: str | None, *, as_json: bool
+) -> None:
+    """Show when a schedule fires next, in UTC and in its zone. Needs no server.
 
-    EXPR has five fields (minute hour day-of-month month day-of-week), or six with seconds first, or is a macro
-    such as @daily. Quote it.
+    SCHEDULE is a cron expression (minute hour day-of-month month day-of-week, or six fields with seconds first, or a
+    macro such as @daily), or words like 'every monday at 9:30'. Quote it.
     """
-    from mainspring.core.cron import Cron, CronError
+    from mainspring.core.calendars.preview import preview_fires
     from mainspring.core.fields import read_instant
-    from mainspring.core.triggers import next_fires
-    from mainspring.errors import InvalidInput
+    from mainspring.core.triggers import store_trigger, zone_name
+    from mainspring.core.triggers.words import explain_trigger, warn_of_moment, warn_of_trigger
 
-    try:
-        cron = Cron(expression, tz=tz, dst=dst)
-    except CronError as error:
-        raise InvalidInput(error.field, error.message) from None
     start = read_instant(after, "after") if after is not None else _now()
-    fires = next_fires(cron, start, count)
+    trigger = _read(schedule, {"tz": tz, "dst": dst}, name, start)
+    fires = preview_fires(trigger, start, count)
+    warnings = [*warn_of_moment({"schedule": schedule}), *warn_of_trigger(trigger, now=start)]
     if as_json:
         print_json(
             {
-                "expression": expression,
-                "tz": tz,
-                "dst": dst,
-                "explanation": cron.explain(),
-                "warnings": list(cron.warnings),
+                "schedule": schedule,
+                "trigger": store_trigger(trigger),
+                "explanation": explain_trigger(trigger),
+                "warnings": warnings,
                 "after": start.isoformat(),
                 "next": [
-                    {"utc": _utc(fire), "local": show_instant(fire, tz).replace(" ", "T")} for fire in fires
+                    {"utc": _utc(fire.fire_at), "local": fire.local.isoformat(), "dst": fire.dst}
+                    for fire in fires
                 ],
             }
         )
         return
-    click.echo(cron.explain())
-    for warning in cron.warnings:
+    click.echo(explain_trigger(trigger))
+    for warning in warnings:
         click.echo(f"warning: {warning}", err=True)
-    rows = [(_utc(fire), show_instant(fire, tz), _shown(fire - start)) for fire in fires]
+    rows = [(_utc(fire.fire_at), show_instant(fire.local), _shown(fire.fire_at - start)) for fire in fires]
+    zone = zone_name(trigger) or "UTC"
     print_table(
-        ("UTC", tz if tz != "UTC" else "local", "in"), rows, empty="it does not fire within a hundred years"
+        ("UTC", zone if zone != "UTC" else "local", "in"),
+        rows,
+        empty="it does not fire within a hundred years",
     )
+
+
+def _read(schedule: str, options: dict[str, str | None], name: str, now: datetime) -> Trigger:
+    from mainspring.core.ids import DEFAULT_TENANT
+    from mainspring.core.triggers.reading import read_trigger, slot_key
+
+    given = {field: value for field, value in options.items() if value is not None}
+    body = {"schedule": schedule, **given}
+    trigger = read_trigger(body, base=None, old=None, now=now, key=slot_key(DEFAULT_TENANT, name))
+    assert trigger is not None
+    return trigger
 
 
 def _now() -> datetime:

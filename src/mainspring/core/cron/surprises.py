@@ -38,14 +38,14 @@ def _uneven(field: Field, text: str, mask: int) -> Iterator[str]:
     step = int(step_text)
     values = [value for value in range(field.high + 1) if mask >> value & 1]
     if len(values) < 2:
-        yield f"{text} in the field {field.name} is {values[0]} alone: the step is as long as the field"
+        yield f"{text} in the {field.name} field is {values[0]} alone: the step is as long as the field"
         return
     if field.name == "day of month":
-        yield f"{text} in the field {field.name} begins anew with each month, so the last step of a month is shorter"
+        yield f"{text} in the {field.name} field begins anew with each month, so the last step of a month is shorter"
         return
     last = field.span - values[-1] + values[0]
     if last != step:
         yield (
-            f"{text} in the field {field.name} does not come out even: "
+            f"{text} in the {field.name} field does not come out even: "
             f"after {values[-1]} comes {values[0]}, which is {last} later instead of {step}"
         )

@@ -20,7 +20,7 @@ from mainspring.core.limits import keys_of
 from mainspring.core.model import Delivery, JobSpec, Priority, Target
 from mainspring.core.targets import TARGETS
 from mainspring.core.triggers import TRIGGERS, Trigger
-from mainspring.core.triggers.reading import COMMON, HEADS, read_trigger
+from mainspring.core.triggers.reading import COMMON, HEADS, read_trigger, slot_key
 from mainspring.errors import InvalidInput
 
 _ANY_JOB = JobId(UUID(int=0))
@@ -70,7 +70,7 @@ def read_definition(
     if target is None:
         raise InvalidInput("target", f"is missing; {_one_target()}")
     name = NAME.read(body["name"], "name")
-    trigger = read_trigger(body, base=None, old=old, now=now, key=_slot_key(tenant, name))
+    trigger = read_trigger(body, base=None, old=old, now=now, key=slot_key(tenant, name))
     values = OPTIONS.read_given(body, str)
     settle_rate(body, values)
     return _checked(JobSpec(name=name, target=target, trigger=trigger, **values), body)
@@ -124,13 +124,9 @@ def edit_definition(
     if target is not None:
         changes["target"] = target
     new_trigger = replacing_only(patch, HEADS, TRIGGERS)
-    key = _slot_key(tenant, changes.get("name", spec.name))
+    key = slot_key(tenant, changes.get("name", spec.name))
     changes["trigger"] = read_trigger(new_trigger, base=spec.trigger, old=spec.trigger, now=now, key=key)
     return _checked(replace(spec, **changes), patch)
-
-
-def _slot_key(tenant: str, name: str) -> str:
-    return f"{tenant}\0{name}"
 
 
 def _check_preemption(spec: JobSpec, body: Mapping[str, Any]) -> None:

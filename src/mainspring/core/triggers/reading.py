@@ -233,5 +233,10 @@ def with_slots(trigger: Trigger, key: str, path: Path = str) -> Trigger:
     return change_parts(trigger, choose)
 
 
+def slot_key(tenant: str, name: str) -> str:
+    """Return what the hashed slots of a job depend on."""
+    return f"{tenant}\0{name}"
+
+
 def _path_of_full(name: str) -> str:
     return f"trigger.{name}"

@@ -93,7 +93,10 @@ def warn_of_trigger(trigger: Trigger | None, *, now: datetime) -> list[str]:
         if isinstance(part, Cron):
             found += [*part.warnings, *find_surprises(part.schedule), *_rare(part, now)]
         if isinstance(part, Cron | CalendarInterval):
-            found += [_tell_change(change, part) for change in part.met_changes(now, now + _AHEAD)]
+            changes: dict[bool, MetChange] = {}
+            for change in part.met_changes(now, now + _AHEAD):
+                changes.setdefault(change.is_gap, change)
+            found += [_tell_change(change, part) for change in changes.values()]
     return list(dict.fromkeys(found))
 
 
