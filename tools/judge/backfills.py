@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 from mainspring.core.ids import RunId, format_run_id
 from mainspring.core.model import Run, RunKind
@@ -86,11 +86,9 @@ def _back(trigger: Trigger | None, from_at: datetime) -> Trigger | None:
     """Count the intervals back, to before an instant; those within others, too."""
     kind: Any = trigger
     if type(trigger).__name__ == "AnyOf":
-        made: Trigger = replace(kind, triggers=tuple(_back(part, from_at) for part in kind.triggers))
-        return made
+        return cast("Trigger", replace(kind, triggers=tuple(_back(part, from_at) for part in kind.triggers)))
     if type(trigger).__name__ == "Windowed":
-        made = replace(kind, raw=_back(kind.raw, from_at))
-        return made
+        return cast("Trigger", replace(kind, raw=_back(kind.raw, from_at)))
     while isinstance(trigger, Interval) and trigger.anchor >= from_at - trigger.every:
         trigger = replace(trigger, anchor=trigger.anchor - trigger.every)
     return trigger
