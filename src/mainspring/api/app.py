@@ -18,6 +18,7 @@ from mainspring.api.routes import (
     calendars,
     jobs,
     limits,
+    overview,
     pauses,
     policies,
     priorities,
@@ -47,6 +48,7 @@ ENDPOINTS = (
     *pauses.ROUTES,
     *blackouts.ROUTES,
     *worker.ROUTES,
+    *overview.ROUTES,
     *system.ROUTES,
 )
 

@@ -7,6 +7,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Coroutine
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -40,10 +41,10 @@ def call(server: str, work: Callable[[AsyncClient], Coroutine[Any, Any, T]]) -> 
 
 
 def plain(value: object) -> Any:
-    """Convert an answer to dicts and lists, as in JSON."""
+    """Convert an answer to dicts and lists, as in JSON; instants stay instants."""
     import msgspec
 
-    return msgspec.to_builtins(value)
+    return msgspec.to_builtins(value, builtin_types=(datetime,))
 
 
 async def find_job(client: AsyncClient, key: str) -> JobView:
@@ -60,6 +61,21 @@ async def find_job(client: AsyncClient, key: str) -> JobView:
             raise NotFound("job", key) from None
         return page.items[0]
     return await client.get_job(key)
+
+
+def checked_run(run: str) -> str:
+    """Return the id of a run as it was given.
+
+    Raises:
+        InvalidInput: it is not the id of a run.
+    """
+    from mainspring.core.ids import parse_run_id
+
+    try:
+        parse_run_id(run)
+    except ValueError as error:
+        raise InvalidInput("run", str(error)) from None
+    return run
 
 
 def read_json_text(text: str, field: str) -> Any:

@@ -34,7 +34,9 @@ _COMMANDS = {
     "server": ("server", "server_command", "Run API and scheduler; several share one PostgreSQL."),
     "queue": ("queue", "queue_group", "Set how queues are served, and stop them."),
     "tenant": ("tenant", "tenant_group", "Set the shares and caps of tenants, and stop them."),
+    "status": ("status", "status_command", "Show the cluster at a glance, and what needs attention."),
     "up": ("up", "up_command", "Run scheduler, API and a worker in one process."),
+    "workers": ("workers", "workers_command", "List the live workers, and how busy they are."),
     "worker": ("worker", "worker_command", "Run jobs for a server, or straight from PostgreSQL."),
 }
 _EXTENSIBLE = frozenset({"import", "job", "server", "up", "worker"})

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from mainspring.cli.output import UTC_CHOSEN
+from mainspring.cli.terminal import NO_PAGER
 from mainspring.config.setting import PROCESSES, Setting
 from mainspring.config.table import DEFAULT_SERVER, SETTINGS
 from mainspring.core.ids import DEFAULT_TENANT
@@ -30,7 +32,7 @@ class _ServerOption(click.Option):
 
 
 def caller_options(function: F) -> F:
-    """Add --server, and --tenant, which `calling.call` finds by itself."""
+    """Add --server, and what others find by themselves: --tenant, and how to show what is printed."""
     tenant_option = click.option(
         "--tenant",
         metavar="NAME",
@@ -40,7 +42,18 @@ def caller_options(function: F) -> F:
         callback=_keep_tenant,
         help="The tenant to act for.",
     )
-    return server_option(tenant_option(function))
+    utc_option = _kept_flag("--utc", UTC_CHOSEN, "Show times in UTC, not in the zone of the terminal.")
+    pager_option = _kept_flag("--no-pager", NO_PAGER, "Print long tables at once.")
+    return server_option(tenant_option(utc_option(pager_option(function))))
+
+
+def _kept_flag(flag: str, key: str, words: str) -> Callable[[F], F]:
+    """Add a flag that the command's context keeps."""
+
+    def keep(context: click.Context, _: click.Parameter, is_given: bool) -> None:
+        context.meta[key] = is_given
+
+    return click.option(flag, is_flag=True, expose_value=False, callback=keep, help=words)
 
 
 def server_option(function: F) -> F:

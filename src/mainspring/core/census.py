@@ -10,6 +10,10 @@ from typing import NamedTuple
 
 from mainspring.core.states import RunState
 
+QUICK = timedelta(milliseconds=20)
+"""If the last census took no longer than this, whoever asks for counts gets them counted anew."""
+FEW = 10_000
+"""So many runs are quick to count, even if the last census met with a pause of the machine and took longer."""
 MOST_LINES = 20_000
 """The most lines of each kind that a census keeps: those with the most runs."""
 
@@ -51,6 +55,15 @@ class Census:
     def total(self) -> int:
         """How many runs were counted."""
         return sum(line.runs for line in chain[LiveLine | EndedLine](self.live, self.ended))
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether whoever asks gets a count of now, because that is quick, or this one is incomplete."""
+        return self.took <= QUICK or self.total <= FEW or self.is_cut
+
+    def lines_of(self, tenant: str) -> list[LiveLine]:
+        """Return the lines of a tenant's live runs."""
+        return [line for line in self.live if line.tenant == tenant]
 
     def of_tenant(self, tenant: str) -> dict[RunState, int]:
         """Return how many runs a tenant has in each state. States without runs are left out."""

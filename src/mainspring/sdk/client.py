@@ -23,6 +23,7 @@ from mainspring.wire.calendars import (
 from mainspring.wire.health import HealthView
 from mainspring.wire.ledger import FireRangeList, LedgerView
 from mainspring.wire.limits import KeyPage, LimitPage, LimitView
+from mainspring.wire.overview import OverviewView
 from mainspring.wire.pages import BriefPage, JobPage, RunPage, WorkerPage
 from mainspring.wire.pauses import PauseList
 from mainspring.wire.policies import LabelPage, LabelView, QueuePage, QueueView, TenantPage, TenantView
@@ -384,6 +385,10 @@ class AsyncClient(Transport, AsyncLists):
     async def cancel_backfill(self, backfill_id: str) -> BackfillView:
         """Make no further runs of a backfill, and cancel those that wait."""
         return await self.call(operations.CANCEL_BACKFILL, backfill_id)
+
+    async def get_overview(self) -> OverviewView:
+        """Return what the cluster does, and what needs attention."""
+        return await self.call(operations.GET_OVERVIEW)
 
     async def get_health(self) -> HealthView:
         """Return the server's health."""

@@ -136,6 +136,16 @@ class RunDetail(RunView, kw_only=True):
     """A run with its attempts."""
 
     attempts: list[AttemptView]
+    job: Annotated[str | None, Meta(description="The name of its job, that of a deleted one too.")] = None
+    worker: Annotated[
+        str | None,
+        Meta(
+            description="The worker that carries out the attempt under way, or carried out the last one; null before"
+            " the first, and when its session is no longer kept."
+        ),
+    ] = None
+    host: Annotated[str | None, Meta(description="The host of that worker.")] = None
+    redrive_of: Annotated[str | None, Meta(description="The run that this one repeats.")] = None
 
 
 class WorkerView(Struct, kw_only=True):
@@ -152,6 +162,10 @@ class WorkerView(Struct, kw_only=True):
     labels: list[str]
     started_at: Instant
     last_beat_at: Instant
+    held: Annotated[
+        int,
+        Meta(description="Runs that it holds: under way, or claimed ahead of a free slot."),
+    ] = 0
 
 
 class CountsView(Struct, kw_only=True):
@@ -273,9 +287,23 @@ def view_run(run: Run) -> RunView:
     return RunView(**_run_fields(run))
 
 
-def view_run_detail(run: Run, attempts: Iterable[Attempt]) -> RunDetail:
-    """Show a run with its attempts."""
-    return RunDetail(**_run_fields(run), attempts=[_view_attempt(attempt) for attempt in attempts])
+def view_run_detail(
+    run: Run, attempts: Iterable[Attempt], *, job: str | None, session: SessionFacts | None
+) -> RunDetail:
+    """Show a run with its attempts.
+
+    Args:
+        job: the name of its job.
+        session: that of its newest attempt, if it is known.
+    """
+    return RunDetail(
+        **_run_fields(run),
+        attempts=[_view_attempt(attempt) for attempt in attempts],
+        job=job,
+        worker=None if session is None else session.worker,
+        host=None if session is None else session.host,
+        redrive_of=None if run.redrive_of is None else format_run_id(run.redrive_of),
+    )
 
 
 def lag_ms(run: Run) -> float | None:
@@ -329,8 +357,8 @@ def _view_attempt(attempt: Attempt) -> AttemptView:
     )
 
 
-def view_worker(session: SessionFacts) -> WorkerView:
-    """Show a worker session."""
+def view_worker(session: SessionFacts, held: int) -> WorkerView:
+    """Show a worker session, which holds so many runs."""
     return WorkerView(
         session_id=f"ses_{session.id}",
         name=session.worker,
@@ -343,4 +371,5 @@ def view_worker(session: SessionFacts) -> WorkerView:
         labels=[label for label in session.labels if label != TAKES_BATCHES],
         started_at=session.started_at,
         last_beat_at=session.last_beat_at,
+        held=held,
     )

@@ -67,7 +67,8 @@ async def test_session_is_seen_with_what_it_offers_and_leaves(
 ) -> None:
     session = await far.register(REGISTRATION)
     assert session.beat_period == timedelta(seconds=10)
-    (facts,) = await runtime.client.workers()
+    ((facts, held),) = await runtime.client.workers()
+    assert held == 0
     assert (facts.worker, facts.host, facts.pid, facts.functions) == ("far", "elsewhere", 7, ("work",))
     await far.leave(session.id)
     assert await runtime.client.workers() == []

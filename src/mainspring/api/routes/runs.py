@@ -184,7 +184,11 @@ async def _page(call: Call, job_id: JobId | None) -> RunPage | BriefPage:
 @handles(operations.GET_RUN)
 async def get_run(call: Call) -> RunDetail:
     runs, tenant, key = call.engine.runs, call.tenant, path_run_id(call.key)
-    return view_run_detail(await runs.get(tenant, key), await runs.attempts(tenant, key))
+    run = await runs.get(tenant, key)
+    session = await call.engine.session(run.session_id)
+    names = await runs.name_jobs([run])
+    attempts = await runs.attempts(tenant, key)
+    return view_run_detail(run, attempts, job=names.get(run.job_id), session=session)
 
 
 @handles(operations.GET_RUN_WHY)

@@ -39,8 +39,8 @@ async def list_workers(call: Call) -> WorkerPage:
     limit: int = query["limit"]
     after = query_session_id(query["after"], "after") if "after" in query else None
     sessions = await call.engine.workers(after=after, limit=limit)
-    following = show_session(sessions[-1].id) if len(sessions) == limit else None
-    return WorkerPage([view_worker(session) for session in sessions], following)
+    following = show_session(sessions[-1][0].id) if len(sessions) == limit else None
+    return WorkerPage([view_worker(session, held) for session, held in sessions], following)
 
 
 @handles(operations.GET_OPENAPI)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,7 +11,7 @@ from mainspring.cli.calling import call, find_job, plain, read_json_text, read_t
 from mainspring.cli.commands.backfill import backfill_command
 from mainspring.cli.definition import definition_options, read_definition_options
 from mainspring.cli.options import caller_options, json_option, kind_option
-from mainspring.cli.output import print_fields, print_json, print_table
+from mainspring.cli.output import print_fields, print_json, print_table, show_instant
 from mainspring.core.kinds import Whole
 from mainspring.core.triggers import tell_trigger
 from mainspring.errors import InvalidInput
@@ -103,7 +104,13 @@ def list_command(limit: int, after: str | None, server: str, *, as_json: bool) -
     if as_json:
         print_json({"items": plain(jobs), "next": following})
         return
-    rows = [(job.name, job.job_id, tell_trigger(job.trigger), job.target["type"], _next(job)) for job in jobs]
+    rows = [
+        (
+            *(job.name, job.job_id, tell_trigger(job.trigger), job.target["type"]),
+            _next(job) if job.is_paused else job.next_fire_time,
+        )
+        for job in jobs
+    ]
     print_table(("NAME", "ID", "WHEN", "TARGET", "NEXT FIRE"), rows, empty="no jobs")
     if following is not None:
         click.echo(f"for later ones, add --after {following}", err=True)
@@ -230,7 +237,10 @@ def fires_command(job: str, count: int, from_time: str | None, server: str, *, a
     if as_json:
         print_json(plain(fires))
         return
-    rows = [(_instant(fire.fire_at), _instant(fire.local), _note(fire)) for fire in fires.items]
+    rows = [
+        (*(at.isoformat(sep=" ", timespec="seconds") for at in (fire.fire_at, fire.local)), _note(fire))
+        for fire in fires.items
+    ]
     print_table(("UTC", "LOCAL", ""), rows, empty="it does not fire any more")
 
 
@@ -321,5 +331,5 @@ def _next(job: JobView) -> str:
     return "paused" if job.pause_note is None else f"paused: {job.pause_note}"
 
 
-def _instant(value: Any) -> str:
-    return "-" if value is None else str(value.isoformat(sep=" ", timespec="seconds"))
+def _instant(value: datetime | None) -> str:
+    return "-" if value is None else show_instant(value)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from mainspring.cli.calling import call, find_job, plain
+from mainspring.cli.calling import call, checked_run, find_job, plain
+from mainspring.cli.commands.run_detail import logs_command, show_command
 from mainspring.cli.options import caller_options, json_option, kind_option
 from mainspring.cli.output import print_fields, print_json, print_table, show_instant
 from mainspring.core.fields import show
@@ -18,7 +19,7 @@ from mainspring.errors import InvalidInput
 if TYPE_CHECKING:
     from mainspring.sdk.client import AsyncClient
     from mainspring.wire.pages import BriefPage, RunPage
-    from mainspring.wire.views import CancelView, CountsView, RunDetail
+    from mainspring.wire.views import CancelView, CountsView
     from mainspring.wire.why import WhyView
 
 _PAGE = 1000
@@ -36,6 +37,10 @@ _CANCELLED = {
 @click.group("run")
 def run_group() -> None:
     """Show, count and cancel runs."""
+
+
+run_group.add_command(show_command)
+run_group.add_command(logs_command)
 
 
 @run_group.command("list")
@@ -154,44 +159,6 @@ def count_command(server: str, *, as_json: bool) -> None:
     print_fields({**counts, "counted": f"{show(age)} ago" if age else "now"})
 
 
-def _checked(run: str) -> str:
-    from mainspring.core.ids import parse_run_id
-
-    try:
-        parse_run_id(run)
-    except ValueError as error:
-        raise InvalidInput("run", str(error)) from None
-    return run
-
-
-@run_group.command("show")
-@click.argument("run")
-@caller_options
-@json_option
-def show_command(run: str, server: str, *, as_json: bool) -> None:
-    """Show a run with its attempts, result and output."""
-
-    async def work(client: AsyncClient) -> RunDetail:
-        return await client.get_run(_checked(run))
-
-    found = plain(call(server, work))
-    if as_json:
-        print_json(found)
-        return
-    attempts: list[dict[str, Any]] = found.pop("attempts")
-    output = found.pop("output")
-    print_fields(found)
-    if attempts:
-        click.echo()
-        rows = [
-            (each["number"], each["outcome"], each["worker"], each["started_at"], each["error"])
-            for each in attempts
-        ]
-        print_table(("ATTEMPT", "OUTCOME", "WORKER", "STARTED", "ERROR"), rows, empty="")
-    if output:
-        click.echo(f"\n{output}", nl=not output.endswith("\n"))
-
-
 @run_group.command("why")
 @click.argument("run")
 @caller_options
@@ -200,7 +167,7 @@ def why_command(run: str, server: str, *, as_json: bool) -> None:
     """Say in one sentence why a run has not started, or what became of it."""
 
     async def work(client: AsyncClient) -> WhyView:
-        return await client.get_run_why(_checked(run))
+        return await client.get_run_why(checked_run(run))
 
     why = call(server, work)
     if as_json:
@@ -217,7 +184,7 @@ def cancel_command(run: str, server: str, *, as_json: bool) -> None:
     """Cancel a run. A waiting run ends at once; one under way is asked to stop."""
 
     async def work(client: AsyncClient) -> CancelView:
-        return await client.cancel_run(_checked(run))
+        return await client.cancel_run(checked_run(run))
 
     answer = call(server, work)
     if as_json:

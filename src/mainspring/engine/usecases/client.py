@@ -19,6 +19,7 @@ from mainspring.engine.usecases.definitions import Accepted
 from mainspring.engine.usecases.intake import Intake
 from mainspring.engine.usecases.jobs import Jobs
 from mainspring.engine.usecases.limits import Limits
+from mainspring.engine.usecases.overview import OverviewReader
 from mainspring.engine.usecases.pauses import PauseSwitch
 from mainspring.engine.usecases.priority_classes import PriorityClasses
 from mainspring.engine.usecases.queues import Queues
@@ -34,7 +35,8 @@ class Client:
 
     The latter are queues (`client.queues`), labels (`client.labels`), the limits that jobs share (`client.limits`),
     priority classes (`client.priority_classes`), and what is paused (`client.pauses`), also by calendars
-    (`client.blackouts`). `client.backfills` makes the runs of jobs for a range that is past.
+    (`client.blackouts`). `client.backfills` makes the runs of jobs for a range that is past, and
+    `client.overviews` says what all of it does.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class Client:
         self.priority_classes = PriorityClasses(store)
         self.pauses = PauseSwitch(store, clock=clock, wakeups=wakeups)
         self.blackouts = Blackouts(store, restrictions, clock=clock, wakeups=wakeups)
+        self.overviews = OverviewReader(store, restrictions, clock=clock)
         self.runs = Runs(
             store,
             clock=clock,
@@ -93,6 +96,14 @@ class Client:
         """Return the store's time."""
         return self._clock.now()
 
-    async def workers(self, *, after: SessionId | None = None, limit: int = 100) -> list[SessionFacts]:
-        """Return a page of live worker sessions, in order of their start."""
-        return await self._store.page_sessions(after=after, limit=limit)
+    async def workers(
+        self, *, after: SessionId | None = None, limit: int = 100
+    ) -> list[tuple[SessionFacts, int]]:
+        """Return a page of live worker sessions, in order of their start, each with how many runs it holds."""
+        sessions = await self._store.page_sessions(after=after, limit=limit)
+        held = await self._store.count_held([session.id for session in sessions])
+        return list(zip(sessions, held, strict=True))
+
+    async def session(self, session_id: SessionId | None) -> SessionFacts | None:
+        """Return a worker session, also one that has ended; None if its row is no longer kept."""
+        return None if session_id is None else (await self._store.get_sessions([session_id]))[0]

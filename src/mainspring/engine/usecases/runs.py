@@ -29,10 +29,6 @@ from mainspring.ports.store.runs import NewRun, SubmitResult
 from mainspring.ports.telemetry import Measure
 
 KEY_LIFETIME = timedelta(hours=24)
-QUICK = timedelta(milliseconds=20)
-"""If the last census took no longer than this, whoever asks for counts gets them counted anew."""
-FEW = 10_000
-"""So many runs are quick to count, even if the last census met with a pause of the machine and took longer."""
 _JOB_CHANGED = SubmitResult(SubmissionVerdict.JOB_CHANGED)
 MOST_TOGETHER = 1000
 """Runs of different requests in one transaction, at most."""
@@ -316,7 +312,7 @@ class Runs:
             TookTooLong: there are too many to be counted now, and no census has been taken yet.
         """
         census = await self._store.read_census()
-        if census is None or census.took <= QUICK or census.total <= FEW or census.is_cut:
+        if census is None or census.is_quick:
             try:
                 return Counts(await self._store.count_runs(tenant), timedelta(0))
             except TookTooLong:

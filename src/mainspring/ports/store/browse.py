@@ -4,13 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from mainspring.core.ids import BackfillId, JobId, RunId, SessionId
 from mainspring.core.model import Run, RunKind
 from mainspring.core.states import RunState
 from mainspring.core.why import WaitFacts
 from mainspring.ports.store.sessions import SessionFacts
+
+
+class JobCounts(NamedTuple):
+    """How many jobs there are."""
+
+    active: int
+    paused: int
+
+
+class OverdueFires(NamedTuple):
+    """How many clocks wait for a fire that is overdue, and since when one of them has been due."""
+
+    clocks: int
+    oldest_due_at: datetime | None
 
 
 class BrowseStore(Protocol):
@@ -67,6 +81,22 @@ class BrowseStore(Protocol):
 
         The id may be that of no run.
         """
+        ...
+
+    async def get_sessions(self, session_ids: Sequence[SessionId]) -> list[SessionFacts | None]:
+        """Return sessions, live or ended; None for those that are unknown, or whose rows are no longer kept."""
+        ...
+
+    async def count_held(self, session_ids: Sequence[SessionId]) -> list[int]:
+        """Return for each session how many runs it holds."""
+        ...
+
+    async def count_job_states(self, tenant: str, *, limit: int) -> JobCounts:
+        """Return how many of a tenant's jobs are paused, and how many are not. It counts the first `limit` jobs."""
+        ...
+
+    async def count_overdue(self, *, before: datetime, limit: int) -> OverdueFires:
+        """Return how many clocks, of every tenant, were due before an instant and have not fired; at most `limit`."""
         ...
 
     async def read_wait(self, run_id: RunId, *, now: datetime) -> WaitFacts | None:

@@ -33,6 +33,14 @@ class CensusStore(Protocol):
         """
         ...
 
+    async def count_lines(self, tenant: str) -> Counted:
+        """Return how many runs of a tenant there are: live ones by queue and state, ended ones by state.
+
+        Raises:
+            TookTooLong: it took longer than a list or count may take.
+        """
+        ...
+
     async def count_all_runs(self) -> Counted:
         """Return how many runs of every tenant there are."""
         ...

@@ -12,6 +12,7 @@ from mainspring.core.limits import CLUSTER
 from mainspring.core.model import Run, RunKind
 from mainspring.core.states import READY_STATES, RunState
 from mainspring.core.why import MOST_AHEAD, KeyFacts, WaitFacts
+from mainspring.ports.store.browse import JobCounts, OverdueFires
 from mainspring.ports.store.sessions import SessionFacts
 from mainspring.stores.memory.batches import wait_for_batch
 from mainspring.stores.memory.lined_up import bucket_of, is_counted
@@ -81,6 +82,27 @@ class MemoryBrowseStore:
             if session.is_live and (after is None or session.id > after)
         )
         return [session.view() for session in islice(live, limit)]
+
+    async def get_sessions(self, session_ids: Sequence[SessionId]) -> list[SessionFacts | None]:
+        found = [self._tables.sessions.get(session_id) for session_id in session_ids]
+        return [None if session is None else session.view() for session in found]
+
+    async def count_held(self, session_ids: Sequence[SessionId]) -> list[int]:
+        found = [self._tables.sessions.get(session_id) for session_id in session_ids]
+        return [0 if session is None else sum(1 for _ in session.running) for session in found]
+
+    async def count_job_states(self, tenant: str, *, limit: int) -> JobCounts:
+        jobs = [job for job in self._tables.jobs.values() if job.tenant == tenant][:limit]
+        paused = sum(job.is_paused for job in jobs)
+        return JobCounts(len(jobs) - paused, paused)
+
+    async def count_overdue(self, *, before: datetime, limit: int) -> OverdueFires:
+        dues = sorted(
+            job.next_fire.due_at
+            for job in self._tables.jobs.values()
+            if job.next_fire is not None and job.next_fire.due_at < before
+        )[:limit]
+        return OverdueFires(len(dues), dues[0] if dues else None)
 
     async def read_run_bounds(self) -> tuple[RunId, RunId] | None:
         runs = self._tables.runs

@@ -20,6 +20,13 @@ class MemoryCensusStore:
         counts = self._tables.counts[tenant]
         return {state: counts[state] for state in RunState if counts[state]}
 
+    async def count_lines(self, tenant: str) -> Counted:
+        counted = await self.count_all_runs()
+        return Counted(
+            [line for line in counted.live if line.tenant == tenant],
+            [line for line in counted.ended if line.tenant == tenant],
+        )
+
     async def count_all_runs(self) -> Counted:
         lines: dict[tuple[str, str, RunState], LiveLine] = {}
         for run in self._tables.runs.values():

@@ -15,6 +15,7 @@ from mainspring.core.ids import BackfillId, JobId, RunId, SessionId
 from mainspring.core.model import Run, RunKind
 from mainspring.core.states import RunState
 from mainspring.core.why import MOST_AHEAD, BatchFacts, KeyFacts, WaitFacts
+from mainspring.ports.store.browse import JobCounts, OverdueFires
 from mainspring.ports.store.sessions import SessionFacts
 from mainspring.stores.postgres.batches import size_of
 from mainspring.stores.postgres.connecting import Role
@@ -93,6 +94,35 @@ class PostgresBrowseStore:
             Role.BROWSE, "page_sessions", is_repeatable=True, after=after or 0, limit=limit
         )
         return [session_of(row) for row in rows]
+
+    async def get_sessions(self, session_ids: Sequence[SessionId]) -> list[SessionFacts | None]:
+        if not session_ids:
+            return []
+        rows = await self._connections.fetch(
+            Role.BROWSE, "get_sessions", is_repeatable=True, session_ids=list(session_ids)
+        )
+        found = {row["id"]: session_of(row) for row in rows}
+        return [found.get(session_id) for session_id in session_ids]
+
+    async def count_held(self, session_ids: Sequence[SessionId]) -> list[int]:
+        if not session_ids:
+            return []
+        rows = await self._connections.fetch(
+            Role.BROWSE, "count_held", is_repeatable=True, session_ids=list(session_ids)
+        )
+        return [row["held"] for row in rows]
+
+    async def count_job_states(self, tenant: str, *, limit: int) -> JobCounts:
+        [row] = await self._connections.fetch(
+            Role.BROWSE, "count_job_states", is_repeatable=True, tenant=tenant, limit=limit
+        )
+        return JobCounts(row["active"], row["paused"])
+
+    async def count_overdue(self, *, before: datetime, limit: int) -> OverdueFires:
+        [row] = await self._connections.fetch(
+            Role.BROWSE, "count_overdue", is_repeatable=True, before=before, limit=limit
+        )
+        return OverdueFires(row["fires"], row["oldest_due_at"])
 
     async def read_wait(self, run_id: RunId, *, now: datetime) -> WaitFacts | None:
         rows = await self._connections.fetch(

@@ -19,8 +19,11 @@ class PostgresCensusStore:
     _connections: Connections
 
     async def count_runs(self, tenant: str) -> dict[RunState, int]:
-        counted = await self._count(Role.BROWSE, tenant)
+        counted = await self.count_lines(tenant)
         return add_up([*counted.live, *counted.ended])
+
+    async def count_lines(self, tenant: str) -> Counted:
+        return await self._count(Role.BROWSE, tenant)
 
     async def count_all_runs(self) -> Counted:
         return await self._count(Role.UPKEEP, None)

@@ -13,6 +13,7 @@ from mainspring.core.ids import BackfillId, JobId, RunId, SessionId
 from mainspring.core.model import Run, RunKind
 from mainspring.core.states import FINAL_STATES, RunState
 from mainspring.core.why import MOST_AHEAD, BatchFacts, KeyFacts, WaitFacts
+from mainspring.ports.store.browse import JobCounts, OverdueFires
 from mainspring.ports.store.sessions import SessionFacts
 from mainspring.stores.sqlite.batches import size_of
 from mainspring.stores.sqlite.connection import Database
@@ -105,6 +106,31 @@ class SqliteBrowseStore:
         values = {"after": after or 0, "limit": limit}
         rows = await self._browser.call(lambda db: fetch_rows(db, "page_sessions", values))
         return [make_session(row) for row in rows]
+
+    async def get_sessions(self, session_ids: Sequence[SessionId]) -> list[SessionFacts | None]:
+        """See `BrowseStore`."""
+        values = {"session_ids": to_json(session_ids)}
+        rows = await self._browser.call(lambda db: fetch_rows(db, "get_sessions", values))
+        found = {row.id: make_session(row) for row in rows}
+        return [found.get(session_id) for session_id in session_ids]
+
+    async def count_held(self, session_ids: Sequence[SessionId]) -> list[int]:
+        """See `BrowseStore`."""
+        values = {"session_ids": to_json(session_ids)}
+        rows = await self._browser.call(lambda db: fetch_rows(db, "count_held", values))
+        return [row.held for row in rows]
+
+    async def count_job_states(self, tenant: str, *, limit: int) -> JobCounts:
+        """See `BrowseStore`."""
+        values = {"tenant": tenant, "limit": limit}
+        [row] = await self._browser.call(lambda db: fetch_rows(db, "count_job_states", values))
+        return JobCounts(row.active, row.paused)
+
+    async def count_overdue(self, *, before: datetime, limit: int) -> OverdueFires:
+        """See `BrowseStore`."""
+        values = {"before": to_micros(before), "limit": limit}
+        [row] = await self._browser.call(lambda db: fetch_rows(db, "count_overdue", values))
+        return OverdueFires(row.fires, to_optional_instant(row.oldest_due_at))
 
     async def read_wait(self, run_id: RunId, *, now: datetime) -> WaitFacts | None:
         """See `BrowseStore`."""

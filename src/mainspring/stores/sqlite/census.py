@@ -28,8 +28,12 @@ class SqliteCensusStore:
 
     async def count_runs(self, tenant: str) -> dict[RunState, int]:
         """See `CensusStore`."""
-        counted = await self._browser.call(lambda db: _count(db, tenant))
+        counted = await self.count_lines(tenant)
         return add_up([*counted.live, *counted.ended])
+
+    async def count_lines(self, tenant: str) -> Counted:
+        """See `CensusStore`."""
+        return await self._browser.call(lambda db: _count(db, tenant))
 
     async def count_all_runs(self) -> Counted:
         """See `CensusStore`."""

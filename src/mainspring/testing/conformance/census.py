@@ -52,6 +52,16 @@ class CensusAndTally:
         await settle(store, at(60), epochs)
         assert await counts_of(store) == twice
 
+    async def test_lines_are_those_of_one_tenant(self, store: Store) -> None:
+        await end_some(store, now=at(1))
+        job = await add_job(store, make_spec(queue="mail"))
+        await submit(store, job, due_at=at(5))
+        foreign = await add_job(store, tenant="foreign")
+        await submit(store, foreign)
+        counted = await store.count_lines("default")
+        assert list(counted.live) == [LiveLine("default", "mail", RunState.PENDING, 1, at(5))]
+        assert {line.state: line.runs for line in counted.ended} == ENDED
+
     async def test_settling_adds_up_days_and_tenants(self, store: Store) -> None:
         epochs = await own_shards(store)
         for day in range(3):

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from mainspring.core.backfill import Section
 from mainspring.core.clocks import ChangeVerdict
-from mainspring.core.ids import BackfillId, JobId, RunId
-from mainspring.core.model import RunKind
+from mainspring.core.ids import BackfillId, JobId, RunId, SessionId
+from mainspring.core.model import Priority, RunKind
 from mainspring.core.states import RunState
 from mainspring.ports.store import Store
 from mainspring.ports.store.jobs import ClockChange
@@ -358,3 +358,43 @@ class RunsOfBackfills:
 async def listed_ids(store: Store, **filters: Any) -> list[RunId]:
     """Return the ids of a list."""
     return [run.id for run in await store.list_runs("default", **filters)]
+
+
+class Overview:
+    """What a glance at the cluster needs: sessions with what they hold, jobs by state, fires that are overdue."""
+
+    __test__ = False
+
+    async def test_sessions_are_found_live_or_ended(self, store: Store) -> None:
+        one, other = await add_session(store), await add_session(store)
+        await store.close_sessions([one], now=at(1))
+        found = await store.get_sessions([other, SessionId(10**9), one, other])
+        assert [session and session.id for session in found] == [other, None, one, other]
+        assert await store.get_sessions([]) == []
+
+    async def test_held_runs_are_counted_by_session(self, store: Store) -> None:
+        held = await running_run(store, await add_job(store))
+        busy, idle = held.session_id, await add_session(store)
+        assert await store.count_held([idle, busy, SessionId(10**9), busy]) == [0, 1, 0, 1]
+        await store.apply([succeed(held)], now=at(1))
+        assert await store.count_held([busy]) == [0]
+        assert await store.count_held([]) == []
+
+    async def test_job_states_are_counted_up_to_a_limit(self, store: Store) -> None:
+        jobs = [await add_job(store) for _ in range(3)]
+        await add_job(store, tenant="foreign")
+        change = ClockChange(job_id=jobs[0].id, revision=jobs[0].revision, fire_at=None)
+        assert await store.pause_jobs([change], now=at(1)) == [ChangeVerdict.DONE]
+        assert await store.count_job_states("default", limit=10) == (2, 1)
+        assert sum(await store.count_job_states("default", limit=2)) == 2
+        assert await store.count_job_states("nobody", limit=10) == (0, 0)
+
+    async def test_overdue_fires_are_counted_in_every_tier(self, store: Store) -> None:
+        assert await store.count_overdue(before=at(100), limit=10) == (0, None)
+        for number, priority in enumerate(Priority):
+            await add_job(store, make_spec(priority=priority), next_fire_at=at(10 + number))
+        await add_job(store)  # without a fire
+        assert await store.count_overdue(before=at(10), limit=10) == (0, None)
+        assert await store.count_overdue(before=at(12), limit=10) == (2, at(10))
+        assert await store.count_overdue(before=at(100), limit=10) == (3, at(10))
+        assert (await store.count_overdue(before=at(100), limit=2)).clocks == 2

@@ -100,6 +100,7 @@ SUITE: tuple[type, ...] = (
     liveness.Orphans,
     nodes.Nodes,
     inspection.Inspection,
+    inspection.Overview,
     inspection.NewestRuns,
     inspection.RunsOfBackfills,
     upkeep.Upkeep,

@@ -98,6 +98,7 @@ from mainspring.wire.operations.runs import (
 from mainspring.wire.operations.server import (
     GET_HEALTH,
     GET_OPENAPI,
+    GET_OVERVIEW,
     LIST_WORKERS,
 )
 from mainspring.wire.operations.worker import (
@@ -180,6 +181,7 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     UPSERT_BLACKOUTS,
     GET_HEALTH,
     GET_OPENAPI,
+    GET_OVERVIEW,
     LIST_WORKERS,
     WORKER_REGISTER,
     WORKER_CLAIM,
@@ -212,6 +214,7 @@ __all__ = [
     "GET_LABEL",
     "GET_LIMIT",
     "GET_OPENAPI",
+    "GET_OVERVIEW",
     "GET_PRIORITY_CLASS",
     "GET_QUEUE",
     "GET_RUN",

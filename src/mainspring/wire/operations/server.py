@@ -8,6 +8,7 @@ from mainspring.core.rights import Right
 from mainspring.wire.health import HealthView
 from mainspring.wire.operation import Operation, Parameter
 from mainspring.wire.operations.common import API, LIMIT
+from mainspring.wire.overview import OverviewView
 from mainspring.wire.pages import WorkerPage
 
 GET_HEALTH = Operation(
@@ -28,6 +29,15 @@ GET_OPENAPI = Operation(
     description="Return the description of the API in OpenAPI 3.1.",
     answer=msgspec.Raw,
     is_described=False,
+)
+GET_OVERVIEW = Operation(
+    id="get_overview",
+    method="GET",
+    path=f"{API}/overview",
+    right=Right.READ,
+    summary="Show the cluster at a glance",
+    description="Return what servers, workers, queues and jobs do, what is paused, and what needs attention.",
+    answer=OverviewView,
 )
 LIST_WORKERS = Operation(
     id="list_workers",

@@ -69,3 +69,33 @@ SELECT id, name FROM job WHERE id = ANY(:job_ids::uuid[]);
 -- name: page_sessions
 SELECT {session_columns}
 FROM session WHERE state = 'live' AND id > :after ORDER BY id LIMIT :limit;
+
+-- name: get_sessions
+SELECT {session_columns} FROM session WHERE id = ANY(:session_ids::bigint[]);
+
+-- name: count_held
+-- A claimed run has the number of its claim; so the index of claims finds the runs of a session.
+SELECT (
+    SELECT count(*) FROM run WHERE run.session_id = wanted.id AND run.claim_number IS NOT NULL
+) AS held
+FROM unnest(:session_ids::bigint[]) WITH ORDINALITY AS wanted (id, position)
+ORDER BY wanted.position;
+
+-- name: count_job_states
+SELECT count(*) FILTER (WHERE NOT is_paused) AS active, count(*) FILTER (WHERE is_paused) AS paused
+FROM (
+    SELECT is_paused FROM job WHERE tenant = :tenant AND deleted_at IS NULL ORDER BY id LIMIT :limit::bigint
+) AS counted;
+
+-- name: count_overdue
+SELECT count(*) AS fires, min(due_at) AS oldest_due_at
+FROM (
+    SELECT overdue.due_at
+    FROM generate_series(0, 2) AS tier (priority)
+    CROSS JOIN LATERAL (
+        SELECT due_at FROM job_clock
+        WHERE job_clock.priority = tier.priority AND due_at IS NOT NULL AND due_at < :before::timestamptz
+        ORDER BY due_at LIMIT :limit
+    ) AS overdue
+    LIMIT :limit
+) AS counted;

@@ -95,3 +95,25 @@ SELECT {session_columns}
 FROM session INDEXED BY session_live
 WHERE state = 'live' AND id > :after
 ORDER BY id LIMIT :limit;
+
+-- name: get_sessions
+SELECT {session_columns} FROM session WHERE id IN (SELECT value FROM json_each(:session_ids));
+
+-- name: count_held
+SELECT (
+    SELECT count(*) FROM run INDEXED BY run_held WHERE run.session_id = wanted.value AND run.state = 'RUNNING'
+) AS held
+FROM json_each(:session_ids) AS wanted
+ORDER BY wanted.key;
+
+-- name: count_job_states
+SELECT count(*) FILTER (WHERE NOT is_paused) AS active, count(*) FILTER (WHERE is_paused) AS paused
+FROM (SELECT is_paused FROM job WHERE tenant = :tenant AND deleted_at IS NULL ORDER BY id LIMIT :limit) AS counted;
+
+-- name: count_overdue
+SELECT count(*) AS fires, min(due_at) AS oldest_due_at
+FROM (
+    SELECT due_at FROM job_clock INDEXED BY job_clock_due
+    WHERE priority IN (0, 1, 2) AND due_at IS NOT NULL AND due_at < :before
+    LIMIT :limit
+) AS counted;

@@ -1,0 +1,169 @@
+"""`mainspring run show` and `mainspring run logs`: all that is known about one run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mainspring.cli.calling import call, checked_run, plain
+from mainspring.cli.options import caller_options, json_option, kind_option
+from mainspring.cli.output import print_fields, print_json, print_table, show_instant, show_rough
+from mainspring.cli.terminal import Terminal, wrap_text
+from mainspring.core.kinds import Whole
+from mainspring.errors import InvalidInput, MainspringError
+
+if TYPE_CHECKING:
+    from mainspring.sdk.client import AsyncClient
+    from mainspring.wire.views import RunDetail
+    from mainspring.wire.why import WhyView
+
+_WAITING = frozenset({"PENDING", "RETRYING", "BLOCKED"})
+_NOTEWORTHY = timedelta(seconds=1)
+"""A start that is this late is told."""
+
+
+@click.command("show")
+@click.argument("run")
+@caller_options
+@json_option
+def show_command(run: str, server: str, *, as_json: bool) -> None:
+    """Show a run with its attempts, its error and its output; for one that waits, what it waits for."""
+
+    async def work(client: AsyncClient) -> tuple[RunDetail, WhyView | None]:
+        found = await client.get_run(checked_run(run))
+        if as_json or found.status not in _WAITING:
+            return found, None
+        try:
+            return found, await client.get_run_why(run)
+        except (
+            MainspringError
+        ):  # asked too often: what is known of the run itself is worth showing all the same
+            return found, None
+
+    found, why = call(server, work)
+    if as_json:
+        print_json(plain(found))
+        return
+    print_fields(_fields(found, why))
+    rows = list(_attempt_rows(found))
+    if rows:
+        click.echo()
+        print_table(("ATTEMPT", "OUTCOME", "WORKER", "STARTED", "TOOK", "ERROR"), rows, empty="")
+    terminal = Terminal.of_output()
+    error = found.error or (found.attempts[-1].error if found.attempts and why is not None else None)
+    for title, text in (("error", error), ("output", found.output)):
+        if text:
+            click.echo(f"\n{title}:")
+            for line in wrap_text(text.rstrip("\n"), None if terminal is None else terminal.columns):
+                click.echo(line)
+
+
+def _fields(run: RunDetail, why: WhyView | None) -> dict[str, object]:
+    """Return what is told of a run. What says nothing is left out."""
+    status = run.status if run.reason is None else f"{run.status} ({run.reason})"
+    is_begun = run.started_at is not None
+    return {
+        "run": run.run_id,
+        "status": f"{status}, asked to stop" if run.is_cancel_requested else status,
+        "why": None if why is None else why.sentence,
+        "next start": None if why is None else why.until,
+        "job": f"{run.job or 'unknown'} ({run.job_id}), version {run.job_version}",
+        "kind": run.kind,
+        "fire time": run.fire_time,
+        "redrive of": run.redrive_of,
+        "queue": f"{run.queue}, priority {run.priority}",
+        "created": run.created_at,
+        "due": run.due_at,
+        "started": _started(run),
+        "ended": _ended(run),
+        "attempt": run.attempt if is_begun else None,
+        "crashes": run.crashes or None,
+        "worker": _worker(run),
+        "key": run.idempotency_key,
+        "payload": _json(run.payload),
+        "result": _json(run.result),
+    }
+
+
+def _started(run: RunDetail) -> str | None:
+    if run.started_at is None:
+        return None
+    lag = timedelta(milliseconds=run.lag_ms or 0)
+    is_late = lag >= _NOTEWORTHY and not run.attempts  # a later attempt waits for its backoff
+    late = f" ({show_rough(lag)} after it was due)" if is_late else ""
+    return f"{show_instant(run.started_at)}{late}"
+
+
+def _ended(run: RunDetail) -> str | None:
+    if run.finished_at is None:
+        return None
+    took = "" if run.started_at is None else f" (took {show_rough(run.finished_at - run.started_at)})"
+    return f"{show_instant(run.finished_at)}{took}"
+
+
+def _worker(run: RunDetail) -> str | None:
+    return None if run.worker is None else f"{run.worker} on {run.host}"
+
+
+def _json(value: object) -> str | None:
+    return None if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _attempt_rows(run: RunDetail) -> Iterator[tuple[Any, ...]]:
+    """Yield a row for each attempt. The last one, if it is under way or succeeded, is on record in the run alone."""
+    last: datetime | None = None
+    for each in run.attempts:
+        last = each.started_at
+        took = show_rough(each.finished_at - each.started_at)
+        error = (each.error or "").strip().rpartition("\n")[2]
+        yield each.number, each.outcome, each.worker, each.started_at, took, error
+    if run.started_at is not None and (last is None or run.started_at > last):
+        is_over = run.finished_at is not None
+        took = show_rough(run.finished_at - run.started_at) if run.finished_at is not None else "-"
+        outcome = run.status.lower() if is_over else "running"
+        yield run.attempt, outcome, run.worker or "-", run.started_at, took, ""
+
+
+@click.command("logs")
+@click.argument("run")
+@kind_option("--attempt", Whole(1, 1_000_000), words="Only the output of this attempt.")
+@caller_options
+@json_option
+def logs_command(run: str, attempt: int | None, server: str, *, as_json: bool) -> None:
+    """Print what a run wrote, attempt by attempt, as far as it is kept.
+
+    The output of an attempt is kept when the attempt ends.
+    """
+
+    async def work(client: AsyncClient) -> RunDetail:
+        return await client.get_run(checked_run(run))
+
+    found = call(server, work)
+    outputs = [each for each in _outputs(found) if attempt is None or each[0] == attempt]
+    if attempt is not None and not outputs:
+        raise InvalidInput("attempt", f"no attempt {attempt} of {run} has ended")
+    if as_json:
+        print_json([dict(zip(("attempt", "outcome", "output"), each, strict=True)) for each in outputs])
+        return
+    for number, outcome, output in outputs:
+        if len(outputs) > 1:
+            click.echo(f"--- attempt {number}: {outcome}", err=True)
+        if output:
+            click.echo(output, nl=not output.endswith("\n"))
+    if not any(output for _, _, output in outputs):
+        still = "" if found.finished_at is not None else " so far: the output is kept when an attempt ends"
+        click.echo(f"{run} has no output{still}", err=True)
+
+
+def _outputs(run: RunDetail) -> Iterator[tuple[int, str, str | None]]:
+    """Yield the outputs of the attempts that have ended."""
+    last: datetime | None = None
+    for each in run.attempts:
+        last = each.started_at
+        yield each.number, each.outcome, each.output
+    if run.finished_at is not None and run.started_at is not None and (last is None or run.started_at > last):
+        yield run.attempt, run.status.lower(), run.output

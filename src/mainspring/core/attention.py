@@ -1,0 +1,147 @@
+"""What is wrong with a cluster, or may soon be, said in sentences. It judges facts that were read together."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from mainspring.core.census import LiveLine
+from mainspring.core.fields import show
+from mainspring.core.states import RunState
+
+LATE = timedelta(seconds=60)
+"""A fire that is this late, or a run that has been ready this long, is worth a sentence."""
+_BEATS = 5
+"""Heartbeats of a server that may be missing before it is said to be silent."""
+_LEAST_SILENCE = timedelta(seconds=10)
+_USUAL_PERIOD = timedelta(seconds=1.4)
+_WAITING = frozenset({RunState.PENDING, RunState.RETRYING})
+
+
+class AttentionLevel(StrEnum):
+    """How bad it is. Only what is BAD makes `mainspring status` end with an exit code of its own."""
+
+    BAD = "bad"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Something that needs attention.
+
+    Attributes:
+        kind: a word for programs, which never changes.
+    """
+
+    kind: str
+    level: AttentionLevel
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerFacts:
+    """A server that schedules.
+
+    Attributes:
+        period: the time between its heartbeats; None if its release does not report one.
+        refusal: why it owns no shards; None if it may.
+    """
+
+    name: str
+    period: timedelta | None
+    last_beat_at: datetime
+    refusal: str | None
+
+    def is_silent(self, now: datetime) -> bool:
+        """Whether so many of its heartbeats are missing that it has probably died."""
+        return now - self.last_beat_at > max(_BEATS * (self.period or _USUAL_PERIOD), _LEAST_SILENCE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterFacts:
+    """What there is to judge.
+
+    Attributes:
+        lines: the live runs, by queue and state.
+        served: the queues of each live worker; empty for all queues.
+        paused_queues: queues that give out nothing.
+        overdue: clocks that have been due for longer than `LATE`; `overdue_since` is the oldest of those instants.
+        runs_lost: acknowledged runs that a failover of the database is known to have lost.
+    """
+
+    servers: tuple[ServerFacts, ...]
+    lines: tuple[LiveLine, ...]
+    served: tuple[tuple[str, ...], ...]
+    paused_queues: Collection[str] = ()
+    overdue: int = 0
+    overdue_since: datetime | None = None
+    runs_lost: int = 0
+
+
+def judge_cluster(facts: ClusterFacts, now: datetime) -> list[Attention]:
+    """Return what needs attention, the worst first."""
+    found = [*_judge_servers(facts, now), *_judge_queues(facts, now)]
+    return sorted(found, key=lambda each: each.level is not AttentionLevel.BAD)
+
+
+def _judge_servers(facts: ClusterFacts, now: datetime) -> Iterator[Attention]:
+    alive = [server for server in facts.servers if not server.is_silent(now)]
+    if not any(server.refusal is None for server in alive):
+        yield Attention("no_scheduler", AttentionLevel.BAD, "no server schedules: nothing fires")
+    for server in facts.servers:
+        if server.refusal is not None:
+            yield Attention(
+                "server_refused",
+                AttentionLevel.BAD,
+                f"server {server.name} schedules nothing: {_REFUSALS[server.refusal]}",
+            )
+        elif server.is_silent(now):
+            silence = _show(now - server.last_beat_at)
+            yield Attention(
+                "server_silent", AttentionLevel.WARNING, f"server {server.name} has been silent for {silence}"
+            )
+    if facts.overdue:
+        since = "" if facts.overdue_since is None else f", the oldest by {_show(now - facts.overdue_since)}"
+        yield Attention("overdue", AttentionLevel.BAD, f"{_count(facts.overdue, 'fire')} overdue{since}")
+    if facts.runs_lost:
+        lost = f"a failover of the database lost {_count(facts.runs_lost, 'run')} that had been acknowledged"
+        yield Attention("runs_lost", AttentionLevel.BAD, lost)
+
+
+_REFUSALS = {
+    "clock": "its host's clock differs from the store's",
+    "tzdata": "its time zone data is of another version than the store's",
+}
+
+
+def _judge_queues(facts: ClusterFacts, now: datetime) -> Iterator[Attention]:
+    for queue, (runs, since) in sorted(waiting_of(facts.lines).items()):
+        if queue in facts.paused_queues or now - since < LATE:
+            continue
+        wait = f"{_count(runs, 'run')} in queue {queue} wait, the oldest for {_show(now - since)}"
+        if not any(not queues or queue in queues for queues in facts.served):
+            yield Attention("unserved", AttentionLevel.BAD, f"no worker serves queue {queue}: {wait}")
+        else:
+            yield Attention("backlog", AttentionLevel.WARNING, wait)
+
+
+def waiting_of(lines: Iterable[LiveLine]) -> dict[str, tuple[int, datetime]]:
+    """Return for each queue how many runs wait, and since when the first of them has been ready."""
+    found: dict[str, tuple[int, datetime]] = {}
+    for line in lines:
+        if line.state in _WAITING:
+            runs, since = found.get(line.queue, (0, line.earliest_ready_at))
+            found[line.queue] = (runs + line.runs, min(since, line.earliest_ready_at))
+    return found
+
+
+def _show(duration: timedelta) -> str:
+    """Return a duration as people tell it: whole seconds, and no seconds where they no longer matter."""
+    step = timedelta(minutes=1) if duration >= timedelta(hours=1) else timedelta(seconds=1)
+    return show(duration - duration % step)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
