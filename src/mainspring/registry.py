@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mainspring.errors import InvalidInput
+from mainspring.payloads.signature import FunctionTypes, types_of
 
 _NAME_LENGTH = 200
 
@@ -27,6 +28,7 @@ class RegisteredFunction:
         names: the parameters that may be passed by keyword.
         required: those of `names` that have no default.
         has_plain_keywords: whether every parameter has a name, so that `required` and `names` decide what fits.
+        types: its annotations, by which arguments are read; None if it has none.
     """
 
     name: str
@@ -36,6 +38,7 @@ class RegisteredFunction:
     names: frozenset[str]
     required: frozenset[str]
     has_plain_keywords: bool
+    types: FunctionTypes | None
 
 
 class FunctionRegistry:
@@ -92,6 +95,7 @@ def _describe(name: str, call: Callable[..., Any]) -> RegisteredFunction:
         names=frozenset(parameter.name for parameter in named),
         required=frozenset(parameter.name for parameter in named if parameter.default is parameter.empty),
         has_plain_keywords=is_plain,
+        types=types_of(call, signature),
     )
 
 

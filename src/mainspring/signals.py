@@ -6,10 +6,18 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from mainspring.ports.executor import AttemptContext
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    T = TypeVar("T", default=Any)
+else:
+    from typing import TypeVar  # this one learns of defaults in Python 3.13
+
+    T = TypeVar("T")
 _attempt: ContextVar[AttemptContext] = ContextVar("mainspring_attempt")
 
 
@@ -56,15 +64,17 @@ class RetryRun(RunSignal):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Call(Generic[T]):
     """One run of a batch, as the function of a batched job gets it.
 
+    The function takes a `list[Call]` or, to say what is in a payload, a `list[Call[Order]]`.
+
     Attributes:
-        payload: the run's payload, as decoded JSON.
+        payload: the run's payload: decoded JSON, or what the annotation of the function says.
         attempt: which attempt it is, as `current_attempt` tells it to other functions.
     """
 
-    payload: Any
+    payload: T
     attempt: AttemptContext
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from mainspring.core.outcomes import Failure
+from mainspring.errors import InvalidInput
 from mainspring.executors._calls import BadArguments, FunctionCall, failed, succeeded
 from mainspring.executors._text import ERROR_LIMIT, clean
 from mainspring.ports.executor import AttemptContext, OnEnd, Outcome, Success
@@ -28,10 +29,14 @@ class BatchCall(FunctionCall):
         super().__init__(function, contexts[0], on_end)
         self._contexts = contexts
         self._outcomes: list[Outcome] = []
+        self._unread: dict[int, Outcome] = {}
 
     def begin(self) -> Any:
         """Call the function with the list of calls. What it returns is judged within the call."""
-        calls = [Call(_decode(context), context) for context in self._contexts]
+        calls = self._calls()
+        if self._unread and not calls:
+            self._keep([])
+            return _nothing() if self.function.is_async else None
         if self.function.signature is not None:
             try:
                 self.function.signature.bind(calls)
@@ -45,17 +50,43 @@ class BatchCall(FunctionCall):
             return self._finish(result)
         if inspect.isawaitable(result):
             return result
-        self._outcomes = judge(result, len(calls))
+        self._keep(judge(result, len(calls)))
         return None
 
+    def _calls(self) -> list[Call[Any]]:
+        """Return the calls whose payload can be read."""
+        codec = None if self.function.types is None else self.function.types.item
+        calls = []
+        for place, context in enumerate(self._contexts):
+            payload = _decode(context)
+            if codec is not None and not codec.is_plain:
+                try:
+                    payload = codec.decode(payload, "payload")
+                except InvalidInput as error:
+                    message = f"does not fit the function {self.function.name!r}: {error.message}"
+                    self._unread[place] = failed(BadArguments(f"the payload {message}"))
+                    continue
+            calls.append(Call(payload, context))
+        return calls
+
     async def _finish(self, result: Awaitable[Any]) -> None:
-        self._outcomes = judge(await result, len(self._contexts))
+        self._keep(judge(await result, len(self._contexts) - len(self._unread)))
+
+    def _keep(self, outcomes: list[Outcome]) -> None:
+        """Keep the outcomes of the calls that were made, and between them those of payloads that cannot be read."""
+        for place in sorted(self._unread):
+            outcomes.insert(place, self._unread[place])
+        self._outcomes = outcomes
 
     def split(self, outcome: Outcome) -> Sequence[Outcome]:
         """Return the outcome of each attempt: its own if the call came to its end, else that of all."""
         if isinstance(outcome, Success) and self._outcomes:
             return self._outcomes
-        return [outcome] * len(self._contexts)
+        return [self._unread.get(place, outcome) for place in range(len(self._contexts))]
+
+
+async def _nothing() -> None:
+    """Stand for a call that is not made, because no payload of the batch can be read."""
 
 
 def judge(result: object, count: int) -> list[Outcome]:

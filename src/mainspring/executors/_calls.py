@@ -15,9 +15,11 @@ import msgspec
 from mainspring.core.fields import MAX_DEPTH, is_deep
 from mainspring.core.model import INLINE_LIMIT
 from mainspring.core.outcomes import Failure
+from mainspring.errors import InvalidInput
 from mainspring.executors._text import ERROR_LIMIT, OUTPUT_LIMIT, clean
+from mainspring.payloads.results import encode_result
+from mainspring.payloads.signature import FunctionTypes
 from mainspring.ports.executor import AttemptContext, OnEnd, Outcome, Snooze, Success
-from mainspring.ports.strict_json import encode_json
 from mainspring.registry import RegisteredFunction
 from mainspring.signals import FailRun, RetryRun, SnoozeRun, enter_attempt
 
@@ -80,6 +82,8 @@ class FunctionCall:
             return function.call()
         args, keywords = _arguments(context.payload)
         _check(function, args, keywords)
+        if function.types is not None:
+            args, keywords = _read(function, function.types, args, keywords)
         return function.call(*args, **keywords)
 
 
@@ -111,7 +115,7 @@ def succeeded(result: object) -> Outcome:
     if result is None:
         return _NOTHING
     try:
-        encoded = encode_json(result)
+        encoded = encode_result(result)
     except Exception as error:  # noqa: BLE001 -- attributes of the job's own types may raise anything
         text = clean(f"the result is not JSON: {_describe(error)}", ERROR_LIMIT)
         return Failure(error=text, is_retryable=False)
@@ -160,6 +164,16 @@ def _check(function: RegisteredFunction, args: tuple[Any, ...], keywords: dict[s
     try:
         function.signature.bind(*args, **keywords)
     except TypeError as error:
+        raise BadArguments(f"the payload does not fit the function {function.name!r}: {error}") from None
+
+
+def _read(
+    function: RegisteredFunction, types: FunctionTypes, args: tuple[Any, ...], keywords: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments as the function's annotations say them."""
+    try:
+        return types.decode(args, keywords)
+    except InvalidInput as error:
         raise BadArguments(f"the payload does not fit the function {function.name!r}: {error}") from None
 
 

@@ -84,7 +84,7 @@ class App:
         *,
         batch: Batch | Mapping[str, Any],
         **definition: Unpack[JobOptions],
-    ) -> Callable[[Callable[[list[Call]], R]], Function[..., R]]: ...
+    ) -> Callable[[Callable[[list[Call[Any]]], R]], Function[..., R]]: ...
     @overload
     def job(
         self, name: str | None = None, **definition: Unpack[JobOptions]

@@ -8,11 +8,14 @@ from datetime import UTC, datetime, time, timedelta
 from enum import Enum
 from typing import Any, TypedDict
 
+import msgspec
+
 from mainspring.core.definition import read_definition
 from mainspring.core.model import Delivery, Misfire, Overlap, Priority
 from mainspring.core.priorities import read_priority
 from mainspring.core.targets import TARGETS
 from mainspring.errors import InvalidInput
+from mainspring.payloads.hooks import encode_other
 from mainspring.sdk.batch import Batch
 from mainspring.sdk.once import Debounce, Duration, Throttle, Unique
 
@@ -108,6 +111,8 @@ def job_body(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
             raise InvalidInput(field, "is not needed: the job runs the decorated function")
     body: dict[str, Any] = {"name": name, "function": name}
     body |= {field: _plain(value) for field, value in options.items()}
+    if "payload" in body:
+        body["payload"] = _json_of(body["payload"])
     if "retries" in body:
         retry = body.get("retry", {})
         if not isinstance(retry, Mapping) or "max_retries" in retry:
@@ -133,6 +138,14 @@ def job_body(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
             raise
         raise InvalidInput("name", error.message) from None
     return body
+
+
+def _json_of(payload: object) -> object:
+    """Return a payload as JSON values, for the function to read by its annotations. What is none is refused later."""
+    try:
+        return msgspec.to_builtins(payload, enc_hook=encode_other)
+    except (TypeError, ValueError, RecursionError):
+        return payload
 
 
 def _plain(value: object) -> object:

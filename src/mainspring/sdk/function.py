@@ -16,6 +16,7 @@ from mainspring.core.model import Priority
 from mainspring.core.priorities import read_priority
 from mainspring.core.triggers.moments import read_moment_or_delay
 from mainspring.errors import Conflict, InvalidInput
+from mainspring.payloads.signature import types_of
 
 if TYPE_CHECKING:
     from mainspring.sdk.app import App
@@ -51,6 +52,7 @@ class Function(Generic[P, R]):
     Attributes:
         name: the job's name; workers register the function under it, too.
         definition: the body for the upsert when a process starts.
+        types: the annotations, by which arguments are written and results read; None if it has none.
 
     Raises:
         InvalidInput: a key of the job is the name of an argument, without the `$.` of a path.
@@ -63,6 +65,7 @@ class Function(Generic[P, R]):
         self._app = app
         self._call = call
         self._signature = inspect.signature(call)
+        self.types = types_of(call, self._signature)
         kinds = {parameter.kind for parameter in self._signature.parameters.values()}
         for field, key in _keys_of(definition):
             refuse_text_for_path(field, key, self._signature.parameters)
@@ -144,22 +147,24 @@ class Function(Generic[P, R]):
         on how the function was called. The arguments that keys name go with their defaults.
 
         Raises:
-            InvalidInput: the arguments do not fit the function.
+            InvalidInput: the arguments do not fit the function or its annotations.
         """
         if not args and not kwargs and "payload" in self.definition:
             return NO_PAYLOAD
         if self.definition.get("batch") is not None:
             return self._own_payload(args, kwargs)
-        try:
-            bound = self._signature.bind(*args, **kwargs)
-        except TypeError as error:
-            raise InvalidInput("payload", f"does not fit {self.name!r}: {error}") from None
-        if self._keyed is not None and (args or kwargs or "payload" not in self.definition):
-            self._add_defaults(bound.arguments, self._keyed)
-        elif not args:
+        bound = self._bind(args, kwargs)
+        if self.types is not None:
+            args, kwargs = self.types.encode(args, kwargs)
+        is_keyed = self._keyed is not None and (args or kwargs or "payload" not in self.definition)
+        if not is_keyed and not args:
             return dict(kwargs) if kwargs else NO_PAYLOAD
-        elif not kwargs:
+        if not is_keyed and not kwargs:
             return list(args)
+        if self.types is not None:
+            bound = self._bind(args, kwargs)
+        if is_keyed:
+            self._add_defaults(bound.arguments, self._keyed or ())
         by_name: dict[str, Any] = {}
         for name, value in bound.arguments.items():
             kind = self._signature.parameters[name].kind
@@ -174,21 +179,31 @@ class Function(Generic[P, R]):
                 by_name[name] = value
         return by_name or NO_PAYLOAD
 
+    def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
+        try:
+            return self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise InvalidInput("payload", f"does not fit {self.name!r}: {error}") from None
+
     def _own_payload(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
         """Return the payload of one run of a batch. The function gets many of them, so it says nothing about each."""
         if len(args) + bool(kwargs) > 1:
             message = f"of a run of {self.name!r} is either one value or named values, because its function gets lists"
             raise InvalidInput("payload", message)
-        if args:
-            return args[0]
-        return dict(kwargs) if kwargs else NO_PAYLOAD
+        given = args[0] if args else dict(kwargs) or None
+        codec = None if self.types is None else self.types.item
+        if codec is not None:
+            return codec.encode(given, "payload")
+        return given if args or kwargs else NO_PAYLOAD
 
     def _add_defaults(self, arguments: dict[str, Any], names: Iterable[str]) -> None:
         """Add the arguments of these names that were not given, if they have defaults."""
         for name in names:
             parameter = self._signature.parameters.get(name)
             if parameter is not None and parameter.default is not inspect.Parameter.empty:
-                arguments.setdefault(name, parameter.default)
+                default = parameter.default
+                value = default if self.types is None else self.types.encode_one(name, default)
+                arguments.setdefault(name, value)
 
 
 class Submitter(Generic[P]):
@@ -224,13 +239,14 @@ class Submitter(Generic[P]):
             raise InvalidInput("idempotency_key", "names one run; submit runs with a key one by one")
         payloads = []
         for index, call in enumerate(calls):
-            if isinstance(call, Mapping):
-                payloads.append(self._function.payload((), call))
-            elif isinstance(call, Sequence) and not isinstance(call, str | bytes):
-                payloads.append(self._function.payload(call, {}))
-            else:
+            if not isinstance(call, Mapping | Sequence) or isinstance(call, str | bytes):
                 message = f"must be a mapping or a list of arguments, not {type(call).__name__}"
                 raise InvalidInput(f"calls[{index}]", message)
+            args, kwargs = ((), call) if isinstance(call, Mapping) else (call, {})
+            try:
+                payloads.append(self._function.payload(args, kwargs))
+            except InvalidInput as error:
+                raise InvalidInput(f"calls[{index}].{error.field}", error.message) from None
         return payloads
 
 
