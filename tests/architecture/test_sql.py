@@ -82,7 +82,6 @@ ONLY_POSTGRES = {
     "describe_others": "for the snapshot",
     "drop_history": "partitions",
     "find_lost_runs": "SQLite has no failover",
-    "find_workers": "SQLite reads the worker in add_attempt",
     "hold_calendar_revision": "row locks; SQLite has one writer",
     "hold_lanes": "a row lock; SQLite has one writer",
     "hold_limits": "row locks; SQLite asks find_limit",

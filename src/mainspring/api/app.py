@@ -19,6 +19,7 @@ from mainspring.api.routes import (
     jobs,
     limits,
     overview,
+    owners,
     pauses,
     policies,
     priorities,
@@ -30,6 +31,7 @@ from mainspring.api.routing import Routes
 from mainspring.clock import UuidSource, monotonic
 from mainspring.config.access import Access
 from mainspring.config.table import default
+from mainspring.core.job_findings import JobFindings
 from mainspring.core.rates import Rate
 from mainspring.engine.scheduling.shards import Shards
 from mainspring.engine.usecases.client import Client
@@ -39,6 +41,7 @@ from mainspring.wire.operations import IMPORT_CALENDAR
 
 ENDPOINTS = (
     *jobs.ROUTES,
+    *owners.ROUTES,
     *runs.ROUTES,
     *calendars.ROUTES,
     *backfills.ROUTES,
@@ -82,6 +85,7 @@ def create_api(
     ics: IcsReader | None = None,
     observe: Observe | None = None,
     why_rate: Rate | None = None,
+    findings: Callable[[], JobFindings | None] = lambda: None,
 ) -> Api:
     """Make the ASGI application.
 
@@ -98,6 +102,7 @@ def create_api(
         ics: reads ICS files; None means with the usual limits.
         observe: called for each answered request.
         why_rate: how often each caller may ask why a run waits; None is the setting's default.
+        findings: returns what the last look at all jobs has found.
     """
     access, ics = access or Access(), ics or IcsReader()
     services = Services(
@@ -111,6 +116,7 @@ def create_api(
         access=access,
         ics=ics,
         why_rates=CallerRates(why_rate or default("why.rate"), setting="why.rate"),
+        findings=findings,
     )
     return Api(
         Admission(

@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope
 from mainspring.api.caller_rates import CallerRates
 from mainspring.api.ics import IcsReader
 from mainspring.config.access import Access
+from mainspring.core.job_findings import JobFindings
 from mainspring.core.rights import Principal
 from mainspring.engine.scheduling.shards import Shards
 from mainspring.engine.usecases.client import Client
@@ -37,6 +38,7 @@ class Services:
         access: who may reach the API, and under which names.
         ics: reads ICS files.
         why_rates: how often each caller may ask why a run waits.
+        findings: returns what the last look at all jobs has found; None if there was none.
     """
 
     engine: Client
@@ -49,6 +51,7 @@ class Services:
     access: Access
     ics: IcsReader
     why_rates: CallerRates
+    findings: Callable[[], JobFindings | None]
 
 
 class Call(Request):

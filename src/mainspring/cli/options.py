@@ -14,6 +14,7 @@ from mainspring.config.setting import PROCESSES, Setting
 from mainspring.config.table import DEFAULT_SERVER, SETTINGS
 from mainspring.core.ids import DEFAULT_TENANT
 from mainspring.core.kinds import Flag, Kind, Worded
+from mainspring.errors import InvalidInput
 
 if TYPE_CHECKING:
     from mainspring.config.sources import Choices
@@ -96,6 +97,25 @@ def kind_option(
 def json_option(function: F) -> F:
     """Add --json."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
+
+
+def prune_option(function: F) -> F:
+    """Add --prune, for commands that start an app."""
+    return click.option(
+        "--prune",
+        is_flag=True,
+        help="Delete the jobs that the app defined once and does not any more; without it they are only named.",
+    )(function)
+
+
+def check_prune(*, prune: bool, app_reference: str | None) -> None:
+    """Refuse --prune without an app.
+
+    Raises:
+        InvalidInput: there is no app whose jobs could be meant.
+    """
+    if prune and app_reference is None:
+        raise InvalidInput("prune", "goes with MODULE:APP, whose jobs it is about; give one, or leave it out")
 
 
 def config_option(function: F) -> F:

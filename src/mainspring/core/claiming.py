@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 
@@ -94,8 +94,24 @@ def accepts_route(
     route: str, *, types: frozenset[str], functions: frozenset[str], labels: frozenset[str]
 ) -> bool:
     """Say whether a worker with these abilities can run the jobs of a route (see `JobSpec.route`)."""
-    base, *required = (part.replace("%2B", "+").replace("%25", "%") for part in route.split("+"))
-    if not labels.issuperset(label for label in required if label != LINED_UP):
+    parts = unfold_route(route)
+    if not labels.issuperset(required_labels(parts)):
         return False
-    kind, _, name = base.partition(":")
+    kind, name = target_of(parts)
     return name in functions if kind == "function" else kind in types
+
+
+def unfold_route(route: str) -> list[str]:
+    """Return the parts of a route: what its target's type says, then what its runs need."""
+    return [part.replace("%2B", "+").replace("%25", "%") for part in route.split("+")]
+
+
+def target_of(parts: Sequence[str]) -> tuple[str, str]:
+    """Return the target's type, and the name of its function; empty for other types."""
+    kind, _, name = parts[0].partition(":")
+    return kind, name
+
+
+def required_labels(parts: Sequence[str]) -> frozenset[str]:
+    """Return the labels that a worker must offer."""
+    return frozenset(label for label in parts[1:] if label != LINED_UP)

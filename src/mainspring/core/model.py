@@ -240,6 +240,8 @@ class Job:
         next_fire_at: the next instant the trigger gives; None when paused or exhausted.
         fired_through: the newest instant that was fired or skipped.
         pause_note: why Mainspring paused it by itself; None if it is not paused, or a user paused it.
+        owner: the app whose code defines it, or did; None if a user made it.
+        undefined_since: since when the owner's code does not define it any more; None if it does.
     """
 
     id: JobId
@@ -253,6 +255,8 @@ class Job:
     created_at: datetime
     updated_at: datetime
     pause_note: str | None = None
+    owner: str | None = None
+    undefined_since: datetime | None = None
 
 
 @value()
@@ -344,7 +348,12 @@ class JobStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One try of a run. A run that succeeds at the first try leaves no attempt on record (design 3)."""
+    """One try of a run. A run that succeeds at the first try leaves no attempt on record (design 3).
+
+    Attributes:
+        worker: the name of the worker that had it; empty if that is not known any more.
+        host: where that worker ran; None if that is not known.
+    """
 
     run_id: RunId
     token: int
@@ -355,6 +364,7 @@ class Attempt:
     finished_at: datetime
     error: str | None
     output: str | None
+    host: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

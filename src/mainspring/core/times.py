@@ -148,3 +148,8 @@ class Instant(Kind):
     def limits(self) -> str:
         """Describe its form."""
         return "ISO 8601 with an offset, of the years 1970 to 9000"
+
+
+def write_instant(instant: datetime) -> str:
+    """Return an instant in UTC for a sentence: `2026-11-25T12:00:00.000Z`."""
+    return instant.isoformat(timespec="milliseconds").replace("+00:00", "Z")

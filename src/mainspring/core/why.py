@@ -17,7 +17,9 @@ from mainspring.core.model import Attempt, Run
 from mainspring.core.pauses import Pause
 from mainspring.core.rates import Rate
 from mainspring.core.rivals import RivalFacts, explain_rivals
+from mainspring.core.serving import Gap
 from mainspring.core.states import FINAL_STATES, RunState
+from mainspring.core.times import write_instant
 
 MOST_AHEAD = 1000
 """Up to so many runs before a run are counted."""
@@ -179,7 +181,7 @@ def explain(
     run: Run,
     wait: WaitFacts | None,
     *,
-    has_worker: bool,
+    gap: Gap | None,
     now: datetime,
     pause: Pause | None = None,
     blackout: BlackoutState | None = None,
@@ -193,7 +195,7 @@ def explain(
 
     Args:
         wait: what it waits for; None if it does not wait.
-        has_worker: a live worker serves its queue, and can execute it.
+        gap: why no live worker can execute it; None if one can.
         now: the store's time.
         pause: what stops its lane; None: nothing does.
         blackout: what stops it by a calendar; None: nothing does.
@@ -205,27 +207,28 @@ def explain(
     """
     if run.state in FINAL_STATES:
         reason = f" ({run.reason}{_OVERLAPPED.get((run.state, run.reason), '')})" if run.reason else ""
-        ended = "" if run.finished_at is None else f" at {_instant(run.finished_at)}"
+        ended = "" if run.finished_at is None else f" at {write_instant(run.finished_at)}"
         paused = "" if pause_note is None else f" Its job is paused: {pause_note}."
         return Why(code=WhyCode.ENDED, sentence=f"It has ended: {run.state}{reason}{ended}.{paused}")
     if run.state is RunState.RUNNING or wait is None:
-        since = "" if run.started_at is None else f" since {_instant(run.started_at)}"
+        since = "" if run.started_at is None else f" since {write_instant(run.started_at)}"
         asked = "; it was asked to stop" if run.is_cancel_requested else ""
         return Why(code=WhyCode.RUNNING, sentence=f"Attempt {run.attempt} is under way{since}{asked}.")
     halt = _explain_halt(pause, blackout)
-    why = _explain_wait(run, wait, has_worker=has_worker, now=now, halt=halt, caps=caps)
+    why = _explain_wait(run, wait, gap=gap, now=now, halt=halt, caps=caps)
     if why.code in (WhyCode.BEHIND, WhyCode.READY):
         more = "" if reserve is None else _explain_reserve(reserve)
         why = replace(
             why, sentence=why.sentence + (more or ("" if rivals is None else explain_rivals(rivals)))
         )
     if preempted is not None:
-        told = f"It was {preempted.error} at {_instant(preempted.finished_at)}."
+        told = f"It was {preempted.error} at {write_instant(preempted.finished_at)}."
         why = replace(why, sentence=f"{why.sentence} {told}")
     if wait.expires_at is None:
         return why
     return replace(
-        why, sentence=f"{why.sentence} It is skipped if it has not started by {_instant(wait.expires_at)}."
+        why,
+        sentence=f"{why.sentence} It is skipped if it has not started by {write_instant(wait.expires_at)}.",
     )
 
 
@@ -233,7 +236,7 @@ def _explain_wait(
     run: Run,
     wait: WaitFacts,
     *,
-    has_worker: bool,
+    gap: Gap | None,
     now: datetime,
     halt: Why | None,
     caps: Sequence[CapFacts],
@@ -242,14 +245,13 @@ def _explain_wait(
         return _explain_time(run, now)
     if halt is not None:
         return halt
-    if not has_worker:
-        return Why(
-            code=WhyCode.NO_WORKER,
-            sentence=f"No live worker serves queue {run.lane.queue!r} and can execute it.",
-        )
+    if gap is not None:
+        return Why(code=WhyCode.NO_WORKER, sentence=gap.sentence)
     batch = wait.batch
     if batch is not None and batch.ready < batch.size and batch.until > now:
-        sentence = f"It waits for its batch: {batch.ready} of {batch.size}, until {_instant(batch.until)}."
+        sentence = (
+            f"It waits for its batch: {batch.ready} of {batch.size}, until {write_instant(batch.until)}."
+        )
         return Why(code=WhyCode.BATCH, sentence=sentence, ahead=wait.ahead, until=batch.until)
     full = _explain_key(wait.keys, wait.ahead) or _explain_cap(caps, wait.ahead)
     return full or _explain_place(run, wait.ahead)
@@ -262,21 +264,21 @@ def _explain_halt(pause: Pause | None, blackout: BlackoutState | None) -> Why | 
     if blackout is None:
         return None
     one = blackout.blackout
-    until = "" if blackout.until is None else f" until {_instant(blackout.until)}"
+    until = "" if blackout.until is None else f" until {write_instant(blackout.until)}"
     note = f": {one.note}" if one.note else ""
     sentence = f"{one.what} is in a blackout by calendar {one.label}{until}{note}."
     return Why(code=WhyCode.BLACKOUT, sentence=sentence, until=blackout.until)
 
 
 def _explain_pause(pause: Pause) -> Why:
-    until = "" if pause.until is None else f" until {_instant(pause.until)}"
+    until = "" if pause.until is None else f" until {write_instant(pause.until)}"
     note = f": {pause.note}" if pause.note else ""
-    sentence = f"{pause.what} is paused{until} by {pause.made_by}, since {_instant(pause.since)}{note}."
+    sentence = f"{pause.what} is paused{until} by {pause.made_by}, since {write_instant(pause.since)}{note}."
     return Why(code=WhyCode.PAUSED, sentence=sentence, until=pause.until)
 
 
 def _explain_time(run: Run, now: datetime) -> Why:
-    when = f"{_instant(run.ready_at)}, in {show(max(run.ready_at - now, _SECOND) // _SECOND * _SECOND)}"
+    when = f"{write_instant(run.ready_at)}, in {show(max(run.ready_at - now, _SECOND) // _SECOND * _SECOND)}"
     if run.state is RunState.RETRYING:
         sentence = f"Attempt {run.attempt - 1} did not succeed; the next one may start at {when}."
         return Why(code=WhyCode.BACKING_OFF, sentence=sentence, until=run.ready_at)
@@ -297,7 +299,8 @@ def _explain_key(keys: Sequence[KeyFacts], ahead: int) -> Why | None:
             sentence = f"{taken}{_by(key.holders, key.held)}; {_before(ahead)}."
             return Why(code=WhyCode.KEY_FULL, sentence=sentence, ahead=ahead, holders=key.holders)
         if key.next_permit_at is not None and key.rate is not None:
-            begin = f"The rate {key.rate.text} of {key.words} allows the next start at {_instant(key.next_permit_at)}"
+            at = write_instant(key.next_permit_at)
+            begin = f"The rate {key.rate.text} of {key.words} allows the next start at {at}"
             sentence = f"{begin}; {_before(ahead)}."
             return Why(code=WhyCode.RATE, sentence=sentence, ahead=ahead, until=key.next_permit_at)
     return None
@@ -357,7 +360,3 @@ def _count(ahead: int) -> str:
     if ahead >= MOST_AHEAD:
         return f"{MOST_AHEAD:,} or more wait"
     return "1 waits" if ahead == 1 else f"{ahead} wait"
-
-
-def _instant(instant: datetime) -> str:
-    return instant.isoformat(timespec="milliseconds").replace("+00:00", "Z")

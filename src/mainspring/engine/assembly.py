@@ -27,6 +27,7 @@ from mainspring.engine.scheduling.calendars import CalendarFollower, Replanner
 from mainspring.engine.scheduling.catch_up import CatchUp
 from mainspring.engine.scheduling.census import CensusTaker
 from mainspring.engine.scheduling.failures import FailureWatch
+from mainspring.engine.scheduling.job_check import JobCheck
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.scheduling.planner import Planner
 from mainspring.engine.scheduling.shards import Shards, ShardSettings
@@ -99,6 +100,7 @@ class Engine:
         matcher: where workers' claims wait.
         ownership: the shards that the node believes it owns.
         shards: takes shards and gives them up; None if the engine is not a scheduler.
+        job_check: finds what is wrong with jobs; None if the engine is not a scheduler.
         services: by name, in the order in which they start.
         telemetry: the measures of all parts; a process adds its own sources.
     """
@@ -147,6 +149,7 @@ class Engine:
         )
         self.ownership = Ownership()
         self.shards: Shards | None = None
+        self.job_check: JobCheck | None = None
         self._policies = PolicyFollower(store, waiter=tools.waiter())
         followers = (
             self.matcher.follow,
@@ -192,6 +195,7 @@ class Engine:
         restrictions: RestrictionFollower,
     ) -> list[Service]:
         store, tools, ownership = self.store, self._tools, self.ownership
+        self.job_check = JobCheck(store, self.client.offer_reader, clock=tools.clock, waiter=tools.waiter())
         self.shards = Shards(
             store,
             node=node,
@@ -263,6 +267,7 @@ class Engine:
                 waiter=tools.waiter(),
             ),
             CensusTaker(store, clock=tools.clock, ownership=ownership, waiter=tools.waiter()),
+            self.job_check,
         ]
 
     def _make_preemptor(self, definitions: Definitions, restrictions: RestrictionFollower) -> Preemptor:

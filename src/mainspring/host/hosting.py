@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,24 +19,28 @@ if TYPE_CHECKING:
     from mainspring.engine.assembly import Engine
     from mainspring.host.process import StopRequest
     from mainspring.sdk.app import App
+    from mainspring.wire.owners import OwnerView
 
 _LAST_ANSWERS = 1.0
 """Seconds for requests under way at the end, if attempts have used the drain before."""
 
 
-def run_host(settings: Settings, *, app: App | None = None, store_option: str) -> None:
+def run_host(settings: Settings, *, app: App | None = None, store_option: str, prune: bool = False) -> None:
     """Run the process until it is asked to stop.
 
     Args:
         app: the user's app. The embedded worker runs its functions, and its jobs are upserted.
+        prune: delete the jobs that the app does not define any more.
         store_option: the option that names the store, for errors.
     """
     from mainspring.host.process import run_process
 
-    run_process(lambda stop: _host(settings, app, stop, store_option), settings)
+    run_process(lambda stop: _host(settings, app, stop, store_option, prune), settings)
 
 
-async def _host(settings: Settings, app: App | None, stop: StopRequest, store_option: str) -> None:
+async def _host(
+    settings: Settings, app: App | None, stop: StopRequest, store_option: str, prune: bool
+) -> None:
     from mainspring.host.process import announce_ready, announce_stop, settle_memory
     from mainspring.host.serving import listen
     from mainspring.registry import FunctionRegistry
@@ -59,14 +64,25 @@ async def _host(settings: Settings, app: App | None, stop: StopRequest, store_op
             run_embedded_worker(engine, settings, registry),
         ):
             if app is not None:
-                for body in app.definitions():
-                    await engine.client.jobs.upsert(app.tenant, body)
+                await put_app_at(engine, app, prune=prune)
             if listener is not None and callers is not None:
                 await outer.enter_async_context(_serve(engine, settings, listener, callers))
             settle_memory(has_users_code=settings.slots > 0)
             announce_ready(ready)
             await stop.wait()
             announce_stop()
+
+
+async def put_app_at(engine: Engine, app: App, *, prune: bool) -> None:
+    """Store an app's jobs straight in this process's engine."""
+    from mainspring.api.routes.owners import view_report
+    from mainspring.host.app_jobs import put_app
+
+    async def define(owner: str, names: Sequence[str], prune: bool) -> OwnerView:
+        report = await engine.client.owners.define(app.tenant, owner, names, prune=prune)
+        return view_report(owner, report)
+
+    await put_app(app, partial(engine.client.jobs.upsert, app.tenant), define, prune=prune)
 
 
 @contextlib.asynccontextmanager

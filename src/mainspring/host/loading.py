@@ -45,6 +45,7 @@ def load_app(reference: str) -> App:
             raise InvalidInput(_FIELD, f"module {module_name!r} has no {attribute!r}") from None
     if not isinstance(value, App):
         raise InvalidInput(_FIELD, f"{reference!r} is a {type(value).__name__}, not a mainspring.App")
+    value.load_as(f"{module_name}:{attribute}")
     return value
 
 

@@ -79,6 +79,7 @@ async def serve(
         access=settings.access,
         ics=IcsReader(most_bytes=settings.ics_most_bytes, most_days=settings.calendars_most_days),
         why_rate=settings.why_rate,
+        findings=lambda: None if engine.job_check is None else engine.job_check.findings,
     )
     config = uvicorn.Config(
         api,

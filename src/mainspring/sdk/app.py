@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, cast, overloa
 
 from mainspring.core.fields import read_payload, read_word
 from mainspring.core.ids import DEFAULT_TENANT
+from mainspring.core.owners import read_owner
 from mainspring.errors import Conflict, InvalidInput, MainspringError, NotFound
 from mainspring.plugins import load_plugins
 from mainspring.registry import FunctionRegistry
@@ -22,12 +23,14 @@ from mainspring.signals import Call
 
 if TYPE_CHECKING:
     from mainspring.sdk.client import AsyncClient
+    from mainspring.wire.owners import OwnerView
 
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 DEFAULT_SERVER = "http://127.0.0.1:8620"
 _MAX_BYTES = 900_000
+_NO_NAME = "give App(name=…): without a name, nobody knows which jobs were this app's"
 
 
 class App:
@@ -41,18 +44,24 @@ class App:
         server: the server's address; the default is the server of the process that runs the app, then
             MAINSPRING_SERVER, then http://127.0.0.1:8620.
         tenant: the tenant that the jobs and their runs belong to.
+        name: the app's name: its jobs belong to it, and what it does not define any more is found by it. The default
+            is the MODULE:APP under which the app is loaded. Name apps that share a store, and never rename them.
 
     Attributes:
         registry: the functions by name, for workers.
         tenant: the tenant.
     """
 
-    def __init__(self, server: str | None = None, *, tenant: str = DEFAULT_TENANT) -> None:
+    def __init__(
+        self, server: str | None = None, *, tenant: str = DEFAULT_TENANT, name: str | None = None
+    ) -> None:
         load_plugins()  # a job may have a trigger that a package adds
         self.tenant = read_word(tenant, "tenant")
         self.registry = FunctionRegistry()
         self._server = server
         self._host_server: str | None = None
+        self._name = None if name is None else read_owner(name, "name")
+        self._reference: str | None = None
         self._functions: dict[str, Function[Any, Any]] = {}
         self._job_ids: dict[str, str] = {}
         self._client: AsyncClient | None = None
@@ -72,6 +81,45 @@ class App:
     def sync(self) -> Any:
         """The same methods for code without an event loop: each waits and returns the answer, or yields a list."""
         return _SyncFacade(self.perform_sync)
+
+    @property
+    def name(self) -> str | None:
+        """The app's name: the one that it was given, or else the MODULE:APP that it was loaded by; None if neither."""
+        return self._name or self._reference
+
+    def load_as(self, reference: str) -> None:
+        """Tell the app the MODULE:APP that it was loaded by. A name given to `App` wins."""
+        self._reference = reference
+
+    async def put_jobs(self, *, prune: bool = False) -> OwnerView | None:
+        """Store the jobs that the code defines, as `mainspring up` does at its start.
+
+        Args:
+            prune: delete the jobs that this app once defined and does not any more, unless a live worker still has
+                their function. That takes a name: give one to `App`.
+
+        Returns:
+            What became of the jobs that are not defined any more; None if the app has no name.
+
+        Raises:
+            InvalidInput: a definition is wrong, or there is no name to prune by.
+        """
+        if prune and self.name is None:
+            raise InvalidInput("name", _NO_NAME)
+        return await self.perform(lambda client: self._put_jobs(client, prune))
+
+    def put_jobs_sync(self, *, prune: bool = False) -> OwnerView | None:
+        """Like `put_jobs`, for code without an event loop."""
+        if prune and self.name is None:
+            raise InvalidInput("name", _NO_NAME)
+        return self.perform_sync(lambda client: self._put_jobs(client, prune))
+
+    async def _put_jobs(self, client: AsyncClient, prune: bool) -> OwnerView | None:
+        for body in self.definitions():
+            await client.put_job(body)
+        if self.name is None:
+            return None
+        return await client.put_owner(self.name, list(self._functions), prune=prune)
 
     def serve_by(self, server: str) -> None:
         """Tell the app which server its process works for. An address given to `App` wins."""

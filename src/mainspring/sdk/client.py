@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Unpack
 
 from mainspring.sdk.lists import NO_FILTERS, AsyncLists, RunFilters, query_of
-from mainspring.sdk.transport import Transport
+from mainspring.sdk.owner_calls import OwnerCalls
 from mainspring.wire import operations
 from mainspring.wire.backfills import BackfillAnswer, BackfillPage, BackfillView
 from mainspring.wire.blackouts import BlackoutList
@@ -44,7 +44,7 @@ from mainspring.wire.why import WhyView
 _USUAL_LIMIT = 100
 
 
-class AsyncClient(Transport, AsyncLists):
+class AsyncClient(OwnerCalls, AsyncLists):
     """A server's API, for one tenant.
 
     Use as `async with AsyncClient("http://127.0.0.1:8620") as client`. Every method raises `Unreachable` if no

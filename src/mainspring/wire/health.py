@@ -8,6 +8,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from mainspring.core.ids import format_run_id
+from mainspring.core.job_findings import JobFindings
 from mainspring.ports.figures import ShardFigures
 from mainspring.ports.store import FailoverFacts
 
@@ -61,6 +62,36 @@ class FailoverView(Struct, kw_only=True):
     lost_run_ids: list[str]
 
 
+class JobProblemView(Struct, kw_only=True):
+    """A problem that jobs have in common.
+
+    Attributes:
+        code: as in a job's `warnings`.
+        jobs: how many jobs have it.
+        examples: the names of some of them.
+    """
+
+    code: str
+    sentence: str
+    jobs: int
+    examples: list[str]
+
+
+class JobsHealthView(Struct, kw_only=True):
+    """What this server has found in its last look at all jobs of all tenants; it looks about every 15 s.
+
+    Attributes:
+        jobs: how many there are that are not paused.
+        warned: how many of them nobody defines any more, or nobody can run.
+        problems: the different problems, at most 20, those of most jobs first.
+    """
+
+    looked_at: Annotated[datetime, Meta(tz=True)]
+    jobs: int
+    warned: int
+    problems: list[JobProblemView]
+
+
 class HealthView(Struct, kw_only=True):
     """The server answers, and its store is reachable. If the server does not schedule, `scheduler` is null.
 
@@ -69,6 +100,7 @@ class HealthView(Struct, kw_only=True):
         figures: what this process has counted since its start, and its current state in numbers.
         failovers: the database failovers that this process has noticed since its start, at most the last twenty, the
             newest last.
+        jobs: what is wrong with jobs; null if the server does not schedule, or has not looked yet.
     """
 
     status: str
@@ -78,6 +110,7 @@ class HealthView(Struct, kw_only=True):
     failovers: list[FailoverView] = []
     figures: dict[str, float] = {}
     scheduler: SchedulerView | None = None
+    jobs: JobsHealthView | None = None
 
 
 def view_scheduler(figures: ShardFigures) -> SchedulerView:
@@ -114,3 +147,16 @@ def view_failover(facts: FailoverFacts) -> FailoverView:
 def _position(wal_bytes: int) -> str:
     """Return a position in the WAL as PostgreSQL writes it."""
     return f"{wal_bytes >> 32:X}/{wal_bytes & 0xFFFFFFFF:X}"
+
+
+def view_findings(findings: JobFindings) -> JobsHealthView:
+    """Show what is wrong with jobs."""
+    return JobsHealthView(
+        looked_at=findings.looked_at,
+        jobs=findings.jobs,
+        warned=findings.warned,
+        problems=[
+            JobProblemView(code=one.code, sentence=one.sentence, jobs=one.jobs, examples=list(one.examples))
+            for one in findings.problems
+        ],
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,11 +15,14 @@ from mainspring.core.definition import plain_from_spec
 from mainspring.core.definition.policies import CALENDARS, CATCH_UP
 from mainspring.core.definition.schema import view_schemas
 from mainspring.core.ids import format_job_id, format_run_id
+from mainspring.core.job_warnings import UNDEFINED, warnings_of
 from mainspring.core.model import NO_CALENDARS, Attempt, Job, JobStatus, Run
+from mainspring.core.outcomes import AttemptOutcome
 from mainspring.core.pacing import CatchUpRule
+from mainspring.core.serving import GapCode, Offers
 from mainspring.core.states import RunState
 from mainspring.core.triggers import Trigger, UnknownTrigger, next_fires
-from mainspring.ports.store.sessions import SessionFacts
+from mainspring.ports.store.sessions import SessionFacts, WorkerName
 
 JobIdText = Annotated[str, Meta(description="A job's id.", examples=["job_01ky8r4w4te7zsh3z3qydmr3kc"])]
 RunIdText = Annotated[str, Meta(description="A run's id.", examples=["run_00000000009z4"])]
@@ -36,6 +39,13 @@ _YOUNG: Mapping[str, Any] = {
 _STATUS = "`submitted`, `existing`, `replaced`, `debounced` or `throttled`."
 
 
+class WarningView(Struct, kw_only=True):
+    """What is wrong with a job."""
+
+    code: Annotated[str, Meta(extra_json_schema={"enum": [UNDEFINED, *(code.value for code in GapCode)]})]
+    sentence: str
+
+
 class _JobHead(Struct, kw_only=True):
     job_id: JobIdText
     name: str
@@ -49,6 +59,16 @@ class _JobHead(Struct, kw_only=True):
         str | None,
         Meta(description="Why Mainspring paused it. Null if it is not paused, or a user paused it."),
     ] = None
+    owner: Annotated[
+        str | None, Meta(description="The app whose code defines it, or did. Null if a user made it.")
+    ] = None
+    undefined_since: Annotated[
+        Instant | None, Meta(description="Since when its owner's code does not define it any more.")
+    ] = None
+    warnings: Annotated[
+        list[WarningView],
+        Meta(description="What is wrong with it: no code defines it any more, or no live worker can run it."),
+    ] = []
 
 
 if TYPE_CHECKING:
@@ -120,14 +140,15 @@ class RunView(Struct, kw_only=True):
 
 
 class AttemptView(Struct, kw_only=True):
-    """One attempt of a run that did not succeed at its first attempt."""
+    """One attempt of a run."""
 
     number: int
     token: int
-    outcome: str
-    worker: str
+    outcome: Annotated[str, Meta(description="How it ended; `running` if it has not.")]
+    worker: Annotated[str, Meta(description="The worker's name; empty if it is not known any more.")]
+    host: Annotated[str | None, Meta(description="The worker's host; null if it is not known.")] = None
     started_at: Instant
-    finished_at: Instant
+    finished_at: Instant | None
     error: str | None
     output: str | None
 
@@ -230,12 +251,14 @@ class CancelView(Struct):
     result: str
 
 
-def view_job(job: Job, trigger: Trigger | None) -> JobView:
+def view_job(job: Job, trigger: Trigger | None, offers: Offers) -> JobView:
     """Show a job.
 
     Args:
         trigger: the job's, with its calendars.
+        offers: what live workers offer.
     """
+    gap = offers.find_gap(job.spec.queue, job.spec.route)
     fires = _next_fires(next_made(trigger, job.next_fire_at), trigger)
     return JobView(
         job_id=format_job_id(job.id),
@@ -246,6 +269,9 @@ def view_job(job: Job, trigger: Trigger | None) -> JobView:
         created_at=job.created_at,
         updated_at=job.updated_at,
         pause_note=job.pause_note,
+        owner=job.owner,
+        undefined_since=job.undefined_since,
+        warnings=[WarningView(code=one.code, sentence=one.sentence) for one in warnings_of(job, gap)],
         **plain_from_spec(job.spec, msgspec.Raw),
     )
 
@@ -288,22 +314,46 @@ def view_run(run: Run) -> RunView:
 
 
 def view_run_detail(
-    run: Run, attempts: Iterable[Attempt], *, job: str | None, session: SessionFacts | None
+    run: Run, attempts: Sequence[Attempt], *, job: str | None, worker: WorkerName | None
 ) -> RunDetail:
     """Show a run with its attempts.
 
     Args:
+        attempts: those on record.
         job: the name of its job.
-        session: that of its newest attempt, if it is known.
+        worker: who had the last one; None if that is not known.
     """
+    views = [_view_attempt(attempt) for attempt in attempts]
+    if run.started_at is not None and run.token not in {attempt.token for attempt in attempts}:
+        views += _unrecorded(run, run.started_at, worker)
     return RunDetail(
         **_run_fields(run),
-        attempts=[_view_attempt(attempt) for attempt in attempts],
+        attempts=views,
         job=job,
-        worker=None if session is None else session.worker,
-        host=None if session is None else session.host,
+        worker=None if worker is None else worker.worker,
+        host=None if worker is None else worker.host,
         redrive_of=None if run.redrive_of is None else format_run_id(run.redrive_of),
     )
+
+
+def _unrecorded(run: Run, started_at: datetime, worker: WorkerName | None) -> list[AttemptView]:
+    """Return the attempt that is under way, or that was the first and succeeded: those are not on record."""
+    if run.state not in {RunState.RUNNING, RunState.SUCCEEDED}:
+        return []
+    is_running = run.state is RunState.RUNNING
+    return [
+        AttemptView(
+            number=run.attempt,
+            token=run.token,
+            outcome="running" if is_running else AttemptOutcome.SUCCEEDED.value,
+            worker="" if worker is None else worker.worker,
+            host=None if worker is None else worker.host,
+            started_at=started_at,
+            finished_at=run.finished_at,
+            error=None,
+            output=run.output,
+        )
+    ]
 
 
 def lag_ms(run: Run) -> float | None:
@@ -350,6 +400,7 @@ def _view_attempt(attempt: Attempt) -> AttemptView:
         token=attempt.token,
         outcome=attempt.outcome,
         worker=attempt.worker,
+        host=attempt.host,
         started_at=attempt.started_at,
         finished_at=attempt.finished_at,
         error=attempt.error,

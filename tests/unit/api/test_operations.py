@@ -23,6 +23,7 @@ from mainspring.ports.executor import Success
 from mainspring.ports.gateway import ClaimCall, Registration, Report
 from mainspring.sdk.client import AsyncClient
 from mainspring.sdk.http_gateway import HttpGateway
+from mainspring.sdk.owner_calls import OwnerCalls
 from mainspring.sdk.transport import Transport
 from mainspring.wire import operations
 from mainspring.wire.operation import Operation, Parameter
@@ -66,7 +67,7 @@ async def what_asks(call: Callable[[], Awaitable[object]]) -> Asked:
 def methods() -> dict[str, Callable[..., Any]]:
     return {
         name: method
-        for name, method in vars(AsyncClient).items()
+        for name, method in {**vars(OwnerCalls), **vars(AsyncClient)}.items()
         if inspect.iscoroutinefunction(method) and not name.startswith("_")
     }
 
@@ -223,6 +224,7 @@ def test_rights_are_those_of_the_design() -> None:
         Right.EDIT: {
             *("create_job", "create_jobs", "upsert_job", "edit_job", "delete_job"),
             *("upsert_calendar", "import_calendar", "delete_calendar", "upsert_limit", "delete_limit"),
+            "upsert_owner",
         },
         Right.ADMIN: {
             *("list_tenants", "get_tenant", "upsert_tenant"),

@@ -77,6 +77,7 @@ def client(ids: dict[str, str]) -> Iterator[Blocking]:
         ids["queue"] = "mail"
         ids["label"] = "gpu"
         ids["calendar"] = "holidays"
+        ids["owner"] = "shop"
         client.ask("PUT", "/api/v1/calendars/holidays", json={"rules": [{"yearly": "12-25"}]})
         body = {"from": "2025-11-01T00:00Z", "to": "2025-12-01T00:00Z"}
         made = client.ask("POST", f"/api/v1/jobs/{ids['job_id']}/backfills", json=body).json()

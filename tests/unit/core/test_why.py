@@ -9,6 +9,7 @@ from mainspring.core.lane_caps import CapKey, CapScope
 from mainspring.core.limits import own_limit_name
 from mainspring.core.model import LaneKey, Priority, Run, RunKind
 from mainspring.core.rates import Rate
+from mainspring.core.serving import Gap, Offers
 from mainspring.core.states import RunState
 from mainspring.core.why import MOST_AHEAD, CapFacts, KeyFacts, ReserveFacts, WaitFacts, Why, WhyCode, explain
 from mainspring.testing.factories import IdSequence, at
@@ -58,8 +59,8 @@ def key(**facts: Any) -> KeyFacts:
     return KeyFacts(**values | facts)
 
 
-def why(wait: WaitFacts | None = None, *, has_worker: bool = True, **run: Any) -> Why:
-    return explain(replace(RUN, **run), wait, has_worker=has_worker, now=at(10))
+def why(wait: WaitFacts | None = None, *, gap: Gap | None = None, **run: Any) -> Why:
+    return explain(replace(RUN, **run), wait, gap=gap, now=at(10))
 
 
 FIRST, SECOND = map(format_run_id, HOLDERS)
@@ -96,9 +97,9 @@ FULL = WaitFacts(keys=(key(),), ahead=318)
             "Attempt 1 did not succeed; the next one may start at 2026-01-05T12:00:10.500Z, in 1s.",
         ),
         (
-            why(FULL, has_worker=False),
+            why(FULL, gap=Offers(()).find_gap("mail", "http")),
             WhyCode.NO_WORKER,
-            "No live worker serves queue 'mail' and can execute it.",
+            "No worker is alive.",
         ),
         (
             why(FULL),
@@ -164,7 +165,7 @@ def test_reserves_say_who_gets_the_next_slots(
     facts = ReserveFacts(reserved=reserved, running=running, has_others=has_others)
 
     def told(wait: WaitFacts) -> str:
-        return explain(RUN, wait, has_worker=True, now=at(10), reserve=facts).sentence
+        return explain(RUN, wait, gap=None, now=at(10), reserve=facts).sentence
 
     for wait in (NOTHING, WaitFacts(ahead=2)):
         assert told(wait) == why(wait).sentence + more
@@ -191,7 +192,7 @@ def cap_facts(scope: CapScope, held: int, *, most: int = 2, holders: tuple[RunId
 @pytest.mark.parametrize("scope", CapScope)
 def test_the_first_cap_that_is_full_is_told(scope: CapScope) -> None:
     caps = [cap_facts(CapScope.QUEUE, 1), cap_facts(scope, 3), cap_facts(CapScope.LABEL, 9)]
-    told = explain(RUN, WaitFacts(ahead=4), has_worker=True, now=at(1), caps=caps)
+    told = explain(RUN, WaitFacts(ahead=4), gap=None, now=at(1), caps=caps)
     assert told.code == f"{scope}_full"
     assert (told.ahead, told.holders) == (4, HOLDERS)
     names = ", ".join(map(format_run_id, HOLDERS))
@@ -202,16 +203,16 @@ def test_the_first_cap_that_is_full_is_told(scope: CapScope) -> None:
 
 def test_a_full_limit_is_told_before_a_full_cap_and_both_before_quarantine() -> None:
     caps = [cap_facts(CapScope.QUEUE, 2)]
-    limited = explain(RUN, WaitFacts(keys=(key(),)), has_worker=True, now=at(1), caps=caps)
+    limited = explain(RUN, WaitFacts(keys=(key(),)), gap=None, now=at(1), caps=caps)
     assert limited.code is WhyCode.KEY_FULL
-    crashed = explain(replace(RUN, crashes=1), WaitFacts(), has_worker=True, now=at(1), caps=caps)
+    crashed = explain(replace(RUN, crashes=1), WaitFacts(), gap=None, now=at(1), caps=caps)
     assert crashed.code is WhyCode.QUEUE_FULL
 
 
 def test_runs_that_may_not_be_named_are_told_of() -> None:
     caps = [cap_facts(CapScope.QUEUE, 2, holders=())]
-    told = explain(RUN, WaitFacts(), has_worker=True, now=at(1), caps=caps)
+    told = explain(RUN, WaitFacts(), gap=None, now=at(1), caps=caps)
     assert "are taken by runs of other tenants; it is the next one." in told.sentence
     shared = key(is_of_cluster=True, holders=())
-    told = explain(RUN, WaitFacts(keys=(shared,)), has_worker=True, now=at(1))
+    told = explain(RUN, WaitFacts(keys=(shared,)), gap=None, now=at(1))
     assert "under the cluster's limit crm for '42' are taken by runs of other tenants" in told.sentence

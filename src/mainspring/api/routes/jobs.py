@@ -108,7 +108,8 @@ async def _view(call: Call, job: Job) -> JobView:
 async def _view_all(call: Call, jobs: Sequence[Job]) -> list[JobView]:
     """Show jobs, with the fires that their calendars let through."""
     triggers = await call.engine.jobs.triggers(jobs)
-    return [view_job(job, trigger) for job, trigger in zip(jobs, triggers, strict=True)]
+    offers = await call.engine.offers()
+    return [view_job(job, trigger, offers) for job, trigger in zip(jobs, triggers, strict=True)]
 
 
 ROUTES: list[Endpoint] = [

@@ -185,10 +185,10 @@ async def _page(call: Call, job_id: JobId | None) -> RunPage | BriefPage:
 async def get_run(call: Call) -> RunDetail:
     runs, tenant, key = call.engine.runs, call.tenant, path_run_id(call.key)
     run = await runs.get(tenant, key)
-    session = await call.engine.session(run.session_id)
+    worker = await runs.worker(run)
     names = await runs.name_jobs([run])
     attempts = await runs.attempts(tenant, key)
-    return view_run_detail(run, attempts, job=names.get(run.job_id), session=session)
+    return view_run_detail(run, attempts, job=names.get(run.job_id), worker=worker)
 
 
 @handles(operations.GET_RUN_WHY)

@@ -11,7 +11,7 @@ from mainspring.api.call import Call, Endpoint, handles
 from mainspring.api.openapi import describe
 from mainspring.api.reading import query_session_id
 from mainspring.wire import operations
-from mainspring.wire.health import HealthView, view_failover, view_scheduler
+from mainspring.wire.health import HealthView, view_failover, view_findings, view_scheduler
 from mainspring.wire.pages import WorkerPage
 from mainspring.wire.protocol.sessions import show_session
 from mainspring.wire.views import view_worker
@@ -21,6 +21,7 @@ from mainspring.wire.views import view_worker
 async def get_health(call: Call) -> HealthView:
     services = call.services
     await services.ping()
+    findings = services.findings()
     scheduler = view_scheduler(services.shards.figures) if services.shards is not None else None
     return HealthView(
         status="ok",
@@ -30,6 +31,7 @@ async def get_health(call: Call) -> HealthView:
         failovers=[view_failover(facts) for facts in services.failovers()],
         scheduler=scheduler,
         figures=dict(services.figures()),
+        jobs=None if findings is None else view_findings(findings),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -93,7 +93,7 @@ def _started(run: RunDetail) -> str | None:
     if run.started_at is None:
         return None
     lag = timedelta(milliseconds=run.lag_ms or 0)
-    is_late = lag >= _NOTEWORTHY and not run.attempts  # a later attempt waits for its backoff
+    is_late = lag >= _NOTEWORTHY and len(run.attempts) < 2  # a later attempt waits for its backoff
     late = f" ({show_rough(lag)} after it was due)" if is_late else ""
     return f"{show_instant(run.started_at)}{late}"
 
@@ -114,18 +114,10 @@ def _json(value: object) -> str | None:
 
 
 def _attempt_rows(run: RunDetail) -> Iterator[tuple[Any, ...]]:
-    """Yield a row for each attempt. The last one, if it is under way or succeeded, is on record in the run alone."""
-    last: datetime | None = None
     for each in run.attempts:
-        last = each.started_at
-        took = show_rough(each.finished_at - each.started_at)
+        took = "-" if each.finished_at is None else show_rough(each.finished_at - each.started_at)
         error = (each.error or "").strip().rpartition("\n")[2]
-        yield each.number, each.outcome, each.worker, each.started_at, took, error
-    if run.started_at is not None and (last is None or run.started_at > last):
-        is_over = run.finished_at is not None
-        took = show_rough(run.finished_at - run.started_at) if run.finished_at is not None else "-"
-        outcome = run.status.lower() if is_over else "running"
-        yield run.attempt, outcome, run.worker or "-", run.started_at, took, ""
+        yield each.number, each.outcome, each.worker or "-", each.started_at, took, error
 
 
 @click.command("logs")
@@ -161,9 +153,6 @@ def logs_command(run: str, attempt: int | None, server: str, *, as_json: bool) -
 
 def _outputs(run: RunDetail) -> Iterator[tuple[int, str, str | None]]:
     """Yield the outputs of the attempts that have ended."""
-    last: datetime | None = None
     for each in run.attempts:
-        last = each.started_at
-        yield each.number, each.outcome, each.output
-    if run.finished_at is not None and run.started_at is not None and (last is None or run.started_at > last):
-        yield run.attempt, run.status.lower(), run.output
+        if each.finished_at is not None:
+            yield each.number, each.outcome, each.output

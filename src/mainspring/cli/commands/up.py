@@ -6,14 +6,15 @@ from typing import Any
 
 import click
 
-from mainspring.cli.options import read_choices, setting_options
+from mainspring.cli.options import check_prune, prune_option, read_choices, setting_options
 
 
 @click.command("up")
 @click.argument("app_reference", metavar="[MODULE:APP]", required=False)
 @setting_options("up")
+@prune_option
 @click.pass_context
-def up_command(context: click.Context, /, app_reference: str | None, **_: Any) -> None:
+def up_command(context: click.Context, /, app_reference: str | None, prune: bool, **_: Any) -> None:
     """Run scheduler, API and a worker in one process until SIGTERM or SIGINT.
 
     Prints "listening on URL" when it is ready. MODULE:APP names an app (like hello:app). The worker registers the
@@ -24,7 +25,8 @@ def up_command(context: click.Context, /, app_reference: str | None, **_: Any) -
     from mainspring.host.loading import load_app
     from mainspring.plugins import load_plugins
 
+    check_prune(prune=prune, app_reference=app_reference)
     choices = read_choices(context)
     settings = settings_of("up", choices, stores=load_plugins())
     app = load_app(app_reference) if app_reference else None
-    run_host(settings, app=app, store_option=store_option(choices))
+    run_host(settings, app=app, store_option=store_option(choices), prune=prune)

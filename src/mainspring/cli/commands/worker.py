@@ -5,15 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from mainspring.cli.options import given_arguments, read_choices, setting_options
-from mainspring.errors import StoreUnavailable, Unreachable
+from mainspring.cli.options import check_prune, given_arguments, prune_option, read_choices, setting_options
 
 if TYPE_CHECKING:
     from mainspring.config.settings import Settings
@@ -24,16 +22,14 @@ if TYPE_CHECKING:
     from mainspring.worker import Worker
 
 
-_RETRY_PAUSE = 1.0
-
-
 @click.command("worker")
 @click.argument("app_reference", metavar="[MODULE:APP]", required=False)
 @setting_options("worker")
+@prune_option
 @click.option("--parent-link", type=int, hidden=True, help="The descriptor of the parent link.")
 @click.pass_context
 def worker_command(
-    context: click.Context, /, app_reference: str | None, parent_link: int | None, **_: Any
+    context: click.Context, /, app_reference: str | None, parent_link: int | None, prune: bool, **_: Any
 ) -> int:
     """Run jobs until SIGTERM or SIGINT, then finish the attempts under way.
 
@@ -45,6 +41,7 @@ def worker_command(
     from mainspring.host.parent_link import ParentLink
     from mainspring.host.process import run_process
 
+    check_prune(prune=prune, app_reference=app_reference)
     choices = read_choices(context)
     settings = settings_of("worker", choices)
     if settings.processes > 1 and parent_link is None:
@@ -56,7 +53,7 @@ def worker_command(
     async def work(stop: StopRequest) -> None:
         if parent is not None:
             parent.attach(stop)
-        task = _Task(settings, app, stop, parent)
+        task = _Task(settings, app, stop, parent, prune)
         await (
             _work_on_store(task) if is_direct else _work_for_server(",".join(choices["server"].value), task)
         )
@@ -92,9 +89,11 @@ class _Task:
     app: App | None
     stop: StopRequest
     parent_link: ParentLink | None
+    prune: bool
 
 
 async def _work_for_server(server: str, task: _Task) -> None:
+    from mainspring.host.app_jobs import put_app_through
     from mainspring.ports.telemetry import Telemetry
     from mainspring.registry import FunctionRegistry
     from mainspring.runtime import make_worker
@@ -115,7 +114,7 @@ async def _work_for_server(server: str, task: _Task) -> None:
                 return
             if app is not None:
                 async with AsyncClient(server, tenant=app.tenant) as client:
-                    if not await stop.race(put_jobs(app, client.put_job)):
+                    if not await stop.race(put_app_through(client, app, prune=task.prune)):
                         return
             await _wait_ready(task)
     finally:
@@ -123,6 +122,7 @@ async def _work_for_server(server: str, task: _Task) -> None:
 
 
 async def _work_on_store(task: _Task) -> None:
+    from mainspring.host.hosting import put_app_at
     from mainspring.registry import FunctionRegistry
     from mainspring.runtime import make_worker, open_engine
 
@@ -134,10 +134,8 @@ async def _work_on_store(task: _Task) -> None:
         async with _working(worker, task, engine.telemetry) as is_started:
             if not is_started:
                 return
-            if app is not None:
-                put = partial(engine.client.jobs.upsert, app.tenant)
-                if not await stop.race(put_jobs(app, put)):
-                    return
+            if app is not None and not await stop.race(put_app_at(engine, app, prune=task.prune)):
+                return
             await _wait_ready(task)
 
 
@@ -155,23 +153,6 @@ async def _working(worker: Worker, task: _Task, telemetry: Telemetry) -> AsyncIt
         await worker.stop(grace=task.settings.drain.total_seconds())
         figures = {name: figure for name, figure in telemetry.figures().items() if figure}
         structlog.get_logger(__name__).info("worker_stopped", **figures)
-
-
-async def put_jobs(app: App, put: Callable[[dict[str, Any]], Awaitable[object]]) -> None:
-    """Upsert the app's jobs. If the server or the store does not answer, try again until it does."""
-    import structlog
-
-    from mainspring.clock import LoopWaiter
-
-    log, waiter = structlog.get_logger(__name__), LoopWaiter()
-    for body in app.definitions():
-        while True:
-            try:
-                await put(body)
-                break
-            except (Unreachable, StoreUnavailable) as error:
-                log.warning("put_job_failed", job=body["name"], error=str(error))
-                await waiter.wait(_RETRY_PAUSE)
 
 
 async def _wait_ready(task: _Task) -> None:

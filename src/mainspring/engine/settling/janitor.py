@@ -41,6 +41,7 @@ class Janitor:
             await self._store.prune_history(before=now - self._retention.history, limit=BATCH),
             await self._store.prune_keys(now=now, limit=BATCH),
             await self._store.prune_sessions(before=now - self._retention.sessions, limit=BATCH),
+            await self._store.prune_workers(before=now - self._retention.history, limit=BATCH),
             await self._store.prune_lanes(limit=BATCH),
             await self._store.prune_limits(now=now, limit=BATCH),
         )

@@ -6,9 +6,11 @@ from datetime import datetime, timedelta
 
 from mainspring.core.backfill_settings import BackfillLimits
 from mainspring.core.ids import SessionId
+from mainspring.core.serving import Offers
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.queue_expiries import QueueExpiryFollower
 from mainspring.engine.common.restrictions import RestrictionReader
+from mainspring.engine.common.serving import OfferReader
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.usecases.backfills import Backfills
 from mainspring.engine.usecases.blackouts import Blackouts
@@ -20,6 +22,7 @@ from mainspring.engine.usecases.intake import Intake
 from mainspring.engine.usecases.jobs import Jobs
 from mainspring.engine.usecases.limits import Limits
 from mainspring.engine.usecases.overview import OverviewReader
+from mainspring.engine.usecases.owners import Owners
 from mainspring.engine.usecases.pauses import PauseSwitch
 from mainspring.engine.usecases.priority_classes import PriorityClasses
 from mainspring.engine.usecases.queues import Queues
@@ -35,8 +38,9 @@ class Client:
 
     The latter are queues (`client.queues`), labels (`client.labels`), the limits that jobs share (`client.limits`),
     priority classes (`client.priority_classes`), and what is paused (`client.pauses`), also by calendars
-    (`client.blackouts`). `client.backfills` makes the runs of jobs for a range that is past, and
-    `client.overviews` says what all of it does.
+    (`client.blackouts`). `client.owners` knows whose code defines which jobs, and `client.offer_reader` what live
+    workers offer. `client.backfills` makes the runs of jobs for a range that is past, and `client.overviews` says what
+    all of it does.
     """
 
     def __init__(
@@ -68,6 +72,8 @@ class Client:
             intake=self.intake,
             restrictions=restrictions,
         )
+        self.offer_reader = OfferReader(store, clock=clock)
+        self.owners = Owners(store, self.jobs, self.offer_reader, clock=clock, wakeups=wakeups)
         self.calendars = Calendars(store, calendars, clock=clock, wakeups=wakeups)
         self.backfills = Backfills(
             store, clock=clock, ids=ids, calendars=calendars, limits=backfill_limits or BackfillLimits()
@@ -92,6 +98,10 @@ class Client:
             list_budget=list_budget,
         )
 
+    async def offers(self) -> Offers:
+        """Return what live workers offer, as of the last second."""
+        return await self.offer_reader.read()
+
     def now(self) -> datetime:
         """Return the store's time."""
         return self._clock.now()
@@ -103,7 +113,3 @@ class Client:
         sessions = await self._store.page_sessions(after=after, limit=limit)
         held = await self._store.count_held([session.id for session in sessions])
         return list(zip(sessions, held, strict=True))
-
-    async def session(self, session_id: SessionId | None) -> SessionFacts | None:
-        """Return a worker session, also one that has ended; None if its row is no longer kept."""
-        return None if session_id is None else (await self._store.get_sessions([session_id]))[0]

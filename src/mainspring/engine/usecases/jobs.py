@@ -232,15 +232,32 @@ class Jobs:
     async def delete(self, tenant: str, job_id: JobId) -> None:
         """Delete a job. Its name is free at once, its waiting runs are cancelled, and all its runs stay readable."""
         for _ in range(_TRIES):
-            job = await self.get(tenant, job_id)
-            spec = await self._calendars.before(job)
-            now = self._clock.now()
-            (result,) = await self._store.delete_jobs([delete_clock(job, spec, now)], now=now)
-            if result is ChangeVerdict.DONE:
-                self._wakeups.clocks_changed()
-                await self._cancel_waiting(tenant, job_id)
+            if await self._try_delete(await self.get(tenant, job_id)):
                 return
         raise StoreUnavailable(f"job {format_job_id(job_id)} kept changing")
+
+    async def delete_undefined(self, tenant: str, job_id: JobId) -> bool:
+        """Delete a job that its owner does not define any more; return False if it does by now, or if it is gone.
+
+        That it is defined again raises the clock's revision, so a deletion decided before changes nothing.
+        """
+        for _ in range(_TRIES):
+            (job,) = await self._store.get_jobs([job_id])
+            if job is None or job.tenant != tenant or job.undefined_since is None:
+                return False
+            if await self._try_delete(job):
+                return True
+        raise StoreUnavailable(f"job {format_job_id(job_id)} kept changing")
+
+    async def _try_delete(self, job: Job) -> bool:
+        spec = await self._calendars.before(job)
+        now = self._clock.now()
+        (result,) = await self._store.delete_jobs([delete_clock(job, spec, now)], now=now)
+        if result is not ChangeVerdict.DONE:
+            return False
+        self._wakeups.clocks_changed()
+        await self._cancel_waiting(job.tenant, job.id)
+        return True
 
     async def _cancel_waiting(self, tenant: str, job_id: JobId) -> None:
         for state in sorted(LIVE_STATES - {RunState.RUNNING}):

@@ -26,6 +26,7 @@ from mainspring.errors import Conflict, InvalidInput, NotFound, TookTooLong
 from mainspring.ports.clock import Clock
 from mainspring.ports.store import Store
 from mainspring.ports.store.runs import NewRun, SubmitResult
+from mainspring.ports.store.sessions import WorkerName
 from mainspring.ports.telemetry import Measure
 
 KEY_LIFETIME = timedelta(hours=24)
@@ -267,6 +268,12 @@ class Runs:
             NotFound: this tenant has no run with that id.
         """
         return await self._waits.explain(await self.get(tenant, run_id))
+
+    async def worker(self, run: Run) -> WorkerName | None:
+        """Return who has the run's last attempt, or had it; None if that is not known."""
+        if run.session_id is None:
+            return None
+        return (await self._store.find_workers([run.session_id])).get(run.session_id)
 
     async def attempts(self, tenant: str, run_id: RunId) -> list[Attempt]:
         """Return a run's attempt rows. A run that succeeded at the first attempt has none."""

@@ -8,11 +8,11 @@ from mainspring.core.blackouts import state_of
 from mainspring.core.lane_caps import LaneCap
 from mainspring.core.model import Attempt, Run
 from mainspring.core.outcomes import AttemptOutcome
+from mainspring.core.serving import Offers
 from mainspring.core.states import RunState
 from mainspring.core.why import CapFacts, Why, explain
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.restrictions import RestrictionReader
-from mainspring.engine.usecases.abilities import can_execute
 from mainspring.engine.usecases.reserves import read_reserve
 from mainspring.engine.usecases.rivals import read_rivals
 from mainspring.ports.clock import Clock
@@ -34,17 +34,16 @@ class WaitReader:
         if wait is None:
             jobs = await self._store.get_jobs([run.job_id]) if run.state is RunState.FAILED else []
             note = next((job.pause_note for job in jobs if job is not None), None)
-            return explain(run, wait, has_worker=True, now=now, pause_note=note)
+            return explain(run, wait, gap=None, now=now, pause_note=note)
         offers = await self._store.list_sessions()
         restrictions = await self._restrictions.read()
         assert restrictions is not None, "nothing is known, so all is read"
-        has_worker = any(can_execute(offer, run.lane) for offer in offers)
         pause = restrictions.pauses.find(run.lane, now)
         window = restrictions.pauses.find_blackout(run.lane, now)
         return explain(
             run,
             wait,
-            has_worker=has_worker,
+            gap=Offers(offers).find_gap(run.lane.queue, run.lane.route),
             now=now,
             pause=pause,
             blackout=None if window is None else state_of(window, now),

@@ -29,6 +29,7 @@ from mainspring.ports.store.failures import FailureStore
 from mainspring.ports.store.jobs import JobStore
 from mainspring.ports.store.limits import LimitStore
 from mainspring.ports.store.nodes import NodeStore
+from mainspring.ports.store.owners import OwnerStore
 from mainspring.ports.store.policies import PolicyStore
 from mainspring.ports.store.preemption import PreemptionStore
 from mainspring.ports.store.priorities import PriorityStore
@@ -58,6 +59,7 @@ class Store(
     CalendarStore,
     FailureStore,
     BackfillStore,
+    OwnerStore,
     Protocol,
 ):
     """The durable truth."""

@@ -83,10 +83,6 @@ class BrowseStore(Protocol):
         """
         ...
 
-    async def get_sessions(self, session_ids: Sequence[SessionId]) -> list[SessionFacts | None]:
-        """Return sessions, live or ended; None for those that are unknown, or whose rows are no longer kept."""
-        ...
-
     async def count_held(self, session_ids: Sequence[SessionId]) -> list[int]:
         """Return for each session how many runs it holds."""
         ...

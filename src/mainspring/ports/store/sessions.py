@@ -39,6 +39,10 @@ class SessionStore(Protocol):
         """Return the live sessions."""
         ...
 
+    async def find_workers(self, session_ids: Sequence[SessionId]) -> dict[SessionId, WorkerName]:
+        """Return who sessions are, or were, for as long as the history may name them; unknown ones are left out."""
+        ...
+
     async def read_pulses(self) -> dict[SessionId, SessionPulse]:
         """Return the counters of the live sessions. They are read far more often than the rest."""
         ...
@@ -91,6 +95,13 @@ class SessionFacts:
     beats: int
     started_at: datetime
     last_beat_at: datetime
+
+
+class WorkerName(NamedTuple):
+    """The name of a session's worker, and the host where it runs; None if that is not known."""
+
+    worker: str
+    host: str | None
 
 
 class SessionPulse(NamedTuple):

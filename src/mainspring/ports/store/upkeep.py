@@ -56,7 +56,11 @@ class UpkeepStore(Protocol):
         ...
 
     async def prune_sessions(self, *, before: datetime, limit: int) -> int:
-        """Remove sessions that ended before this instant and hold nothing."""
+        """Remove sessions that ended before this instant and hold nothing. `find_workers` still knows who they were."""
+        ...
+
+    async def prune_workers(self, *, before: datetime, limit: int) -> int:
+        """Forget who removed sessions were, if they ended before this instant."""
         ...
 
     async def prune_lanes(self, *, limit: int) -> int:

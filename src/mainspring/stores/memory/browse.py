@@ -83,10 +83,6 @@ class MemoryBrowseStore:
         )
         return [session.view() for session in islice(live, limit)]
 
-    async def get_sessions(self, session_ids: Sequence[SessionId]) -> list[SessionFacts | None]:
-        found = [self._tables.sessions.get(session_id) for session_id in session_ids]
-        return [None if session is None else session.view() for session in found]
-
     async def count_held(self, session_ids: Sequence[SessionId]) -> list[int]:
         found = [self._tables.sessions.get(session_id) for session_id in session_ids]
         return [0 if session is None else sum(1 for _ in session.running) for session in found]

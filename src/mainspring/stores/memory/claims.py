@@ -210,6 +210,7 @@ class MemoryClaimStore:
             finished_at=now,
             error=transition.error,
             output=transition.output,
+            host=self._tables.sessions[run.session_id].offer.host,
         )
 
     # -- what was left behind ----------------------------------------------------------------------------------

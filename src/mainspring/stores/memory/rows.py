@@ -46,6 +46,8 @@ class JobRow:
     created_at: datetime
     updated_at: datetime
     pause_note: str | None = None
+    owner: str | None = None
+    undefined_since: datetime | None = None
     level: float | None = None
     level_at: datetime | None = None
 
@@ -66,6 +68,8 @@ class JobRow:
             created_at=self.created_at,
             updated_at=self.updated_at,
             pause_note=self.pause_note,
+            owner=self.owner,
+            undefined_since=self.undefined_since,
         )
 
 

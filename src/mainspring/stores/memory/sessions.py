@@ -8,7 +8,14 @@ from datetime import datetime
 from mainspring.core.ids import SessionId
 from mainspring.core.preemption import is_asked
 from mainspring.core.reconciliation import reconcile
-from mainspring.ports.store.sessions import Beat, BeatResult, NewSession, SessionFacts, SessionPulse
+from mainspring.ports.store.sessions import (
+    Beat,
+    BeatResult,
+    NewSession,
+    SessionFacts,
+    SessionPulse,
+    WorkerName,
+)
 from mainspring.stores.memory.rows import SessionRow
 from mainspring.stores.memory.tables import Tables
 
@@ -70,6 +77,13 @@ class MemorySessionStore:
 
     async def list_sessions(self) -> list[SessionFacts]:
         return [session.view() for session in self._tables.sessions.values() if session.is_live]
+
+    async def find_workers(self, session_ids: Sequence[SessionId]) -> dict[SessionId, WorkerName]:
+        known = {key: name for key, (name, _) in self._tables.past_sessions.items()}
+        known |= {
+            key: WorkerName(row.offer.worker, row.offer.host) for key, row in self._tables.sessions.items()
+        }
+        return {key: known[key] for key in session_ids if key in known}
 
     async def read_pulses(self) -> dict[SessionId, SessionPulse]:
         return {

@@ -19,6 +19,7 @@ from mainspring.stores.memory.failures import MemoryFailureStore
 from mainspring.stores.memory.jobs import MemoryJobStore
 from mainspring.stores.memory.limits import MemoryLimitStore
 from mainspring.stores.memory.nodes import MemoryNodeStore
+from mainspring.stores.memory.owners import MemoryOwnerStore
 from mainspring.stores.memory.policies import MemoryPolicyStore
 from mainspring.stores.memory.preemption import MemoryPreemptionStore
 from mainspring.stores.memory.priorities import MemoryPriorityStore
@@ -53,6 +54,7 @@ class MemoryStore(
     MemoryCapStore,
     MemoryCalendarStore,
     MemoryBackfillStore,
+    MemoryOwnerStore,
 ):
     """A `Store` that lasts as long as the process.
 

@@ -41,6 +41,7 @@ from mainspring.ports.store.calendars import CalendarUse, CalendarUses
 from mainspring.ports.store.nodes import Epochs
 from mainspring.ports.store.runs import NewRun
 from mainspring.ports.store.schedule import FireResult, FireStatus, NewFireRange
+from mainspring.ports.store.sessions import WorkerName
 from mainspring.stores.memory.index import OrderedIndex
 from mainspring.stores.memory.limit_tables import LimitTables
 from mainspring.stores.memory.rows import (
@@ -134,12 +135,12 @@ class Tables:
         self.keys: dict[tuple[str, str], KeyRow] = {}
         self.unique_keys: dict[tuple[str, JobId, bytes], UniqueKeyRow] = {}
         self.sessions: dict[SessionId, SessionRow] = {}
+        self.past_sessions: dict[SessionId, tuple[WorkerName, datetime]] = {}  # whose rows are gone
         self.nodes: dict[str, NodeRow] = {}
         self.shards = [ShardRow() for _ in range(SHARDS)]
         self.tzdata: str | None = None
         self.census: Census | None = None
-        self.policies = PolicyTables()
-        self.calendars = CalendarTables()
+        self.policies, self.calendars = PolicyTables(), CalendarTables()
         self.limits, self.backfills = LimitTables(), BackfillTables()
 
         self._run_sequence, self._fire_range_sequence, self._lane_sequence = count(1), count(1), count(1)

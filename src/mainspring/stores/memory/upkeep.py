@@ -8,6 +8,7 @@ from itertools import islice
 
 from mainspring.core.model import Attempt
 from mainspring.core.states import FINAL_STATES, RunState
+from mainspring.ports.store.sessions import WorkerName
 from mainspring.ports.store.upkeep import UniqueKeyPlace
 from mainspring.stores.memory.once import is_void
 from mainspring.stores.memory.tables import Tables
@@ -77,7 +78,18 @@ class MemoryUpkeepStore:
         )
         gone = list(islice(ended, limit))
         for session_id in gone:
-            del sessions[session_id]
+            session = sessions.pop(session_id)
+            assert session.ended_at is not None, "only what has ended is removed"
+            name = WorkerName(session.offer.worker, session.offer.host)
+            self._tables.past_sessions[session_id] = name, session.ended_at
+        return len(gone)
+
+    async def prune_workers(self, *, before: datetime, limit: int) -> int:
+        past = self._tables.past_sessions
+        old = (session_id for session_id, (_, ended_at) in past.items() if ended_at < before)
+        gone = list(islice(old, limit))
+        for session_id in gone:
+            del past[session_id]
         return len(gone)
 
     async def prune_lanes(self, *, limit: int) -> int:

@@ -95,15 +95,6 @@ class PostgresBrowseStore:
         )
         return [session_of(row) for row in rows]
 
-    async def get_sessions(self, session_ids: Sequence[SessionId]) -> list[SessionFacts | None]:
-        if not session_ids:
-            return []
-        rows = await self._connections.fetch(
-            Role.BROWSE, "get_sessions", is_repeatable=True, session_ids=list(session_ids)
-        )
-        found = {row["id"]: session_of(row) for row in rows}
-        return [found.get(session_id) for session_id in session_ids]
-
     async def count_held(self, session_ids: Sequence[SessionId]) -> list[int]:
         if not session_ids:
             return []

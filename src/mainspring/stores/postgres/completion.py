@@ -16,10 +16,12 @@ from mainspring.core.ids import RunId
 from mainspring.core.outcomes import Transition
 from mainspring.core.states import RunState
 from mainspring.ports.store.claims import ApplyResult
+from mainspring.ports.store.sessions import WorkerName
 from mainspring.stores.postgres.connection import Transaction
 from mainspring.stores.postgres.rows import live_of, sparse
 
 _run_id = attrgetter("run_id")
+_NOBODY = WorkerName("", None)
 
 Applied = dict[RunId, Transition]
 """The transitions that took effect now."""
@@ -53,7 +55,7 @@ class _Batch:
     waiting: list[dict[str, Any]] = field(default_factory=list)
     attempts: list[dict[str, Any]] = field(default_factory=list)
 
-    def add(self, end: Transition, settled: Settled, row: Record, *, worker: str) -> None:
+    def add(self, end: Transition, settled: Settled, row: Record, worker: WorkerName) -> None:
         """Add the new state of one locked run."""
         if settled.writes_attempt:
             attempt = {
@@ -61,7 +63,8 @@ class _Batch:
                 "tokens": row["token"],
                 "numbers": row["attempt"],
                 "outcomes": end.outcome,
-                "workers": worker,
+                "workers": worker.worker,
+                "hosts": worker.host,
                 "starts_at": row["started_at"],
                 "errors": end.error,
                 "outputs": end.output,
@@ -133,7 +136,9 @@ async def apply_any(
                 ends[transition.run_id] = transition
         answers[position] = ApplyResult.APPLIED if is_applied else ApplyResult.STALE
     others = [run_id for run_id, end in ends.items() if not is_plain(end)]
-    workers = await _find_workers(transaction, {rows[run_id]["session_id"] for run_id in others})
+    sessions = sorted({rows[run_id]["session_id"] for run_id in others})
+    found = await transaction.fetch("find_workers", session_ids=sessions) if sessions else []
+    workers = {row["id"]: WorkerName(row["worker"], row["host"]) for row in found}
     batch = _Batch()
     for run_id in sorted(ends):
         row, end = rows[run_id], ends[run_id]
@@ -141,7 +146,7 @@ async def apply_any(
             batch.successes.append(end)
         else:
             settled = settle(end, live[run_id], now=now)
-            batch.add(end, settled, row, worker=workers.get(row["session_id"], ""))
+            batch.add(end, settled, row, workers.get(row["session_id"], _NOBODY))
     await batch.write(transaction, now)
     return ends, answers
 
@@ -152,13 +157,6 @@ def is_plain(end: Transition) -> bool:
 
 def are_distinct(transitions: Sequence[Transition]) -> bool:
     return len(set(map(_run_id, transitions))) == len(transitions)
-
-
-async def _find_workers(transaction: Transaction, session_ids: set[int]) -> dict[int, str]:
-    if not session_ids:
-        return {}
-    rows = await transaction.fetch("find_workers", session_ids=sorted(session_ids))
-    return {row["id"]: row["worker"] for row in rows}
 
 
 async def answer(

@@ -63,6 +63,8 @@ def job_of(row: Record) -> Job:
         created_at=row["created_at"],
         updated_at=row["updated_at"],
         pause_note=row["pause_note"] if row["is_paused"] else None,
+        owner=row["owner"],
+        undefined_since=row["undefined_since"],
     )
 
 

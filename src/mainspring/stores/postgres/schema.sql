@@ -11,7 +11,8 @@ CREATE TABLE attempt (
     started_at timestamp with time zone NOT NULL,
     finished_at timestamp with time zone NOT NULL,
     error text,
-    output text
+    output text,
+    host text
 ) PARTITION BY RANGE (finished_at);
 CREATE INDEX attempt_run ON ONLY public.attempt USING btree (run_id, token);
 
@@ -197,9 +198,13 @@ CREATE TABLE job (
     updated_at timestamp with time zone NOT NULL,
     deleted_at timestamp with time zone,
     pause_note text,
+    owner text,
+    undefined_since timestamp with time zone,
     CONSTRAINT job_pkey PRIMARY KEY (id)
 );
+CREATE INDEX job_owner ON public.job USING btree (tenant, owner) WHERE ((owner IS NOT NULL) AND (deleted_at IS NULL));
 CREATE INDEX job_page ON public.job USING btree (tenant, id) WHERE (deleted_at IS NULL);
+CREATE INDEX job_undefined ON public.job USING btree (tenant, id) WHERE ((undefined_since IS NOT NULL) AND (deleted_at IS NULL));
 CREATE UNIQUE INDEX job_name ON public.job USING btree (tenant, name) WHERE (deleted_at IS NULL);
 
 CREATE TABLE job_clock (
@@ -301,6 +306,15 @@ CREATE TABLE node (
     protocol integer,
     CONSTRAINT node_pkey PRIMARY KEY (id)
 );
+
+CREATE TABLE past_session (
+    id bigint NOT NULL,
+    worker text NOT NULL,
+    host text NOT NULL,
+    ended_at timestamp with time zone NOT NULL,
+    CONSTRAINT past_session_pkey PRIMARY KEY (id)
+);
+CREATE INDEX past_session_ended ON public.past_session USING btree (ended_at);
 
 CREATE TABLE pause (
     scope text NOT NULL,

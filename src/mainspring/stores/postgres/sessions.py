@@ -12,7 +12,14 @@ from mainspring.core.ids import RunId, SessionId
 from mainspring.core.preemption import is_asked, load_mark
 from mainspring.core.reconciliation import Lease, Reconciled, reconcile
 from mainspring.ports.store.claims import HeldRun
-from mainspring.ports.store.sessions import Beat, BeatResult, NewSession, SessionFacts, SessionPulse
+from mainspring.ports.store.sessions import (
+    Beat,
+    BeatResult,
+    NewSession,
+    SessionFacts,
+    SessionPulse,
+    WorkerName,
+)
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
 from mainspring.stores.postgres.rows import held_of, session_of
@@ -98,6 +105,14 @@ class PostgresSessionStore:
     async def list_sessions(self) -> list[SessionFacts]:
         rows = await self._connections.fetch(Role.WATCH, "list_sessions", is_repeatable=True)
         return [session_of(row) for row in rows]
+
+    async def find_workers(self, session_ids: Sequence[SessionId]) -> dict[SessionId, WorkerName]:
+        if not session_ids:
+            return {}
+        rows = await self._connections.fetch(
+            Role.READ, "find_workers", is_repeatable=True, session_ids=sorted(set(session_ids))
+        )
+        return {SessionId(row["id"]): WorkerName(row["worker"], row["host"]) for row in rows}
 
     async def read_pulses(self) -> dict[SessionId, SessionPulse]:
         rows = await self._connections.fetch(Role.WATCH, "read_pulses", is_repeatable=True)

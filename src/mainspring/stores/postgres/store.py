@@ -26,6 +26,7 @@ from mainspring.stores.postgres.jobs import PostgresJobStore
 from mainspring.stores.postgres.leases import LaneTenants
 from mainspring.stores.postgres.limits import PostgresLimitStore
 from mainspring.stores.postgres.nodes import PostgresNodeStore
+from mainspring.stores.postgres.owners import PostgresOwnerStore
 from mainspring.stores.postgres.policies import PostgresPolicyStore
 from mainspring.stores.postgres.preemption import PostgresPreemptionStore
 from mainspring.stores.postgres.priorities import PostgresPriorityStore
@@ -66,6 +67,7 @@ class PostgresStore(
     PostgresCapStore,
     PostgresCalendarStore,
     PostgresBackfillStore,
+    PostgresOwnerStore,
 ):
     """Implements `Store` on PostgreSQL 15 or later.
 

@@ -55,7 +55,22 @@ class PostgresUpkeepStore:
         return await self._connections.transact(Role.UPKEEP, work, is_repeatable=True)
 
     async def prune_sessions(self, *, before: datetime, limit: int) -> int:
-        return await self._prune("prune_sessions", before=before, limit=limit)
+        async def work(transaction: Transaction) -> int:
+            gone = await transaction.fetch("prune_sessions", before=before, limit=limit)
+            if gone:
+                await transaction.execute(
+                    "add_past_sessions",
+                    session_ids=[row["id"] for row in gone],
+                    workers=[row["worker"] for row in gone],
+                    hosts=[row["host"] for row in gone],
+                    ends_at=[row["ended_at"] for row in gone],
+                )
+            return len(gone)
+
+        return await self._connections.transact(Role.UPKEEP, work, is_repeatable=True)
+
+    async def prune_workers(self, *, before: datetime, limit: int) -> int:
+        return await self._prune("prune_workers", before=before, limit=limit)
 
     async def prune_lanes(self, *, limit: int) -> int:
         async def work(transaction: Transaction) -> int:

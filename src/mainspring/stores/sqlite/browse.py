@@ -107,13 +107,6 @@ class SqliteBrowseStore:
         rows = await self._browser.call(lambda db: fetch_rows(db, "page_sessions", values))
         return [make_session(row) for row in rows]
 
-    async def get_sessions(self, session_ids: Sequence[SessionId]) -> list[SessionFacts | None]:
-        """See `BrowseStore`."""
-        values = {"session_ids": to_json(session_ids)}
-        rows = await self._browser.call(lambda db: fetch_rows(db, "get_sessions", values))
-        found = {row.id: make_session(row) for row in rows}
-        return [found.get(session_id) for session_id in session_ids]
-
     async def count_held(self, session_ids: Sequence[SessionId]) -> list[int]:
         """See `BrowseStore`."""
         values = {"session_ids": to_json(session_ids)}

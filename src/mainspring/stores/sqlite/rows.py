@@ -114,6 +114,8 @@ def make_job(row: Row) -> Job:
         created_at,
         updated_at,
         pause_note,
+        owner,
+        undefined_since,
     ) = row
     return Job(
         id=make_job_id(job_id),
@@ -127,6 +129,8 @@ def make_job(row: Row) -> Job:
         created_at=to_instant(created_at),
         updated_at=to_instant(updated_at),
         pause_note=pause_note if is_paused else None,
+        owner=owner,
+        undefined_since=to_optional_instant(undefined_since),
     )
 
 

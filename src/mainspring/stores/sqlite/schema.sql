@@ -10,7 +10,7 @@ CREATE TABLE attempt (
     finished_at INTEGER NOT NULL,
     error TEXT,
     output TEXT
-) STRICT;
+, host TEXT) STRICT;
 
 CREATE INDEX attempt_finished ON attempt (finished_at);
 
@@ -194,11 +194,15 @@ CREATE TABLE job (
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL,
     deleted_at INTEGER
-, pause_note TEXT) STRICT;
+, pause_note TEXT, owner TEXT, undefined_since INTEGER) STRICT;
 
 CREATE UNIQUE INDEX job_name ON job (tenant, name) WHERE deleted_at IS NULL;
 
+CREATE INDEX job_owner ON job (tenant, owner) WHERE owner IS NOT NULL AND deleted_at IS NULL;
+
 CREATE INDEX job_page ON job (tenant, id) WHERE deleted_at IS NULL;
+
+CREATE INDEX job_undefined ON job (tenant, id) WHERE undefined_since IS NOT NULL AND deleted_at IS NULL;
 
 CREATE TABLE job_clock (
     job_id BLOB PRIMARY KEY,
@@ -282,6 +286,15 @@ CREATE TABLE node (
     started_at INTEGER NOT NULL,
     last_beat_at INTEGER NOT NULL
 , refusal TEXT, period INTEGER, served BLOB, protocol INTEGER) STRICT;
+
+CREATE TABLE past_session (
+    id INTEGER PRIMARY KEY,
+    worker TEXT NOT NULL,
+    host TEXT NOT NULL,
+    ended_at INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX past_session_ended ON past_session (ended_at);
 
 CREATE TABLE pause (
     scope TEXT NOT NULL CONSTRAINT pause_scope CHECK (scope IN ('all', 'queue', 'tenant')),

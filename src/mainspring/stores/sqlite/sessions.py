@@ -11,7 +11,14 @@ import apsw
 from mainspring.core.ids import RunId, SessionId
 from mainspring.core.preemption import is_asked, load_mark
 from mainspring.core.reconciliation import reconcile
-from mainspring.ports.store.sessions import Beat, BeatResult, NewSession, SessionFacts, SessionPulse
+from mainspring.ports.store.sessions import (
+    Beat,
+    BeatResult,
+    NewSession,
+    SessionFacts,
+    SessionPulse,
+    WorkerName,
+)
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.rows import (
     count_micros,
@@ -61,6 +68,14 @@ class SqliteSessionStore:
         """See `SessionStore`."""
         rows = await self._reader.call(lambda db: fetch_rows(db, "list_sessions"))
         return [make_session(row) for row in rows]
+
+    async def find_workers(self, session_ids: Sequence[SessionId]) -> dict[SessionId, WorkerName]:
+        """See `SessionStore`."""
+        if not session_ids:
+            return {}
+        values = {"session_ids": to_json(list(session_ids))}
+        rows = await self._reader.call(lambda db: fetch_rows(db, "find_workers", values))
+        return {SessionId(row.id): WorkerName(row.worker, row.host) for row in rows}
 
     async def read_pulses(self) -> dict[SessionId, SessionPulse]:
         """See `SessionStore`."""

@@ -30,6 +30,7 @@ from mainspring.stores.sqlite.inserts import InternedLanes
 from mainspring.stores.sqlite.jobs import SqliteJobStore
 from mainspring.stores.sqlite.limits import SqliteLimitStore
 from mainspring.stores.sqlite.nodes import SqliteNodeStore
+from mainspring.stores.sqlite.owners import SqliteOwnerStore
 from mainspring.stores.sqlite.policies import SqlitePolicyStore
 from mainspring.stores.sqlite.preemption import SqlitePreemptionStore
 from mainspring.stores.sqlite.priorities import SqlitePriorityStore
@@ -66,6 +67,7 @@ class SqliteStore(
     SqliteCapStore,
     SqliteCalendarStore,
     SqliteBackfillStore,
+    SqliteOwnerStore,
 ):
     """Implements `Store` on one SQLite file in WAL mode with synchronous=FULL.
 

@@ -13,7 +13,7 @@ from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.inserts import InternedLanes
 from mainspring.stores.sqlite.once import prune_unique_keys
 from mainspring.stores.sqlite.rows import to_micros
-from mainspring.stores.sqlite.statements import execute, fetch_rows
+from mainspring.stores.sqlite.statements import execute, execute_many, fetch_rows
 
 
 class SqliteUpkeepStore:
@@ -49,7 +49,19 @@ class SqliteUpkeepStore:
     async def prune_sessions(self, *, before: datetime, limit: int) -> int:
         """See `UpkeepStore`."""
         values = {"before": to_micros(before), "limit": limit}
-        return await self._writer.call(lambda db: _remove(db, "prune_sessions", values))
+
+        def work(db: apsw.Connection) -> int:
+            gone = fetch_rows(db, "prune_sessions", values)
+            names = ("session_id", "worker", "host", "end_at")
+            execute_many(db, "add_past_session", [dict(zip(names, row, strict=True)) for row in gone])
+            return len(gone)
+
+        return await self._writer.call(work)
+
+    async def prune_workers(self, *, before: datetime, limit: int) -> int:
+        """See `UpkeepStore`."""
+        values = {"before": to_micros(before), "limit": limit}
+        return await self._writer.call(lambda db: _remove(db, "prune_workers", values))
 
     async def prune_lanes(self, *, limit: int) -> int:
         """See `UpkeepStore`."""

@@ -131,7 +131,7 @@ class Completion:
         await store.apply([fail(held, now=5)], now=at(5))
         [attempt] = await store.list_attempts(held.run_id)
         assert (attempt.run_id, attempt.token, attempt.number) == (held.run_id, held.token, 1)
-        assert (attempt.outcome, attempt.worker) == ("failed", "w-7")
+        assert (attempt.outcome, attempt.worker, attempt.host) == ("failed", "w-7", "host-1")
         assert (attempt.started_at, attempt.finished_at) == (START, at(5))
         assert (attempt.error, attempt.output) == ("boom", "said something")
 

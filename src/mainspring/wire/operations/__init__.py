@@ -57,6 +57,7 @@ from mainspring.wire.operations.limits import (
     LIST_LIMITS,
     UPSERT_LIMIT,
 )
+from mainspring.wire.operations.owners import UPSERT_OWNER
 from mainspring.wire.operations.pauses import (
     LIST_PAUSES,
     PAUSE_ALL,
@@ -124,6 +125,7 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     GET_JOB_LEDGER,
     LIST_JOB_FIRE_RANGES,
     LIST_JOB_FIRES,
+    UPSERT_OWNER,
     RUN_JOB_NOW,
     SUBMIT_RUN,
     LIST_JOB_RUNS,
@@ -261,6 +263,7 @@ __all__ = [
     "UPSERT_JOB",
     "UPSERT_LABEL",
     "UPSERT_LIMIT",
+    "UPSERT_OWNER",
     "UPSERT_PRIORITY_CLASS",
     "UPSERT_QUEUE",
     "UPSERT_QUEUE_BLACKOUTS",

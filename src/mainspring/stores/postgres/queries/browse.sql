@@ -70,9 +70,6 @@ SELECT id, name FROM job WHERE id = ANY(:job_ids::uuid[]);
 SELECT {session_columns}
 FROM session WHERE state = 'live' AND id > :after ORDER BY id LIMIT :limit;
 
--- name: get_sessions
-SELECT {session_columns} FROM session WHERE id = ANY(:session_ids::bigint[]);
-
 -- name: count_held
 -- A claimed run has the number of its claim; so the index of claims finds the runs of a session.
 SELECT (

@@ -23,11 +23,6 @@ SELECT
 FROM unnest(:run_ids::bigint[]) AS wanted (id)
 CROSS JOIN LATERAL (SELECT * FROM run WHERE run.id = wanted.id FOR UPDATE) AS run;
 
--- name: find_workers
-SELECT session.id, session.worker
-FROM unnest(:session_ids::bigint[]) AS wanted (id)
-CROSS JOIN LATERAL (SELECT * FROM session WHERE session.id = wanted.id LIMIT 1) AS session;
-
 -- name: finish_runs
 -- Moves locked runs to the history.
 WITH ended AS (
@@ -71,12 +66,12 @@ UPDATE run SET
 WHERE run.id = ANY(:run_ids::bigint[]);
 
 -- name: add_attempts
-INSERT INTO attempt (run_id, token, number, outcome, worker, started_at, finished_at, error, output)
-SELECT run_id, token, number, outcome, worker, started_at, :now, error, output
+INSERT INTO attempt (run_id, token, number, outcome, worker, host, started_at, finished_at, error, output)
+SELECT run_id, token, number, outcome, worker, host, started_at, :now, error, output
 FROM unnest(
     :run_ids::bigint[], :tokens::integer[], :numbers::integer[], :outcomes::text[], :workers::text[],
-    :starts_at::timestamptz[], :errors::text[], :outputs::text[]
-) AS new (run_id, token, number, outcome, worker, started_at, error, output);
+    :hosts::text[], :starts_at::timestamptz[], :errors::text[], :outputs::text[]
+) AS new (run_id, token, number, outcome, worker, host, started_at, error, output);
 
 -- name: read_ends
 -- What is known about runs that a report could not end: their state, and the outcome recorded under the report's

@@ -189,5 +189,5 @@ CROSS JOIN LATERAL (
 ) AS newest;
 
 -- name: list_attempts
-SELECT run_id, token, number, outcome, worker, started_at, finished_at, error, output
+SELECT run_id, token, number, outcome, worker, started_at, finished_at, error, output, host
 FROM attempt WHERE run_id = :run_id ORDER BY token;

@@ -72,3 +72,14 @@ WHERE session.id = ANY(ARRAY(
     ) AS silent
 ))
 RETURNING session.id;
+
+-- name: find_workers
+-- Who sessions are or were, also those whose rows are gone.
+SELECT wanted.id, known.worker, known.host
+FROM unnest(:session_ids::bigint[]) AS wanted (id)
+CROSS JOIN LATERAL (
+    SELECT session.worker, session.host FROM session WHERE session.id = wanted.id
+    UNION ALL
+    SELECT past_session.worker, past_session.host FROM past_session WHERE past_session.id = wanted.id
+    LIMIT 1
+) AS known;

@@ -52,6 +52,18 @@ DELETE FROM session WHERE ctid = ANY(ARRAY(
     WHERE state <> 'live' AND ended_at < :before
       AND NOT EXISTS (SELECT FROM run WHERE run.session_id = session.id AND run.state = 'RUNNING')
     LIMIT :limit FOR UPDATE SKIP LOCKED
+))
+RETURNING id, worker, host, ended_at;
+
+-- name: add_past_sessions
+INSERT INTO past_session (id, worker, host, ended_at)
+SELECT id, worker, host, ended_at
+FROM unnest(:session_ids::bigint[], :workers::text[], :hosts::text[], :ends_at::timestamptz[])
+    AS gone (id, worker, host, ended_at);
+
+-- name: prune_workers
+DELETE FROM past_session WHERE ctid = ANY(ARRAY(
+    SELECT ctid FROM past_session WHERE ended_at < :before LIMIT :limit FOR UPDATE SKIP LOCKED
 ));
 
 -- name: lock_empty_lanes

@@ -96,9 +96,6 @@ FROM session INDEXED BY session_live
 WHERE state = 'live' AND id > :after
 ORDER BY id LIMIT :limit;
 
--- name: get_sessions
-SELECT {session_columns} FROM session WHERE id IN (SELECT value FROM json_each(:session_ids));
-
 -- name: count_held
 SELECT (
     SELECT count(*) FROM run INDEXED BY run_held WHERE run.session_id = wanted.value AND run.state = 'RUNNING'

@@ -7,12 +7,11 @@ FROM json_each(:run_ids) AS wanted
 CROSS JOIN run ON run.id = wanted.value;
 
 -- name: add_attempt
-INSERT INTO attempt (run_id, token, number, outcome, worker, started_at, finished_at, error, output)
+INSERT INTO attempt (run_id, token, number, outcome, worker, host, started_at, finished_at, error, output)
 SELECT
-    run.id, run.token, run.attempt, :outcome,
-    coalesce((SELECT session.worker FROM session WHERE session.id = run.session_id), ''), run.started_at, :now, :error,
+    run.id, run.token, run.attempt, :outcome, coalesce(session.worker, ''), session.host, run.started_at, :now, :error,
     :output
-FROM run
+FROM run LEFT JOIN session ON session.id = run.session_id
 WHERE run.id = :run_id;
 
 -- name: finish_run

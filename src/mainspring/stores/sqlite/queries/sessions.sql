@@ -33,3 +33,13 @@ SELECT id, beats, beat_period FROM session INDEXED BY session_live WHERE state =
 UPDATE session SET state = 'dead', ended_at = :now
 WHERE id = :session_id AND state = 'live' AND beats = :beats
 RETURNING id;
+
+-- name: find_workers
+-- Who sessions are or were, also those whose rows are gone.
+SELECT session.id, session.worker, session.host
+FROM json_each(:session_ids) AS wanted
+CROSS JOIN session ON session.id = wanted.value
+UNION ALL
+SELECT past_session.id, past_session.worker, past_session.host
+FROM json_each(:session_ids) AS wanted
+CROSS JOIN past_session ON past_session.id = wanted.value;

@@ -33,6 +33,15 @@ DELETE FROM session WHERE id IN (
         session.state <> 'live' AND session.ended_at < :before
         AND NOT EXISTS (SELECT 1 FROM run WHERE run.session_id = session.id AND run.state = 'RUNNING')
     LIMIT :limit
+)
+RETURNING id, worker, host, ended_at;
+
+-- name: add_past_session
+INSERT INTO past_session (id, worker, host, ended_at) VALUES (:session_id, :worker, :host, :end_at);
+
+-- name: prune_workers
+DELETE FROM past_session WHERE id IN (
+    SELECT id FROM past_session INDEXED BY past_session_ended WHERE ended_at < :before LIMIT :limit
 );
 
 -- name: delete_empty_lanes

@@ -1,0 +1,123 @@
+"""Says for whom no worker works: what live workers offer, against what a job needs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from mainspring.core.claiming import required_labels, target_of, unfold_route
+
+
+class Offer(Protocol):
+    """What a worker session offers. Empty queues stand for all."""
+
+    @property
+    def queues(self) -> Collection[str]: ...
+    @property
+    def types(self) -> Collection[str]: ...
+    @property
+    def functions(self) -> Collection[str]: ...
+    @property
+    def labels(self) -> Collection[str]: ...
+
+
+class GapCode(StrEnum):
+    """What is missing for runs to be executed."""
+
+    NO_WORKER = "no_worker"
+    QUEUE_UNSERVED = "queue_unserved"
+    TARGET_UNSERVED = "target_unserved"
+    LABELS_UNSERVED = "labels_unserved"
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Why no live worker can execute runs of a queue and a route.
+
+    Attributes:
+        what: the queue, function, type of target or labels that nobody serves; empty if there is no worker.
+    """
+
+    code: GapCode
+    what: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class OfferKind:
+    """What some sessions offer alike."""
+
+    queues: frozenset[str]
+    types: frozenset[str]
+    functions: frozenset[str]
+    labels: frozenset[str]
+
+    def serves(self, queue: str) -> bool:
+        """Say whether these sessions serve a queue."""
+        return not self.queues or queue in self.queues
+
+    def knows(self, kind: str, name: str) -> bool:
+        """Say whether these sessions can execute a target."""
+        return name in self.functions if kind == "function" else kind in self.types
+
+
+class Offers:
+    """What all live workers offer, and what is missing. Answers are kept, because many jobs ask alike."""
+
+    def __init__(self, offers: Iterable[Offer]) -> None:
+        self._kinds = {
+            OfferKind(
+                frozenset(offer.queues),
+                frozenset(offer.types),
+                frozenset(offer.functions),
+                frozenset(offer.labels),
+            )
+            for offer in offers
+        }
+        self._known: dict[tuple[str, str], Gap | None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._kinds)
+
+    def has_function(self, name: str) -> bool:
+        """Say whether a live worker has a function, whichever queues it serves."""
+        return any(name in one.functions for one in self._kinds)
+
+    def find_gap(self, queue: str, route: str) -> Gap | None:
+        """Return why no live worker can execute runs of a queue and a route; None if one can."""
+        key = (queue, route)
+        if key not in self._known:
+            self._known[key] = _find_gap(self._kinds, queue, route)
+        return self._known[key]
+
+
+def _find_gap(offers: Collection[OfferKind], queue: str, route: str) -> Gap | None:
+    if not offers:
+        return Gap(GapCode.NO_WORKER, "", "No worker is alive.")
+    serving = [offer for offer in offers if offer.serves(queue)]
+    if not serving:
+        return Gap(GapCode.QUEUE_UNSERVED, queue, f"No live worker serves queue {queue!r}.")
+    parts = unfold_route(route)
+    kind, name = target_of(parts)
+    who = "No live worker" if len(serving) == len(offers) else f"No live worker of queue {queue!r}"
+    able = [offer for offer in serving if offer.knows(kind, name)]
+    if not able:
+        return Gap(GapCode.TARGET_UNSERVED, name or kind, _describe_target(who, kind, name))
+    labels = required_labels(parts)
+    if any(offer.labels.issuperset(labels) for offer in able):
+        return None
+    words = ", ".join(map(repr, sorted(labels)))
+    what = "the label" if len(labels) == 1 else "all the labels"
+    return Gap(
+        GapCode.LABELS_UNSERVED, " ".join(sorted(labels)), f"{who} that could run it offers {what} {words}."
+    )
+
+
+def _describe_target(who: str, kind: str, name: str) -> str:
+    if kind == "function":
+        return f"{who} has the function {name!r}."
+    if kind == "shell":
+        return f"{who} runs shell commands: they are off until server and worker get --allow-shell."
+    return f"{who} executes targets of type {kind!r}."

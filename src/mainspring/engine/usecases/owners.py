@@ -1,0 +1,79 @@
+"""What an app's code defines: its jobs are marked, and those that it does not define any more are named or deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mainspring.core.ids import JobId
+from mainspring.core.model import Job
+from mainspring.engine.common.serving import OfferReader
+from mainspring.engine.common.wakeups import Wakeups
+from mainspring.engine.usecases.jobs import Jobs
+from mainspring.ports.clock import Clock
+from mainspring.ports.store import Store
+
+PAGE = 500
+MOST_TOLD = 1000
+"""Jobs that an answer names, at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnerReport:
+    """What became of the jobs of an owner.
+
+    Attributes:
+        missing: names of jobs that do not exist. Whoever defines them stores them, and says it again.
+        taken: names of jobs that belonged to another owner until now, with that owner.
+        undefined: its jobs that it does not define any more, each with whether a live worker has its function.
+        deleted: those of them that were deleted.
+    """
+
+    missing: tuple[str, ...]
+    taken: tuple[tuple[str, str], ...]
+    undefined: tuple[tuple[Job, bool], ...]
+    deleted: tuple[Job, ...]
+
+
+class Owners:
+    """The use case of an app that tells at its start which jobs it defines."""
+
+    def __init__(
+        self, store: Store, jobs: Jobs, offers: OfferReader, *, clock: Clock, wakeups: Wakeups
+    ) -> None:
+        self._store = store
+        self._jobs = jobs
+        self._offers = offers
+        self._clock = clock
+        self._wakeups = wakeups
+
+    async def define(self, tenant: str, owner: str, names: Sequence[str], *, prune: bool) -> OwnerReport:
+        """Mark the jobs that an owner's code defines, and find those that it does not define any more.
+
+        Args:
+            prune: delete the latter. A job stays whose function a live worker has: another version of the app is
+                alive that defines it, or has just not been stopped yet.
+        """
+        change = await self._store.own_jobs(tenant, owner, names, now=self._clock.now())
+        if change.defined:
+            self._wakeups.clocks_changed()  # their revisions are others
+        offers = await self._offers.read_now()
+        undefined: list[tuple[Job, bool]] = []
+        deleted: list[Job] = []
+        after: JobId | None = None
+        while page := await self._store.list_undefined(tenant, owner=owner, after=after, limit=PAGE):
+            after = page[-1].id
+            for job in page:
+                is_served = offers.has_function(str(job.spec.target.params.get("function", "")))
+                if prune and not is_served and await self._jobs.delete_undefined(tenant, job.id):
+                    deleted.append(job)
+                else:
+                    undefined.append((job, is_served))
+            if len(page) < PAGE or (not prune and len(undefined) >= MOST_TOLD):
+                break
+        return OwnerReport(
+            missing=change.missing,
+            taken=change.taken,
+            undefined=tuple(undefined[:MOST_TOLD]),
+            deleted=tuple(deleted[:MOST_TOLD]),
+        )

@@ -1,0 +1,42 @@
+-- Which jobs come from the code of which owner.
+
+-- name: lock_owned
+-- In id order. A job that changes its owner in between waits here, and is seen as it is then.
+SELECT job.id, job.name, job.owner, job.undefined_since
+FROM job
+WHERE job.id = ANY(ARRAY(
+    SELECT named.id FROM job AS named
+    WHERE named.tenant = :tenant AND named.name = ANY(:names::text[]) AND named.deleted_at IS NULL
+    UNION
+    SELECT owned.id FROM job AS owned
+    WHERE owned.tenant = :tenant AND owned.owner = :owner AND owned.deleted_at IS NULL
+)) AND coalesce(job.deleted_at, 'infinity') = 'infinity'
+ORDER BY job.id
+FOR NO KEY UPDATE;
+
+-- name: define_jobs
+UPDATE job SET owner = :owner, undefined_since = NULL WHERE id = ANY(:job_ids::uuid[]);
+
+-- name: undefine_jobs
+UPDATE job SET undefined_since = :now WHERE id = ANY(:job_ids::uuid[]);
+
+-- name: raise_revisions
+-- A deletion that was decided before loses (law 2).
+UPDATE job_clock SET revision = revision + 1 WHERE job_id = ANY(:job_ids::uuid[]);
+
+-- name: list_undefined
+SELECT {job_columns}
+FROM job
+JOIN job_clock ON job_clock.job_id = job.id
+JOIN job_version ON job_version.job_id = job.id AND job_version.version = job.version
+WHERE job.tenant = :tenant AND job.undefined_since IS NOT NULL AND job.deleted_at IS NULL AND job.id > :after
+  AND (:owner::text IS NULL OR job.owner = :owner)
+ORDER BY job.id LIMIT :limit;
+
+-- name: page_jobs
+SELECT {job_columns}
+FROM job
+JOIN job_clock ON job_clock.job_id = job.id
+JOIN job_version ON job_version.job_id = job.id AND job_version.version = job.version
+WHERE job.deleted_at IS NULL AND (job.tenant, job.id) > (:tenant, :after::uuid)
+ORDER BY job.tenant, job.id LIMIT :limit;
