@@ -122,7 +122,7 @@ ONLY_POSTGRES = {
 OTHER_PARAMETERS = {
     "add_attempt": (
         set(),
-        {"token", "number", "worker", "start_at"},
+        {"token", "number", "worker", "host", "start_at"},
         "SQLite reads them from the row, PostgreSQL has read them before",
     ),
     "apply_success": (

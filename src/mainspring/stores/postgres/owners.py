@@ -31,7 +31,7 @@ class PostgresOwnerStore:
             change = judge_owner(owner, names, jobs)
             if change.defined:
                 await transaction.execute("define_jobs", owner=owner, job_ids=change.defined)
-                await transaction.execute("raise_revisions", job_ids=change.defined)
+                await transaction.execute("raise_clocks", job_ids=change.defined)
             if change.undefined:
                 await transaction.execute("undefine_jobs", job_ids=change.undefined, now=now)
             return change

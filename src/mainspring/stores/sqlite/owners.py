@@ -36,7 +36,7 @@ class SqliteOwnerStore:
             if change.defined:
                 job_ids = to_hexes(change.defined)
                 execute(db, "define_jobs", {"owner": owner, "job_ids": job_ids})
-                execute(db, "raise_revisions", {"job_ids": job_ids})
+                execute(db, "raise_clocks", {"job_ids": job_ids})
             if change.undefined:
                 execute(db, "undefine_jobs", {"job_ids": to_hexes(change.undefined), "now": at})
             return change

@@ -20,7 +20,7 @@ UPDATE job SET owner = :owner, undefined_since = NULL WHERE id = ANY(:job_ids::u
 -- name: undefine_jobs
 UPDATE job SET undefined_since = :now WHERE id = ANY(:job_ids::uuid[]);
 
--- name: raise_revisions
+-- name: raise_clocks
 -- A deletion that was decided before loses (law 2).
 UPDATE job_clock SET revision = revision + 1 WHERE job_id = ANY(:job_ids::uuid[]);
 

@@ -19,7 +19,7 @@ UPDATE job SET owner = :owner, undefined_since = NULL WHERE id IN (SELECT unhex(
 -- name: undefine_jobs
 UPDATE job SET undefined_since = :now WHERE id IN (SELECT unhex(value) FROM json_each(:job_ids));
 
--- name: raise_revisions
+-- name: raise_clocks
 -- A deletion that was decided before loses (law 2).
 UPDATE job_clock SET revision = revision + 1 WHERE job_id IN (SELECT unhex(value) FROM json_each(:job_ids));
 
