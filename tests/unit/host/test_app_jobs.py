@@ -72,7 +72,7 @@ async def test_what_is_refused_is_for_whoever_starts_the_worker() -> None:
     server = Server(Conflict("name", "taken"))
     with pytest.raises(Conflict):
         await server.take()
-    assert server.jobs == server.defined == []
+    assert (server.jobs, server.defined) == ([], [])
 
 
 async def test_job_that_another_process_has_just_deleted_is_stored_again() -> None:
