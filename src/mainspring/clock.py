@@ -104,8 +104,10 @@ class StoreClock:
         if self._offset is None:
             raise RuntimeError("the clock was read before its first sample")
         at = self._monotonic()
-        self._slew(at)
-        self._latest = max(self._latest, _EPOCH + timedelta(seconds=self._offset + at))
+        if self._offset != self._target:
+            self._slew(at)
+        current = _EPOCH + timedelta(seconds=self._offset + at)
+        self._latest = max(self._latest, current)
         return self._latest
 
     def monotonic(self) -> float:

@@ -92,7 +92,6 @@ def _apply(change: Change, jobs: dict[JobId, _JobNow], runs: Runs) -> None:
 def _judge_event(
     event: Event, run: Run, spec: JobSpec, job: _JobNow, runs: Runs, counts: Counter[str]
 ) -> str | None:
-    others = {run_id: has_started for run_id, has_started in job.live.items() if run_id != run.id}
     overlap = spec.overlap.value
     if event.what == "claimed":
         if run.id in job.doomed:
@@ -100,13 +99,15 @@ def _judge_event(
         if stands_in_line(spec) and job.overlap != "allow" and not job.live.get(run.id):
             in_way = [
                 other
-                for other, has_started in others.items()
-                if other in job.before or (has_started and stands_in_line(runs.spec_of(runs.by_id[other])))
+                for other, has_started in job.live.items()
+                if other != run.id
+                and (other in job.before or (has_started and stands_in_line(runs.spec_of(runs.by_id[other]))))
             ]
             counts["runs_started_in_line"] += 1
             if in_way:
                 return f"started beside {', '.join(map(format_run_id, sorted(in_way)))}"
     elif event.what == "fired":
+        others = {run_id: has_started for run_id, has_started in job.live.items() if run_id != run.id}
         counts["fires_waited_in_line"] += stands_in_line(spec) and any(others.values())
         if overlap == "queue_one":
             waiting = [other for other in others if _waits(runs.by_id[other], event, job)]

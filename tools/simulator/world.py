@@ -149,7 +149,7 @@ class DriftingMonotonic:
 
     def __call__(self) -> float:
         """Return its seconds."""
-        return self._start + self._loop.time() * self._rate
+        return self._start + self._loop.now * self._rate
 
 
 class Listener(Protocol):
@@ -191,32 +191,33 @@ class StoreLink:
         """Do nothing: the store stays open for others."""
 
     def __getattr__(self, verb: str) -> Callable[..., Any]:
-        async def call(*args: Any, **given: Any) -> Any:
-            if self.listener is not None:
-                self.listener.check(verb, given)
-            result = await self._call(verb, args, given)
-            if self.listener is not None:
-                self.listener.learn(verb, args, given, result)
-            return result
+        is_reading = verb.startswith(_READING)
+
+        def call(*args: Any, **given: Any) -> Any:
+            return self._call(verb, args, given, is_reading=is_reading)
 
         self.__dict__[verb] = call
         return call
 
-    async def _call(self, verb: str, args: tuple[Any, ...], given: dict[str, Any]) -> Any:
+    async def _call(
+        self, verb: str, args: tuple[Any, ...], given: dict[str, Any], *, is_reading: bool
+    ) -> Any:
         world, node, random = self._world, self._node, self._random
-        trouble = node.trouble
+        trouble, listener = node.trouble, self.listener
+        if listener is not None:
+            listener.check(verb, given)
         await world.loop.nap(self._latency())
         if trouble.crash_at is not None:
             await self._maybe_crash(verb, is_after=False)
         fate = random.random() / world.failure_rate if world.failure_rate else 1.0
         if fate < 1.0:
             world.note_fault("flaw", node.name, world.patience)
-        is_refused = world.is_store_full and not verb.startswith(_READING)
+        is_refused = world.is_store_full and not is_reading
         if world.is_store_down or trouble.is_cut or fate < 0.5 or is_refused:
             await asyncio.sleep(random.choice([0.0, world.patience]))
             world.recorder.reached["store_call_failed_before_commit"] += 1
             raise StoreUnavailable(f"{verb}: no connection")
-        if trouble.is_late and world.folder is None and not verb.startswith(_READING):
+        if trouble.is_late and world.folder is None and not is_reading:
             await self._maybe_straggle(verb, args, given)
         result = await getattr(world.store, verb)(*args, **given)
         world.recorder.note(verb, node.name, args, given, result)
@@ -229,6 +230,8 @@ class StoreLink:
             world.recorder.reached["commit_whose_answer_was_lost"] += 1
             await asyncio.sleep(random.choice([0.0, world.patience]))
             raise StoreUnavailable(f"{verb}: the answer was lost")
+        if listener is not None:
+            listener.learn(verb, args, given, result)
         return result
 
     async def _maybe_straggle(self, verb: str, args: tuple[Any, ...], given: dict[str, Any]) -> None:

@@ -15,13 +15,18 @@ from enum import StrEnum
 from functools import lru_cache
 from hashlib import shake_256
 from struct import unpack
-from typing import NamedTuple
+from typing import TypeAlias
 
 from mainspring.core.ids import SHARDS
 
 _RELEASE = re.compile(r"\d{4}[a-z]+")
 _RETURN_SHARE = 0.5
 """A refused clock counts as right again only within this share of the limit, so that the verdict does not flap."""
+Holding: TypeAlias = tuple[int, int, str | None]
+"""A shard as one node sees it: its number, its epoch and its holder; None if no live node holds it.
+
+A plain tuple for speed: with each heartbeat, every node makes one for every shard.
+"""
 
 
 class Refusal(StrEnum):
@@ -29,14 +34,6 @@ class Refusal(StrEnum):
 
     CLOCK = "clock"
     TZDATA = "tzdata"
-
-
-class Holding(NamedTuple):
-    """A shard as one node sees it; `holder` is None if no live node holds it."""
-
-    shard: int
-    epoch: int
-    holder: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

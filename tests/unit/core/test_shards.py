@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from mainspring.core.ids import SHARDS
 from mainspring.core.shards import (
     Division,
-    Holding,
     Refusal,
     choose_tzdata,
     divide,
@@ -94,7 +93,7 @@ def look(
     present: set[str] | None = None,
     settled: set[str] | None = None,
 ) -> Division:
-    holdings = [Holding(shard, 1, holder) for shard, holder in holders.items()]
+    holdings = [(shard, 1, holder) for shard, holder in holders.items()]
     present = present or set()
     return divide(
         me, holdings, used=used or {}, present=present, settled=present if settled is None else settled
@@ -162,7 +161,7 @@ def test_looks_of_settled_nodes_converge_from_anywhere(nodes: set[str], data: st
     for node in data.draw(st.permutations(members)) * 2 + members:
         division = divide(
             node,
-            [Holding(shard, epochs[shard], holders[shard]) for shard in EVERY],
+            [(shard, epochs[shard], holders[shard]) for shard in EVERY],
             used=used[node],
             present=nodes - {node},
             settled=nodes - {node},

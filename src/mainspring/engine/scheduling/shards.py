@@ -228,6 +228,6 @@ class Shards:
     async def _read_holdings(self) -> list[Holding]:
         """Return all shards. The shards of dead nodes have no holder."""
         return [
-            Holding(shard, epoch, None if beats is None else node_id)
+            (shard, epoch, None if beats is None else node_id)
             for shard, epoch, node_id, beats in await self._store.read_shards()
         ]
