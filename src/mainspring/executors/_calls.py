@@ -12,9 +12,8 @@ from typing import Any
 
 import msgspec
 
-from mainspring.core.fields import MAX_DEPTH, is_deep
-from mainspring.core.model import INLINE_LIMIT
 from mainspring.core.outcomes import Failure
+from mainspring.core.results import keep, leave_out
 from mainspring.errors import InvalidInput
 from mainspring.executors._text import ERROR_LIMIT, OUTPUT_LIMIT, clean
 from mainspring.payloads.results import encode_result
@@ -111,22 +110,14 @@ def not_started() -> Failure:
 
 
 def succeeded(result: object) -> Outcome:
-    """Return the outcome of a function that returned."""
+    """Return the outcome of a function that returned. Its work is done, so a result that cannot be kept is left out."""
     if result is None:
         return _NOTHING
     try:
         encoded = encode_result(result)
     except Exception as error:  # noqa: BLE001 -- attributes of the job's own types may raise anything
-        text = clean(f"the result is not JSON: {_describe(error)}", ERROR_LIMIT)
-        return Failure(error=text, is_retryable=False)
-    if len(encoded) > INLINE_LIMIT:
-        return Failure(
-            error=f"the result is {len(encoded):,} bytes of JSON; at most {INLINE_LIMIT:,} can be kept",
-            is_retryable=False,
-        )
-    if is_deep(encoded):
-        return Failure(error=f"the result is nested deeper than {MAX_DEPTH} levels", is_retryable=False)
-    return Success(result=encoded)
+        return Success(result=leave_out(clean(f"the result is not JSON: {_describe(error)}", ERROR_LIMIT)))
+    return Success(result=keep(encoded))
 
 
 def failed(error: BaseException) -> Outcome:

@@ -57,7 +57,8 @@ class Success:
     """The attempt succeeded.
 
     Attributes:
-        result: JSON text in UTF-8, at most `INLINE_LIMIT` bytes and no deeper than a payload may be, or None.
+        result: JSON text in UTF-8, or None. If the work is done and its result cannot be kept, the mark that
+            `core.results` makes.
         output: captured text (a command's stdout and stderr, a response's body), capped by the executor.
     """
 

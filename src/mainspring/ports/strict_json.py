@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from mainspring.core.fields import encode_payload
+from mainspring.core.results import keep, leave_out
 
 
 def encode_json(value: object) -> bytes:
@@ -19,6 +20,18 @@ def encode_json(value: object) -> bytes:
     if b"null" in text or b'nan":' in text or b'inf":' in text:  # they may stand for such a number
         encode_payload(msgspec.to_builtins(value, enc_hook=_leave_out))
     return text
+
+
+def keep_unread(text: bytes) -> bytes:
+    """Return a result of unknown origin as it may be kept: it may be no JSON at all, and then a mark stands for it."""
+    kept = keep(text)
+    if kept is not text:
+        return kept
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return leave_out(f"the result is not JSON in UTF-8: {error}")
+    return text.strip()  # a mark begins with a space, and nothing else does
 
 
 def _leave_out(raw: object) -> None:

@@ -9,8 +9,11 @@ from datetime import timedelta
 import msgspec
 
 from mainspring.core.ids import RunId, SessionId
+from mainspring.core.outcomes import Failure
+from mainspring.core.results import read_mark
 from mainspring.errors import InvalidInput
 from mainspring.ports.clock import RandomSource
+from mainspring.ports.executor import Success
 from mainspring.ports.gateway import (
     BeatReply,
     ClaimCall,
@@ -105,7 +108,7 @@ class HttpGateway:
             except InvalidInput:
                 if all(_is_plain(report) for report in reports):
                     raise
-        # Servers from before durations refuse reports that have them; so do those from before preemption.
+        # Servers of earlier releases refuse reports with what is younger than they are.
         results = await self._report(session_id, tuple(map(_without_news, reports)))
         self._tells_durations = False
         return results
@@ -132,14 +135,17 @@ class HttpGateway:
 
 def _is_plain(report: Report) -> bool:
     """Say whether every server knows all that a report says."""
-    return report.took is None and not (isinstance(report.ending, HandedBack) and report.ending.is_preempted)
+    return _without_news(report) == report
 
 
 def _without_news(report: Report) -> Report:
     """Return a report that every server knows."""
-    if isinstance(report.ending, HandedBack):
-        report = replace(report, ending=replace(report.ending, is_preempted=False))
-    return replace(report, took=None)
+    ending = report.ending
+    if isinstance(ending, HandedBack):
+        ending = replace(ending, is_preempted=False)
+    elif isinstance(ending, Success | Failure) and read_mark(ending.result) is not None:
+        ending = replace(ending, result=None)
+    return replace(report, ending=ending, took=None)
 
 
 def _parts(reports: Iterable[Report]) -> Iterator[list[msgspec.Raw]]:

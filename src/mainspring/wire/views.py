@@ -19,10 +19,12 @@ from mainspring.core.job_warnings import UNDEFINED, warnings_of
 from mainspring.core.model import NO_CALENDARS, Attempt, Job, JobStatus, Run
 from mainspring.core.outcomes import AttemptOutcome
 from mainspring.core.pacing import CatchUpRule
+from mainspring.core.results import read_mark
 from mainspring.core.serving import GapCode, Offers
 from mainspring.core.states import RunState
 from mainspring.core.triggers import Trigger, UnknownTrigger, next_fires
 from mainspring.ports.store.sessions import SessionFacts, WorkerName
+from mainspring.wire.protocol.reports import LeftOutResult, view_mark
 
 JobIdText = Annotated[str, Meta(description="A job's id.", examples=["job_01ky8r4w4te7zsh3z3qydmr3kc"])]
 RunIdText = Annotated[str, Meta(description="A run's id.", examples=["run_00000000009z4"])]
@@ -137,6 +139,12 @@ class RunView(Struct, kw_only=True):
     result: Any
     output: str | None
     error: str | None
+    result_left_out: Annotated[
+        LeftOutResult | None,
+        Meta(
+            description="Why `result` is null although the attempt returned one; the run ended as it would have."
+        ),
+    ] = None
 
 
 class AttemptView(Struct, kw_only=True):
@@ -362,6 +370,7 @@ def lag_ms(run: Run) -> float | None:
 
 
 def _run_fields(run: Run) -> dict[str, Any]:
+    mark = read_mark(run.result)
     return {
         "run_id": format_run_id(run.id),
         "job_id": format_job_id(run.job_id),
@@ -383,7 +392,8 @@ def _run_fields(run: Run) -> dict[str, Any]:
         "is_cancel_requested": run.is_cancel_requested,
         "idempotency_key": run.idempotency_key,
         "payload": raw_json(run.payload),
-        "result": raw_json(run.result),
+        "result": raw_json(run.result) if mark is None else None,
+        "result_left_out": None if mark is None else view_mark(mark),
         "output": run.output,
         "error": run.error,
     }

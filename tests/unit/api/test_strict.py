@@ -187,15 +187,15 @@ async def test_delay_is_added_to_the_stores_clock(
         assert (await http.get(f"/api/v1/runs/{run_id}")).json()["due_at"] == due_at
 
 
-async def test_bad_result_of_a_report_is_refused_by_name(http: Http) -> None:
-    body = b'{"session_id":"ses_1","reports":[{"run_id":"%s","token":1,"outcome":"success","result":"\xff"}]}'
+async def test_bad_field_of_a_report_is_refused_by_name(http: Http) -> None:
+    body = b'{"session_id":"ses_1","reports":[{"run_id":"%s","token":1,"outcome":"good"}]}'
     answer = await http.post(
         "/api/v1/worker/report",
         content=body.replace(b"%s", format_run_id(RunId(7)).encode()),
         headers={"content-type": "application/json"},
     )
     assert answer.status_code == 422, answer.text
-    assert answer.json()["errors"][0]["field"] == "reports[0].result"
+    assert answer.json()["errors"][0]["field"] == "reports[0].outcome"
 
 
 async def test_beat_of_many_leases_is_read(http: Http) -> None:

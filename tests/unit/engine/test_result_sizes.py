@@ -1,4 +1,4 @@
-"""A result goes from the function into the store and out again: whole up to the limit, refused above it."""
+"""A result goes from the function into the store and out again: whole up to the limit, as a mark above it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from mainspring.ports.store import Store
 from mainspring.registry import FunctionRegistry
 from mainspring.stores.sqlite import SqliteStore
 from mainspring.testing.manual import TENANT, ManualRuntime
+from mainspring.wire.views import view_run
 
 MakeStore = Callable[[Path], Store | None]
 
@@ -56,7 +57,13 @@ async def test_result_up_to_the_limit_is_read_as_it_was_returned(
 
 
 @pytest.mark.parametrize("make", [make_memory, make_sqlite])
-async def test_run_whose_result_is_over_the_limit_fails_and_says_so(make: MakeStore, tmp_path: Path) -> None:
+async def test_run_whose_result_is_over_the_limit_succeeds_and_says_so(
+    make: MakeStore, tmp_path: Path
+) -> None:
     run = await carry_out(make(tmp_path), INLINE_LIMIT + 1)
-    assert (run.state, run.reason, run.result) == (RunState.FAILED, "not_retryable", None)
-    assert run.error == "the result is 65,537 bytes of JSON; at most 65,536 can be kept"
+    assert run.state is RunState.SUCCEEDED
+    view = view_run(run)
+    assert view.result is None
+    assert view.result_left_out is not None
+    assert (view.result_left_out.reason, view.result_left_out.size_bytes) == ("too_large", INLINE_LIMIT + 1)
+    assert view.result_left_out.note == "the result is 65,537 bytes of JSON; at most 65,536 can be kept"

@@ -6,12 +6,14 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from hashlib import sha256
 from typing import Any
 
 import pytest
 
 from mainspring.core.model import INLINE_LIMIT
 from mainspring.core.outcomes import Failure
+from mainspring.core.results import LeftOut, ResultMark, read_mark
 from mainspring.executors import FunctionExecutor
 from mainspring.executors.runners import InlineRunner, LoopThreadRunner
 from mainspring.ports.executor import GENTLY, Outcome, Snooze, Success
@@ -174,10 +176,20 @@ def not_a_key() -> dict[float, int]:
     [nested, with_surrogate, not_json, not_a_number, with_infinity, rate, not_a_key],
     ids=lambda made: made.__name__,
 )
-async def test_result_that_is_not_json_fails_for_good(bench: Bench, function: Callable[[], Any]) -> None:
-    failure = await bench.fail(function)
-    assert "the result is not JSON" in failure.error
-    assert not failure.is_retryable
+async def test_result_that_is_not_json_is_left_out_of_a_success(
+    bench: Bench, function: Callable[[], Any]
+) -> None:
+    mark = await left_out(bench, function)
+    assert (mark.reason, mark.size, mark.sha256) == (LeftOut.NOT_JSON, None, None)
+    assert mark.note.startswith("the result is not JSON: ")
+
+
+async def left_out(bench: Bench, function: Callable[[], Any]) -> ResultMark:
+    outcome = await bench.run(function)
+    assert isinstance(outcome, Success)
+    mark = read_mark(outcome.result)
+    assert mark is not None
+    return mark
 
 
 async def test_other_keys_of_a_result_become_text(bench: Bench) -> None:
@@ -195,15 +207,15 @@ def levels(count: int) -> Any:
 
 async def test_result_is_nested_no_deeper_than_a_payload_may_be(bench: Bench) -> None:
     assert isinstance(await bench.run(lambda: levels(64)), Success)
-    failure = await bench.fail(lambda: levels(65))
-    assert failure.error == "the result is nested deeper than 64 levels"
-    assert not failure.is_retryable
+    mark = await left_out(bench, lambda: levels(65))
+    assert (mark.reason, mark.note) == (LeftOut.TOO_DEEP, "the result is nested deeper than 64 levels")
 
 
-async def test_result_over_the_limit_fails_for_good(bench: Bench) -> None:
-    failure = await bench.fail(lambda: "x" * (INLINE_LIMIT - 1))
-    assert "65,537 bytes" in failure.error
-    assert not failure.is_retryable
+async def test_result_over_the_limit_is_left_out_of_a_success(bench: Bench) -> None:
+    mark = await left_out(bench, lambda: "x" * (INLINE_LIMIT - 1))
+    text = b'"' + b"x" * (INLINE_LIMIT - 1) + b'"'
+    assert (mark.reason, mark.size, mark.sha256) == (LeftOut.TOO_LARGE, len(text), sha256(text).hexdigest())
+    assert mark.note == "the result is 65,537 bytes of JSON; at most 65,536 can be kept"
 
 
 @pytest.mark.parametrize("size", [60_000, 60_001, INLINE_LIMIT - 1, INLINE_LIMIT])

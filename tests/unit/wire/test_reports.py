@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from mainspring.core.ids import RunId, SessionId, format_run_id
 from mainspring.core.model import INLINE_LIMIT
 from mainspring.core.outcomes import MAX_SNOOZE, Failure
+from mainspring.core.results import LeftOut, keep, leave_out, read_mark
 from mainspring.errors import InvalidInput
 from mainspring.ports.executor import Snooze, Success
 from mainspring.ports.gateway import Ending, Report, ReportResult, Stopped
@@ -31,10 +33,34 @@ def item(result: bytes, outcome: str = "success") -> protocol.ReportItem:
     "result",
     [b'"\xff"', b"{", b"", b"1e400", b"NaN", FULL + b" ", b"[" * 5000 + b"]" * 5000, b"[" * 65 + b"]" * 65],
 )
-def test_result_that_no_reader_could_show_is_refused_by_name(result: bytes, outcome: str) -> None:
-    with pytest.raises(InvalidInput) as refused:
-        protocol.to_report(item(result, outcome), 3)
-    assert refused.value.field == "reports[3].result"
+def test_result_that_no_reader_could_show_is_left_out(result: bytes, outcome: str) -> None:
+    ending = protocol.to_report(item(result, outcome), 3).ending
+    assert isinstance(ending, Success if outcome == "success" else Failure)
+    mark = read_mark(ending.result)
+    assert mark is not None
+    assert (mark.size is None) == (mark.reason is LeftOut.NOT_JSON)
+
+
+@pytest.mark.parametrize("ending", [Success, lambda result: Failure(error="x", result=result)])
+def test_result_that_was_left_out_by_the_worker_arrives_as_such(ending: Callable[..., Ending]) -> None:
+    for result in (keep(FULL + b"1"), leave_out("no \ud800"), b'{"result_left_out": 1}'):
+        said = protocol.from_report(Report(run_id=RunId(1), token=1, ending=ending(result=result)))
+        heard = msgspec.json.decode(msgspec.json.encode(said), type=protocol.ReportItem)
+        assert protocol.to_report(heard, 0).ending == ending(result=result)
+
+
+@pytest.mark.parametrize("result", [b' {"result_left_out": {}}', b" 1 ", b"\n[]"])
+def test_result_cannot_look_like_a_mark(result: bytes) -> None:
+    ending = protocol.to_report(item(result), 0).ending
+    assert ending == Success(result=result.strip())
+
+
+def test_reason_for_leaving_out_a_result_is_checked() -> None:
+    wrong = item(b"null")
+    wrong.result_left_out = protocol.LeftOutResult(reason="boring")
+    with pytest.raises(InvalidInput, match="one of too_large, too_deep, not_json") as refused:
+        protocol.to_report(wrong, 3)
+    assert refused.value.field == "reports[3].result_left_out.reason"
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from mainspring.core.fields import MAX_DEPTH
 from mainspring.core.ids import SessionId
 from mainspring.core.model import INLINE_LIMIT
 from mainspring.core.outcomes import Failure
+from mainspring.core.results import read_mark
 from mainspring.ports.executor import AttemptContext, Snooze, Success
 from mainspring.ports.gateway import Ending
 from mainspring.worker.attempt import AttemptTask
@@ -60,27 +61,39 @@ async def test_outcome_that_is_right_is_reported_as_it_is(outcome: object) -> No
 
 
 @pytest.mark.parametrize(
-    ("outcome", "error"),
+    ("outcome", "note"),
     [
-        (None, "the executor must return Success, Failure or Snooze, not NoneType"),
-        (Success(result=b"{not json"), "the executor's result is not JSON"),
-        (Success(result=b'"\xff"'), "the executor's result is not JSON"),
-        (Success(result=b""), "the executor's result is not JSON"),
-        (Failure(error="no", result=b"{not json"), "the executor's result is not JSON"),
+        (Success(result=b"{not json"), "the result is not JSON"),
+        (Success(result=b'"\xff"'), "the result is not JSON"),
+        (Success(result=b""), "the result is not JSON"),
+        (Failure(error="no", result=b"{not json"), "the result is not JSON"),
         (Success(result="1"), "the executor's result must be JSON text in bytes, or None, not str"),  # type: ignore[arg-type]
         (
             Success(result=b"1" * (INLINE_LIMIT + 1)),
-            "the executor's result has 65,537 bytes; at most 65,536 can be kept",
+            "the result is 65,537 bytes of JSON; at most 65,536 can be kept",
         ),
         (
             Success(result=b"[" * (MAX_DEPTH + 1) + b"]" * (MAX_DEPTH + 1)),
-            f"the executor's result is nested deeper than {MAX_DEPTH} levels",
+            f"the result is nested deeper than {MAX_DEPTH} levels",
         ),
     ],
     ids=lambda value: value[:30] if isinstance(value, str) else "",
 )
-async def test_outcome_that_no_one_could_read_is_a_failure(outcome: object, error: str) -> None:
-    assert await ending_of(outcome) == Failure(error=error, is_retryable=False)
+async def test_result_that_no_one_could_read_is_left_out(outcome: Any, note: str) -> None:
+    ending = await ending_of(outcome)
+    assert isinstance(ending, type(outcome))
+    mark = read_mark(ending.result)
+    assert mark is not None
+    assert mark.note.startswith(note)
+
+
+async def test_what_is_no_outcome_is_a_failure() -> None:
+    error = "the executor must return Success, Failure or Snooze, not NoneType"
+    assert await ending_of(None) == Failure(error=error, is_retryable=False)
+
+
+async def test_result_cannot_look_like_a_mark() -> None:
+    assert await ending_of(Success(result=b' {"a": 1}')) == Success(result=b'{"a": 1}')
 
 
 async def test_texts_are_cut_and_can_be_stored() -> None:

@@ -8,6 +8,7 @@ from mainspring.core import outcomes
 from mainspring.core.ids import RunId
 from mainspring.core.model import INLINE_LIMIT, Delivery, JobSpec, Run
 from mainspring.core.outcomes import Failure, Transition
+from mainspring.core.results import keep, leave_out, read_mark
 from mainspring.core.retry import Backoff, RetryPolicy
 from mainspring.core.states import RunState
 from mainspring.ports.store import Store
@@ -111,6 +112,19 @@ class Completion:
             for held in (first, again, dead):
                 run = await read_run(store, held.run_id)
                 assert (run.result, run.output) == (result, output)
+
+    async def test_mark_in_place_of_a_result_is_kept(self, store: Store) -> None:
+        first, again, dead = [await running_run(store) for _ in range(3)]
+        await store.apply([give_back(again, now=1)], now=at(1))
+        again = await take_again(store, again.run_id, now=1)
+        for held, mark in ((first, keep(b"1" * (INLINE_LIMIT + 1))), (again, leave_out("\u2603"))):
+            ended = outcomes.succeeded(held.run_id, held.token, held.session_id, mark)
+            assert await store.apply([ended], now=at(1)) == APPLIED
+            assert read_mark((await read_run(store, held.run_id)).result) == read_mark(mark)
+        failure = Failure(error="boom", result=leave_out("no"), is_retryable=False)
+        ended = outcomes.failed(facts_of(dead), make_spec(), failure, now=at(1), random=lambda: 0.5)
+        assert await store.apply([ended], now=at(1)) == APPLIED
+        assert read_mark((await read_run(store, dead.run_id)).result) is not None
 
     async def test_failure_with_attempts_left_waits_for_its_backoff(self, store: Store) -> None:
         held = await running_run(store)

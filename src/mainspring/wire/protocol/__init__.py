@@ -24,6 +24,7 @@ from mainspring.wire.protocol.leases import (
     to_keys,
 )
 from mainspring.wire.protocol.reports import (
+    LeftOutResult,
     ReportBody,
     ReportItem,
     ReportView,
@@ -53,6 +54,7 @@ __all__ = [
     "DefinitionView",
     "LeaseKey",
     "LeaseView",
+    "LeftOutResult",
     "RegisterBody",
     "ReportBody",
     "ReportItem",

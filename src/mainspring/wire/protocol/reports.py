@@ -8,20 +8,40 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from mainspring.core.fields import MAX_DEPTH, is_deep
 from mainspring.core.ids import format_run_id
-from mainspring.core.model import INLINE_LIMIT
 from mainspring.core.outcomes import Failure, clamp_snooze
+from mainspring.core.results import LeftOut, ResultMark, read_mark, write_mark
 from mainspring.core.text import storable
 from mainspring.errors import InvalidInput
 from mainspring.ports.executor import Snooze, Success
 from mainspring.ports.gateway import Ending, HandedBack, Report, ReportResult, Stopped
+from mainspring.ports.strict_json import keep_unread
 from mainspring.wire.protocol.leases import RunText, Token, read_json, read_run_id
 from mainspring.wire.protocol.sessions import SessionText
 
 OUTCOMES = ["success", "failure", "snooze", "handed_back", "stopped"]
 PREEMPTED = "preempted"
 RESULTS = [result.value for result in ReportResult]
+
+
+class LeftOutResult(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Why a result was not kept. The attempt ends as it would have with its result."""
+
+    reason: Annotated[
+        str,
+        Meta(
+            description="`too_large`, `too_deep`, or `not_json`: it has no JSON form.",
+            extra_json_schema={"enum": [reason.value for reason in LeftOut]},
+        ),
+    ]
+    note: Annotated[str, Meta(description="What was wrong with it, for people.")] = ""
+    size_bytes: Annotated[
+        Annotated[int, Meta(ge=0, le=2**53)] | None, Meta(description="The bytes of its JSON text.")
+    ] = None
+    sha256: Annotated[
+        Annotated[str, Meta(pattern="^[0-9a-f]{64}$")] | None,
+        Meta(description="The digest of that text, so that a copy kept elsewhere can be recognized."),
+    ] = None
 
 
 class ReportItem(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -40,8 +60,15 @@ class ReportItem(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults
     # By a factory, because a schema cannot describe a default of this type.
     result: Annotated[
         msgspec.Raw,
-        Meta(description="For a success or failure: any JSON, at most 64 KiB and 64 levels deep."),
+        Meta(
+            description="For a success or failure: any JSON. More than 64 KiB or 64 levels is not kept; the run then "
+            "says so."
+        ),
     ] = msgspec.field(default_factory=lambda: msgspec.Raw(b"null"))
+    result_left_out: Annotated[
+        LeftOutResult | None,
+        Meta(description="In place of a result that the worker does not send because it would not be kept."),
+    ] = None
     output: Annotated[str | None, Meta(description="What the attempt printed.")] = None
     error: Annotated[str | None, Meta(description="For `failure` and `stopped`: why.")] = None
     is_retryable: Annotated[bool, Meta(description="For a failure: false means no retry.")] = True
@@ -106,13 +133,13 @@ def to_report(item: ReportItem, index: int) -> Report:
 def _to_ending(item: ReportItem, field: str) -> Ending:
     match item.outcome:
         case "success":
-            return Success(result=_result(item.result, field), output=storable(item.output))
+            return Success(result=_result(item, field), output=storable(item.output))
         case "failure":
             retry_after = item.retry_after_seconds
             return Failure(
                 error=storable(item.error) or "the worker gave no reason",
                 output=storable(item.output),
-                result=_result(item.result, field),
+                result=_result(item, field),
                 is_retryable=item.is_retryable,
                 is_timeout=item.is_timeout,
                 retry_after=None if retry_after is None else timedelta(seconds=retry_after),
@@ -139,14 +166,12 @@ def from_report(report: Report) -> ReportItem:
         item.took_seconds = max(report.took, 0.0)
     ending = report.ending
     if isinstance(ending, Success):
-        item.result, item.output = _raw(ending.result), storable(ending.output)
+        item.output = storable(ending.output)
+        _write_result(item, ending.result)
     elif isinstance(ending, Failure):
         item.outcome, item.error, item.output = "failure", storable(ending.error), storable(ending.output)
-        item.result, item.is_retryable, item.is_timeout = (
-            _raw(ending.result),
-            ending.is_retryable,
-            ending.is_timeout,
-        )
+        item.is_retryable, item.is_timeout = ending.is_retryable, ending.is_timeout
+        _write_result(item, ending.result)
         if ending.retry_after is not None:
             item.retry_after_seconds = min(max(ending.retry_after.total_seconds(), 0.0), 86_400.0)
     elif isinstance(ending, Snooze):
@@ -159,21 +184,31 @@ def from_report(report: Report) -> ReportItem:
     return item
 
 
-def _raw(text: bytes | None) -> msgspec.Raw:
-    return msgspec.Raw(b"null" if text is None else text)
+def _write_result(item: ReportItem, result: bytes | None) -> None:
+    mark = read_mark(result)
+    if mark is not None:
+        item.result_left_out = view_mark(mark)
+    elif result is not None:
+        item.result = msgspec.Raw(result)
 
 
-def _result(raw: msgspec.Raw, field: str) -> bytes | None:
-    text = read_json(raw)
-    if text is None:
-        return None
-    if len(text) > INLINE_LIMIT:
-        message = f"{len(text)} bytes; at most {INLINE_LIMIT} fit, put large data elsewhere and pass a link"
-        raise InvalidInput(f"{field}.result", message)
-    if is_deep(text):
-        raise InvalidInput(f"{field}.result", f"is nested deeper than {MAX_DEPTH} levels")
-    try:
-        msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidInput(f"{field}.result", f"is not JSON in UTF-8: {str(error)[:200]}") from None
-    return text
+def _result(item: ReportItem, field: str) -> bytes | None:
+    left_out = item.result_left_out
+    if left_out is None:
+        text = read_json(item.result)
+        return None if text is None else keep_unread(text)
+    if left_out.reason not in list(LeftOut):
+        reasons = ", ".join(LeftOut)
+        raise InvalidInput(f"{field}.result_left_out.reason", f"must be one of {reasons}")
+    mark = ResultMark(
+        reason=LeftOut(left_out.reason),
+        note=left_out.note,
+        size=left_out.size_bytes,
+        sha256=left_out.sha256,
+    )
+    return write_mark(mark)
+
+
+def view_mark(mark: ResultMark) -> LeftOutResult:
+    """Show why a result was not kept."""
+    return LeftOutResult(reason=mark.reason.value, note=mark.note, size_bytes=mark.size, sha256=mark.sha256)
