@@ -19,7 +19,8 @@ from mainspring.core.definition.batch import BATCH
 from mainspring.core.definition.limits import JOB_RATE
 from mainspring.core.definition.once import DEBOUNCE, THROTTLE, UNIQUE
 from mainspring.core.definition.options import NAME, OPTIONS
-from mainspring.core.definition.policies import MISFIRE, RETRY, Group
+from mainspring.core.definition.policies import MISFIRE, Group
+from mainspring.core.definition.retry import RETRY, RULE
 from mainspring.core.options import REQUIRED, Option
 from mainspring.core.states import EDGES, FINAL_STATES, READY_STATES, RunState
 from mainspring.core.targets import TARGETS
@@ -199,6 +200,7 @@ def job_definition() -> str:
         "triggers": lambda: _forms(TRIGGERS),
         "options": lambda: _table([NAME, *OPTIONS, JOB_RATE]),
         "retry": lambda: _table(RETRY.options),
+        "retry-rules": lambda: _table(RULE),
         "misfire": lambda: _table(MISFIRE.options),
         "unique": lambda: _table(UNIQUE.options),
         "debounce": lambda: _table(DEBOUNCE.options),

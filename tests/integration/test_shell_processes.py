@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from mainspring.core.causes import Cause
 from mainspring.core.outcomes import Failure
 from mainspring.executors import ShellExecutor
 from mainspring.executors._leftovers import sweep_leftovers, worker_marker
@@ -215,6 +216,11 @@ async def test_failure_says_why(shell: ShellExecutor, command: str | list[str], 
     assert not failure.is_timeout
 
 
+@pytest.mark.parametrize(("command", "code"), [("exit 3", 3), ("kill -KILL $$", -9)])
+async def test_how_it_ended_is_reported_as_the_cause(shell: ShellExecutor, command: str, code: int) -> None:
+    assert (await fail(shell, command)).cause == Cause(exit_code=code)
+
+
 async def test_missing_folder_is_told(shell: ShellExecutor) -> None:
     failure = await fail(shell, ["true"], cwd="/no/such")
     assert failure.error == "the folder '/no/such' cannot be entered: No such file or directory"
@@ -270,6 +276,7 @@ async def test_timeout_kills_who_ignores_it(shell: ShellExecutor) -> None:
     )
     assert failure.is_timeout
     assert failure.error == "timed out after 0.3 s (killed by SIGKILL)"
+    assert failure.cause is None  # the signal was not of its own doing
     assert failure.output == "deaf\n"
 
 

@@ -12,7 +12,7 @@ from mainspring.cli.calling import read_json_text
 from mainspring.cli.options import kind_option
 from mainspring.core.definition.limits import JOB_RATE
 from mainspring.core.definition.options import OPTIONS
-from mainspring.core.definition.policies import RETRY
+from mainspring.core.definition.retry import RETRY, Causes
 from mainspring.core.kinds import Flag, Kind, Worded
 from mainspring.core.options import Option
 from mainspring.core.targets import TARGETS
@@ -21,6 +21,10 @@ from mainspring.core.triggers.reading import COMMON
 from mainspring.errors import InvalidInput
 
 _RETRIES = RETRY.options.get("max_retries").kind
+_SHORT_RULES = (
+    ("--retry-on", "Retry only what fails of this cause, like 'status 503'. Short for rules of --retry."),
+    ("--no-retry-on", "Fail at once on this cause, like 'exit 65'. Likewise."),
+)
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -28,6 +32,10 @@ def definition_options(function: F) -> F:
     """Add an option for every field of a job's definition except its name."""
     options = [_click_option(field, option) for field, option in _fields()]
     options.append(kind_option("--retries", _RETRIES, words="Short for max_retries of --retry."))
+    options += [
+        click.option(flag, multiple=True, metavar=Causes.metavar, help=f"{words} Repeatable.")
+        for flag, words in _SHORT_RULES
+    ]
     for option in reversed(options):
         function = option(function)
     return function

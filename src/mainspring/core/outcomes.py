@@ -12,9 +12,19 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from mainspring.core.causes import Cause
 from mainspring.core.ids import RunId, SessionId
 from mainspring.core.model import Delivery, JobSpec
-from mainspring.core.retry import Random, has_attempts_left, retry_delay
+from mainspring.core.retry import (
+    Random,
+    RetryRule,
+    Then,
+    apply_rule,
+    find_crash_rule,
+    find_rule,
+    has_attempts_left,
+    retry_delay,
+)
 from mainspring.core.states import RunState
 from mainspring.core.values import value
 
@@ -56,6 +66,14 @@ class AttemptFacts:
     is_quarantined: bool
     quarantined_crashes: int
     is_cancel_requested: bool
+
+    @property
+    def uncounted(self) -> int:
+        """How many earlier attempts did not count: they ended in a snooze, a crash, or were handed back.
+
+        A claim raises the token, and so does the end of an attempt after which the run goes on.
+        """
+        return (self.token - 1) // 2 - (self.attempt - 1)
 
 
 _TO_SUCCEEDED, _BY_SUCCESS = RunState.SUCCEEDED, AttemptOutcome.SUCCEEDED
@@ -110,6 +128,7 @@ class Failure:
     Attributes:
         retry_after: how long the target asked to wait, at most `MAX_RETRY_AFTER`. The longer of this and the
             backoff applies.
+        cause: why it failed, for the rules of the job's retry policy.
     """
 
     error: str
@@ -118,70 +137,112 @@ class Failure:
     is_retryable: bool = True
     retry_after: timedelta | None = None
     is_timeout: bool = False
+    cause: Cause | None = None
+
+    @property
+    def has_decided(self) -> bool:
+        """Whether the work itself has said what follows. No rule is asked then."""
+        return self.cause is None and (not self.is_retryable or self.retry_after is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class _After:
+    """What follows the end of an attempt; its fields are those of `Transition`."""
+
+    to: RunState
+    reason: str | None
+    ready_at: datetime | None = None
+    counts_attempt: bool = False
 
 
 def failed(
     facts: AttemptFacts, spec: JobSpec, failure: Failure, *, now: datetime, random: Random
 ) -> Transition:
-    """The attempt failed or timed out: retry after the backoff, or end FAILED.
+    """The attempt failed or timed out: what follows is for the job's rules to say, or else for its backoff.
 
     An at-most-once run never starts again, whatever its retry policy says.
     """
     outcome = AttemptOutcome.TIMED_OUT if failure.is_timeout else AttemptOutcome.FAILED
-    reason = None
-    ready_at = None
+    rule = None
+    if spec.retry.rules and not failure.has_decided:
+        rule = find_rule(spec.retry, failure.cause, is_timeout=failure.is_timeout)
+    is_final = not failure.is_retryable if rule is None else rule.then is Then.FAIL
     if facts.is_cancel_requested:
-        target, reason = RunState.CANCELLED, "cancelled"
-    elif not failure.is_retryable:
-        target, reason = RunState.FAILED, "not_retryable"
+        after = _After(RunState.CANCELLED, "cancelled")
+    elif is_final:
+        after = _After(RunState.FAILED, "not_retryable")
     elif spec.delivery is Delivery.AT_MOST_ONCE:
-        target, reason = RunState.FAILED, outcome.value
-    elif has_attempts_left(spec.retry, facts.attempt):
-        target = RunState.RETRYING
-        wait = retry_delay(spec.retry, facts.attempt, random)
-        ready_at = now + max(wait, min(failure.retry_after or wait, MAX_RETRY_AFTER))
+        after = _After(RunState.FAILED, outcome.value)
     else:
-        target, reason = RunState.FAILED, "retries_exhausted"
+        after = _go_on(facts, spec, rule, failure.retry_after, now=now, random=random)
     return Transition(
         run_id=facts.run_id,
         token=facts.token,
         session_id=facts.session_id,
-        to=target,
+        to=after.to,
         outcome=outcome,
-        reason=reason,
+        reason=after.reason,
         error=failure.error,
         result=failure.result,
         output=failure.output,
-        ready_at=ready_at,
-        counts_attempt=target is RunState.RETRYING,
+        ready_at=after.ready_at,
+        counts_attempt=after.counts_attempt,
     )
 
 
-def lost(facts: AttemptFacts, spec: JobSpec, *, now: datetime) -> Transition:
+def _go_on(
+    facts: AttemptFacts,
+    spec: JobSpec,
+    rule: RetryRule | None,
+    retry_after: timedelta | None,
+    *,
+    now: datetime,
+    random: Random,
+) -> _After:
+    """Retry or snooze a run, as its rule or its policy says, if it has attempts left."""
+    least = min(retry_after or timedelta(0), MAX_RETRY_AFTER)
+    if rule is not None and rule.then is Then.SNOOZE:
+        if facts.uncounted >= rule.max_snoozes:
+            return _After(RunState.FAILED, "snoozes_exhausted")
+        return _After(RunState.RETRYING, None, now + max(rule.delay or least, least))
+    policy = spec.retry if rule is None else apply_rule(spec.retry, rule)
+    if not has_attempts_left(policy, facts.attempt):
+        return _After(RunState.FAILED, "retries_exhausted")
+    wait = retry_delay(policy, facts.attempt, random)
+    return _After(RunState.RETRYING, None, now + max(wait, least), counts_attempt=True)
+
+
+def lost(facts: AttemptFacts, spec: JobSpec, *, now: datetime, random: Random = lambda: 0.5) -> Transition:
     """The worker died with the attempt. The run is ready again at once; a crash counts, an attempt does not.
 
     An at-most-once run ends FAILED, because no one can know whether it ran. So does a run that crashed its worker
-    `poison_limit` times while quarantined.
+    `poison_limit` times while quarantined. In all other cases, a rule of the job for crashes has its say.
+
+    Args:
+        random: of the jitter, if a rule retries; by default there is none.
     """
     quarantined_crashes = facts.quarantined_crashes + (1 if facts.is_quarantined else 0)
-    ready_at = None
+    rule = find_crash_rule(spec.retry)
     if facts.is_cancel_requested:
-        target, reason = RunState.CANCELLED, "cancelled"
-    elif spec.delivery is Delivery.AT_MOST_ONCE:
-        target, reason = RunState.FAILED, "lost"
+        after = _After(RunState.CANCELLED, "cancelled")
+    elif spec.delivery is Delivery.AT_MOST_ONCE or (rule is not None and rule.then is Then.FAIL):
+        after = _After(RunState.FAILED, "lost")
     elif quarantined_crashes >= spec.poison_limit:
-        target, reason = RunState.FAILED, "poison"
+        after = _After(RunState.FAILED, "poison")
+    elif rule is None:
+        after = _After(RunState.PENDING, "lost", now)
     else:
-        target, reason, ready_at = RunState.PENDING, "lost", now
+        after = _go_on(facts, spec, rule, None, now=now, random=random)
     return Transition(
         run_id=facts.run_id,
         token=facts.token,
         session_id=facts.session_id,
-        to=target,
+        to=after.to,
         outcome=AttemptOutcome.LOST,
-        reason=reason,
+        reason=after.reason,
         error="the worker died or lost contact during this attempt",
-        ready_at=ready_at,
+        ready_at=after.ready_at,
+        counts_attempt=after.counts_attempt,
         is_crash=True,
     )
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from mainspring.core.causes import MAX_CAUSE, MOST_EXCEPTIONS, Cause
 from mainspring.core.outcomes import Failure
 from mainspring.core.results import keep, leave_out
 from mainspring.errors import InvalidInput
@@ -130,7 +131,7 @@ def failed(error: BaseException) -> Outcome:
         return Failure(error=clean(error.message, ERROR_LIMIT), is_retryable=False)
     if isinstance(error, BadArguments):
         return Failure(error=clean(str(error), ERROR_LIMIT), is_retryable=False)
-    return Failure(error=clean(_describe(error), ERROR_LIMIT), output=_traceback(error))
+    return Failure(error=clean(_describe(error), ERROR_LIMIT), output=_traceback(error), cause=_cause(error))
 
 
 def _arguments(payload: bytes | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -175,6 +176,11 @@ def _describe(error: BaseException) -> str:
     except Exception:  # noqa: BLE001 -- __str__ is the job's code, too
         text = "(no message: its __str__ fails)"
     return f"{name}: {text}" if text else name
+
+
+def _cause(error: BaseException) -> Cause:
+    names = [f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__ if kind is not object]
+    return Cause(exceptions=tuple(clean(name, MAX_CAUSE) for name in names[:MOST_EXCEPTIONS]))
 
 
 def _traceback(error: BaseException) -> str:

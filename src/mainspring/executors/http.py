@@ -15,6 +15,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
+from mainspring.core.causes import Cause
 from mainspring.core.ids import format_job_id, format_run_id
 from mainspring.core.model import DEFAULT_TIMEOUT
 from mainspring.core.outcomes import Failure
@@ -116,7 +117,9 @@ class HttpExecutor:
                 error=f"blocked: the host {endpoint.host} is not in its plain form", is_retryable=False
             )
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            return Failure(error=clean(_explain(error, endpoint), ERROR_LIMIT))
+            return Failure(
+                error=clean(_explain(error, endpoint), ERROR_LIMIT), cause=Cause(is_connection=True)
+            )
 
     async def stop(self) -> None:
         if self._session is not None:
@@ -239,6 +242,7 @@ def _judge(response: aiohttp.ClientResponse, output: str | None) -> Outcome:
         result=result,
         is_retryable=status != _GONE,
         retry_after=_retry_after(response.headers) if status in _THROTTLED else None,
+        cause=Cause(status=status),
     )
 
 

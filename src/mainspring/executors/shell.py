@@ -16,6 +16,7 @@ from datetime import UTC, timedelta
 from pathlib import Path
 from typing import Any
 
+from mainspring.core.causes import Cause
 from mainspring.core.ids import format_job_id, format_run_id
 from mainspring.core.outcomes import Failure
 from mainspring.core.resource_limits import RESOURCE_LIMITS
@@ -225,7 +226,9 @@ def _outcome(reply: bytes, context: AttemptContext) -> Outcome:
     if not header["is_clean"]:
         error += "; not all of its processes could be killed"
     result = b'{"exit_code":%d}' % code if code >= 0 else None
-    return Failure(error=error, output=kept, result=result, is_timeout=is_timeout)
+    # How a command ends after its time limit is not its own doing.
+    cause = None if is_timeout else Cause(exit_code=code)
+    return Failure(error=error, output=kept, result=result, is_timeout=is_timeout, cause=cause)
 
 
 def _start_error(stage: str, number: int, text: str, params: Mapping[str, Any]) -> str:

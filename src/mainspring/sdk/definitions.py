@@ -11,6 +11,7 @@ from typing import Any, TypedDict
 import msgspec
 
 from mainspring.core.definition import read_definition
+from mainspring.core.definition.retry import put_rules
 from mainspring.core.model import Delivery, Misfire, Overlap, Priority
 from mainspring.core.priorities import read_priority
 from mainspring.core.targets import TARGETS
@@ -42,6 +43,10 @@ class Limit(TypedDict, total=False):
     use: str
 
 
+Causes = type[BaseException] | str | Sequence[type[BaseException] | str]
+"""Causes of a failure: exceptions, by class or name, and what else a rule can name."""
+
+
 class JobOptions(TypedDict, total=False):
     """The arguments of `@app.job`, written out for editors and type checkers.
 
@@ -70,6 +75,8 @@ class JobOptions(TypedDict, total=False):
     labels: Sequence[str] | set[str] | frozenset[str]
     retry: Mapping[str, Any]
     retries: int
+    retry_on: Causes
+    no_retry_on: Causes
     misfire: Mapping[str, Any] | Misfire | str
     catch_up: Mapping[str, Any]
     overlap: Overlap | str
@@ -101,7 +108,7 @@ def job_body(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
     Args:
         options: fields of a definition; durations may be `timedelta`, instants `datetime`; `retries` is short for
-            `retry.max_retries`.
+            `retry.max_retries`, `retry_on` and `no_retry_on` for rules.
 
     Raises:
         InvalidInput: a field is wrong.
@@ -118,6 +125,7 @@ def job_body(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(retry, Mapping) or "max_retries" in retry:
             raise InvalidInput("retries", "says the same as 'retry.max_retries'; give one of them")
         body["retry"] = {**retry, "max_retries": body.pop("retries")}
+    put_rules(body, body.pop("retry_on", None), body.pop("no_retry_on", None))
     for field in ("run_at", "schedule"):
         value = body.get(field)
         if isinstance(value, str) and value.split()[:1] in (["in"], ["In"], ["IN"]):
@@ -155,6 +163,13 @@ def _plain(value: object) -> object:
         return value.value
     if isinstance(value, timedelta):
         return value.total_seconds()
+    if isinstance(value, type) and issubclass(value, BaseException):
+        # A worker imports the main module under another name.
+        return (
+            value.__qualname__
+            if value.__module__ == "__main__"
+            else f"{value.__module__}.{value.__qualname__}"
+        )
     if isinstance(value, datetime | time):
         return value.isoformat()
     if isinstance(value, Unique | Debounce | Throttle | Batch):

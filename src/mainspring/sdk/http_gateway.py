@@ -145,6 +145,8 @@ def _without_news(report: Report) -> Report:
         ending = replace(ending, is_preempted=False)
     elif isinstance(ending, Success | Failure) and read_mark(ending.result) is not None:
         ending = replace(ending, result=None)
+    if isinstance(ending, Failure):
+        ending = replace(ending, cause=None)
     return replace(report, ending=ending, took=None)
 
 

@@ -48,7 +48,7 @@ CALLS: dict[str, list[type[msgspec.Struct]]] = {
 PARTS: dict[str, list[type[msgspec.Struct]]] = {
     "claim": [protocol.LeaseView, protocol.DefinitionView],
     "beat": [protocol.LeaseKey],
-    "report": [protocol.ReportItem, protocol.LeftOutResult],
+    "report": [protocol.ReportItem, protocol.LeftOutResult, protocol.CauseItem],
 }
 VIEWS = [
     kind

@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 from httpx import AsyncClient
 
+from mainspring.core.causes import Cause
 from mainspring.core.ids import RunId, SessionId
 from mainspring.core.model import INLINE_LIMIT
 from mainspring.core.outcomes import Failure
@@ -102,6 +103,9 @@ async def test_limit_of_nothing_claims_nothing(runtime: ManualRuntime, far: Http
         (Success(result=b'{"a":1}', output="said"), RunState.SUCCEEDED),
         (Failure(error="broke", retry_after=timedelta(seconds=3)), RunState.RETRYING),
         (Failure(error="broke", is_retryable=False, result=b"[1]"), RunState.FAILED),
+        (Failure(error="broke", cause=Cause(exceptions=("a.Broke", "builtins.OSError"))), RunState.RETRYING),
+        (Failure(error="broke", cause=Cause(exceptions=("a.Wrong", "builtins.KeyError"))), RunState.FAILED),
+        (Failure(error="late", is_timeout=True), RunState.FAILED),
         (Snooze(timedelta(seconds=60)), RunState.RETRYING),
         (HandedBack(was_started=False), RunState.PENDING),
     ],
@@ -110,7 +114,7 @@ async def test_limit_of_nothing_claims_nothing(runtime: ManualRuntime, far: Http
 async def test_every_ending_takes_effect(
     runtime: ManualRuntime, far: HttpGateway, ending: Ending, expected: RunState
 ) -> None:
-    (run_id,) = await submit(runtime)
+    (run_id,) = await submit(runtime, retry={"rules": [{"on": ["KeyError", "timeout"], "then": "fail"}]})
     session = await far.register(REGISTRATION)
     (lease,) = (await claim(far, session.id)).leases
     report = Report(run_id=run_id, token=lease.token, ending=ending)

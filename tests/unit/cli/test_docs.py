@@ -17,6 +17,7 @@ from mainspring.cli.main import cli
 from mainspring.core.cron.fields import MACROS
 from mainspring.core.definition import read_definition
 from mainspring.core.definition.read import known_fields
+from mainspring.core.definition.retry import put_rules
 from mainspring.core.model import Priority
 from mainspring.core.priorities import PriorityClass, copy_class
 from mainspring.host.exit_codes import ExitCode
@@ -37,7 +38,9 @@ def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Com
 
 COMMANDS = dict(commands(cli, "mainspring"))
 _SHELL = frozenset({"|", "||", "&&", "&", ";", ">", ">>", "<"})
-_NOT_OF_THE_JOB = frozenset({"name", "body", "server", "update", "as_json", "retries", "tenant"})
+_NOT_OF_THE_JOB = frozenset(
+    {"name", "body", "server", "update", "as_json", "retries", "retry_on", "no_retry_on", "tenant"}
+)
 
 
 @pytest.mark.parametrize("field", sorted(known_fields()))
@@ -115,6 +118,7 @@ def test_command_lines_of_the_docs_are_understood(line: str) -> None:
         return
     given = {key: value for key, value in context.params.items() if key not in _NOT_OF_THE_JOB}
     definition = {"name": context.params["name"], **read_definition_options(given)}
+    put_rules(definition, *(list(context.params[name]) or None for name in ("retry_on", "no_retry_on")))
     copied = copy_class(definition, [PriorityClass(name="night", tier=Priority.LOW)], "priority")
     read_definition(copied, now=datetime(2026, 1, 1, tzinfo=UTC))
 

@@ -290,7 +290,7 @@ def test_delays_alone_mean_a_list() -> None:
         (
             {"retry": 3},
             "retry",
-            "must be an object of max_retries, backoff, delay, cap, delays, jitter, not a number",
+            "must be an object of max_retries, backoff, delay, cap, delays, jitter, rules, not a number",
         ),
         ({"retry": None}, "retry", "not null; leave it out instead"),
         ({"retry": {"max_retries": -1}}, "retry.max_retries", "between 0 and 1000"),

@@ -56,7 +56,8 @@ def test_examples_of_types_are_read(types: object) -> None:
 
 def test_the_sdk_takes_every_option_and_the_short_form_of_every_trigger() -> None:
     own = {option.name for option in (*OPTIONS, *COMMON)}
-    wanted = own | set(TRIGGERS.by_field) | {"trigger", "retries", "rate"}
+    wanted = own | set(TRIGGERS.by_field) | {"trigger", "rate"}
+    wanted |= {"retries", "retry_on", "no_retry_on"}
     assert set(get_type_hints(AllJobOptions)) == wanted
 
 
@@ -67,7 +68,8 @@ def test_the_command_line_takes_every_option() -> None:
     flags = {parameter.name: parameter for parameter in command.params}
     own = {option.name for option in (*OPTIONS, *COMMON)}
     wanted = own | set(TRIGGERS.by_field) | set(TARGETS.by_field)
-    assert wanted | {"trigger", "target", "retries", "rate"} <= flags.keys()
+    short = {"retries", "retry_on", "no_retry_on", "rate"}
+    assert wanted | {"trigger", "target"} | short <= flags.keys()
     assert flags["poison_limit"].opts == ["--poison-limit"]
     assert flags["labels"].opts == ["--label"]
 

@@ -425,3 +425,36 @@ async def test_naive_run_at_is_refused(bench: Bench) -> None:
         await bench.runtime.client.runs.submit(
             TENANT, Submission(job_id=job_id, run_at=at(30).replace(tzinfo=None))
         )
+
+
+async def test_rule_decides_by_the_exceptions_that_the_worker_reports(bench: Bench) -> None:
+    rules = [
+        {"on": "PermissionError", "then": "fail"},
+        {"on": "OSError", "then": "snooze", "delay": "5s"},
+        {"on": "any", "max_retries": 1, "delay": "10s"},
+    ]
+    run_id = await submit(bench, retry={"jitter": 0, "rules": rules})
+    worker = await bench.runtime.worker()
+    bench.failures.append(ConnectionRefusedError("maintenance"))
+    await worker.work()
+    run = await bench.run(run_id)
+    assert (run.state, run.attempt) == (RunState.RETRYING, 1)
+    bench.failures.append(KeyError("odd"))
+    await bench.runtime.advance(5)
+    await worker.work()
+    assert (await bench.run(run_id)).attempt == 2
+    bench.failures.append(PermissionError("no"))
+    await bench.runtime.advance(10)
+    await worker.work()
+    run = await bench.run(run_id)
+    assert (run.state, run.reason, run.error) == (RunState.FAILED, "not_retryable", "PermissionError: no")
+
+
+async def test_rule_for_crashes_counts_them_as_attempts(bench: Bench) -> None:
+    rule = {"on": "crash", "max_retries": 0}
+    run_id = await submit(bench, retry={"rules": [rule]})
+    worker = await bench.runtime.worker()
+    await worker.claim()
+    await lose_worker(bench)
+    run = await bench.run(run_id)
+    assert (run.state, run.reason, run.crashes) == (RunState.FAILED, "retries_exhausted", 1)

@@ -103,6 +103,8 @@ async def test_each_run_has_an_outcome_of_its_own(bench: Bench, kind: int) -> No
     assert good == Failure(error="for good", is_retryable=False)
     assert isinstance(value, Failure)
     assert (value.error, value.is_retryable) == ("ValueError: x", True)
+    assert value.cause is not None
+    assert value.cause.exceptions[0] == "builtins.ValueError"
     assert isinstance(bad, Success)
     assert read_mark(bad.result) is not None
     assert flag == Failure(

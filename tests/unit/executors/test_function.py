@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from mainspring.core.causes import Cause
 from mainspring.core.model import INLINE_LIMIT
 from mainspring.core.outcomes import Failure
 from mainspring.core.results import LeftOut, ResultMark, read_mark
@@ -237,6 +238,34 @@ async def test_exception_is_told_with_the_jobs_own_frames(bench: Bench) -> None:
     assert "_driver.py" not in failure.output
 
 
+class Refused(ConnectionError):
+    """Of the job's own."""
+
+
+async def test_classes_of_an_exception_are_reported_as_the_cause(bench: Bench) -> None:
+    def broken() -> None:
+        raise Refused
+
+    assert (await bench.fail(broken)).cause == Cause(
+        exceptions=(
+            f"{__name__}.Refused",
+            "builtins.ConnectionError",
+            "builtins.OSError",
+            "builtins.Exception",
+            "builtins.BaseException",
+        )
+    )
+    for signal in (FailRun("no"), RetryRun(3)):
+        assert (await bench.fail(raising(signal))).cause is None
+
+
+def raising(error: Exception) -> Callable[[], None]:
+    def function() -> None:
+        raise error
+
+    return function
+
+
 async def test_endless_message_is_cut(bench: Bench) -> None:
     failure = await bench.fail(lambda: int("x" * 1_000_000))
     assert len(failure.error) < 3_000
@@ -278,12 +307,6 @@ async def test_stop_iteration_is_a_failure(bench: Bench) -> None:
 
 
 async def test_signals_steer_the_run(bench: Bench) -> None:
-    def raising(signal: Exception) -> Callable[[], None]:
-        def function() -> None:
-            raise signal
-
-        return function
-
     delay = timedelta(seconds=9)
     assert await bench.run(raising(SnoozeRun(delay))) == Snooze(delay)
     assert await bench.run(raising(FailRun("bad"))) == Failure(error="bad", is_retryable=False)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from mainspring.core.causes import Cause
 from mainspring.core.definition import read_definition
 from mainspring.core.model import DEFAULT_TIMEOUT
 from mainspring.core.outcomes import Failure
@@ -115,6 +116,7 @@ async def test_status_that_is_a_failure(receiver: Receiver, status: int, is_retr
         output="why",
         result=b'{"status":%d}' % status,
         is_retryable=is_retryable,
+        cause=Cause(status=status),
     )
 
 
@@ -136,6 +138,11 @@ async def test_redirects_are_not_followed(receiver: Receiver, status: int) -> No
         (503, "999999999999", timedelta(hours=1)),
         (503, "Sun, 29 Mar 2026 01:30:30 GMT", timedelta(seconds=30)),
         (503, "Sun, 29 Mar 2020 01:30:30 GMT", timedelta(0)),
+        (503, "Fri, 31 Dec 9999 23:59:59 GMT", timedelta(hours=1)),
+        (429, "Sun Mar 29 01:30:02 2026", timedelta(seconds=2)),
+        (429, "007", timedelta(seconds=7)),
+        (429, "1.5", None),
+        (429, "\u0667", None),
         (429, "soon", None),
         (429, "-1", None),
         (500, "7", None),

@@ -12,7 +12,11 @@ from mainspring.cli.commands.backfill import backfill_command
 from mainspring.cli.definition import definition_options, read_definition_options
 from mainspring.cli.options import caller_options, json_option, kind_option
 from mainspring.cli.output import print_fields, print_json, print_table, show_instant
+from mainspring.core.definition.retry import RETRY, put_rules
 from mainspring.core.kinds import Whole
+from mainspring.core.retry import RetryPolicy, preview
+from mainspring.core.retry_words import tell_retries, tell_rule
+from mainspring.core.times import to_seconds
 from mainspring.core.triggers import tell_trigger
 from mainspring.errors import InvalidInput
 from mainspring.host.exit_codes import ExitCode
@@ -72,12 +76,14 @@ def _definition(name: str | None, file: str | None, given: dict[str, Any]) -> di
     if name is not None:
         definition["name"] = name
     retries = given.pop("retries")
+    short_rules = [list(given.pop(name)) or None for name in ("retry_on", "no_retry_on")]
     definition |= read_definition_options(given)
     if retries is not None:
         retry = definition.get("retry", {})
         if not isinstance(retry, dict) or "max_retries" in retry:
             raise InvalidInput("retries", "says the same as 'retry.max_retries'; give one of them")
         definition["retry"] = {**retry, "max_retries": retries}
+    put_rules(definition, *short_rules)
     return definition
 
 
@@ -121,7 +127,7 @@ def list_command(limit: int, after: str | None, server: str, *, as_json: bool) -
 @caller_options
 @json_option
 def show_command(job: str, server: str, *, as_json: bool) -> None:
-    """Show a job: its definition, its clock and the status of its newest run."""
+    """Show a job: its definition, its clock, when its retries follow a failure, and the status of its newest run."""
 
     async def work(client: AsyncClient) -> dict[str, Any]:
         found = await find_job(client, job)
@@ -131,10 +137,25 @@ def show_command(job: str, server: str, *, as_json: bool) -> None:
         }
 
     shown = call(server, work)
+    policy = RETRY.load(shown["retry"])
     if as_json:
-        print_json(shown)
-    else:
-        print_fields(shown)
+        print_json({**shown, "retry_preview": _preview(policy)})
+        return
+    told = {"retries": tell_retries(policy)}
+    if policy.rules:
+        told["rules"] = "\n".join(tell_rule(policy, rule) for rule in policy.rules)
+    print_fields({**shown, **told})
+
+
+def _preview(policy: RetryPolicy) -> dict[str, Any]:
+    """Return when retries follow the first failure, in seconds."""
+    found = preview(policy)
+    return {
+        "waits_seconds": [to_seconds(wait) for wait in found.waits],
+        "after_seconds": [to_seconds(instant) for instant in found.instants],
+        "last_between_seconds": [to_seconds(found.earliest), to_seconds(found.latest)],
+        "rules": [tell_rule(policy, rule) for rule in policy.rules],
+    }
 
 
 @job_group.command("rm")

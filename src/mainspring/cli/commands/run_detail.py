@@ -18,6 +18,7 @@ from mainspring.errors import InvalidInput, MainspringError
 
 if TYPE_CHECKING:
     from mainspring.sdk.client import AsyncClient
+    from mainspring.wire.protocol import LeftOutResult
     from mainspring.wire.views import RunDetail
     from mainspring.wire.why import WhyView
 
@@ -85,7 +86,7 @@ def _fields(run: RunDetail, why: WhyView | None) -> dict[str, object]:
         "worker": _worker(run),
         "key": run.idempotency_key,
         "payload": _json(run.payload),
-        "result": _json(run.result),
+        "result": _json(run.result) if run.result_left_out is None else _left_out(run.result_left_out),
     }
 
 
@@ -107,6 +108,11 @@ def _ended(run: RunDetail) -> str | None:
 
 def _worker(run: RunDetail) -> str | None:
     return None if run.worker is None else f"{run.worker} on {run.host}"
+
+
+def _left_out(why: LeftOutResult) -> str:
+    digest = "" if why.sha256 is None else f" (sha256 {why.sha256})"
+    return f"left out: {why.note or why.reason}{digest}"
 
 
 def _json(value: object) -> str | None:

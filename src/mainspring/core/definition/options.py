@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 from mainspring.core.definition.batch import BATCH
 from mainspring.core.definition.limits import LimitList
 from mainspring.core.definition.once import DEBOUNCE, THROTTLE, UNIQUE
-from mainspring.core.definition.policies import CALENDARS, CATCH_UP, MISFIRE, RETRY
+from mainspring.core.definition.policies import CALENDARS, CATCH_UP, MISFIRE
+from mainspring.core.definition.retry import RETRY
 from mainspring.core.failures import MOST_FAILURES
 from mainspring.core.fields import DAY, MAX_NAME, read_text
 from mainspring.core.ids import looks_like_job_id, looks_like_run_id

@@ -76,7 +76,14 @@ def make_identify(options: Options) -> Callable[[Mapping[str, Any]], Hashable]:
     scalars, lists = _split(
         option for option in options if not isinstance(option.kind, Group) and not option.kind.is_nested
     )
-    insides = [(key, *_split(inner)) for key, inner in groups]
+    insides = [
+        (
+            key,
+            *_split(option for option in inner if not option.kind.is_nested),
+            [option.key for option in inner if option.kind.is_nested],
+        )
+        for key, inner in groups
+    ]
 
     def identify(plain: Mapping[str, Any]) -> Hashable:
         found: list[Hashable] = [scalars(plain)]
@@ -84,7 +91,7 @@ def make_identify(options: Options) -> Callable[[Mapping[str, Any]], Hashable]:
             found.append(tuple(plain[key]))  # noqa: PERF401 - dearer for one
         for key in nested:
             found.append(_freeze(plain[key]) if plain[key] else ())  # noqa: PERF401 - the same
-        for group, inner_scalars, inner_lists in insides:
+        for group, inner_scalars, inner_lists, inner_nested in insides:
             inside = plain.get(group)
             if inside is None:  # a rule that this job has not, or that is younger than what is kept
                 found.append(None)
@@ -92,6 +99,8 @@ def make_identify(options: Options) -> Callable[[Mapping[str, Any]], Hashable]:
             found.append(inner_scalars(inside))
             for key in inner_lists:
                 found.append(tuple(inside[key]))  # noqa: PERF401 - the same
+            for key in inner_nested:  # left out where empty
+                found.append(_freeze(inside.get(key, [])))  # noqa: PERF401 - the same
         return tuple(found)
 
     return identify

@@ -9,14 +9,14 @@ from functools import lru_cache
 from typing import Any, ClassVar, TypeVar
 
 from mainspring.core.calendars.spec import read_ref
-from mainspring.core.fields import DAY, check_known, kind, one_of
-from mainspring.core.kinds import Choice, Kind, Schema, Share, Whole, Worded
+from mainspring.core.fields import DAY, check_known, kind
+from mainspring.core.kinds import Choice, Kind, Schema, Whole, Worded
 from mainspring.core.model import NO_CALENDARS, JobCalendars, Misfire, MisfireRule, Roll
 from mainspring.core.options import Option, Options
 from mainspring.core.pacing import MOST_LIVE, CatchUpRule
 from mainspring.core.rates import RateText
-from mainspring.core.retry import Backoff, RetryPolicy
-from mainspring.core.times import Duration, Durations
+from mainspring.core.retry import RetryPolicy
+from mainspring.core.times import Duration
 from mainspring.errors import InvalidInput
 
 P = TypeVar("P", RetryPolicy, MisfireRule, CatchUpRule, JobCalendars)
@@ -75,7 +75,8 @@ class Group(Kind):
     def stored_schema(self) -> Schema:
         """Return the schema of an object."""
         properties = {option.key: option.stored_schema() for option in self.options}
-        return {"type": "object", "properties": properties, "required": list(properties)}
+        required = [option.key for option in self.options if not option.kind.is_nested]
+        return {"type": "object", "properties": properties, "required": required}
 
     def _right(self) -> str:
         whole = f"an object of {', '.join(option.name for option in self.options)}"
@@ -95,10 +96,11 @@ def _shown(value: object) -> str:
 
 @lru_cache(maxsize=1024)
 def _store(options: Options, value: Any) -> dict[str, Any]:
-    """Return the kept form of a policy; most jobs have one of few."""
+    """Return the kept form of a policy, without lists of objects that are empty; most jobs have one of few."""
     plain: dict[str, Any] = {}
     options.store_into(plain, value)
-    return plain
+    empty = [option.key for option in options if option.kind.is_nested and not plain[option.key]]
+    return {key: stored for key, stored in plain.items() if key not in empty}
 
 
 def policy_options(default: P, *options: Option) -> Options:
@@ -107,47 +109,6 @@ def policy_options(default: P, *options: Option) -> Options:
     assert names == {option.name for option in options}, "a policy's options are its attributes"
     return Options(*(replace(option, default=getattr(default, option.name)) for option in options))
 
-
-def _settle_retry(old: RetryPolicy, changes: dict[str, Any], given: Mapping[str, Any]) -> RetryPolicy:
-    form = one_of(given, "delays", "delays_seconds")
-    if changes.get("delays"):
-        changes.setdefault("backoff", Backoff.LIST)  # what else could they be meant for?
-    policy = replace(old, **changes)
-    if policy.backoff is Backoff.LIST:
-        if not policy.delays:
-            message = "is missing; backoff 'list' needs at least one delay"
-            raise InvalidInput(f"retry.{form or 'delays'}", message)
-    elif changes.get("delays"):
-        message = f"goes with backoff 'list', not {policy.backoff.value!r}, which takes delay"
-        raise InvalidInput(f"retry.{form}", message)
-    elif "backoff" in changes:
-        policy = replace(policy, delays=())  # those of a list that is no more
-    return policy
-
-
-RETRY = Group(
-    RetryPolicy(),
-    policy_options(
-        RetryPolicy(),
-        Option(name="max_retries", kind=Whole(0, 1000), summary="Retries after the first attempt."),
-        Option(name="backoff", kind=Choice(Backoff), summary="How the waits grow."),
-        Option(
-            name="delay",
-            kind=Duration(),
-            summary="The first wait.",
-            detail="`linear` adds it each time, `exponential` doubles it.",
-        ),
-        Option(name="cap", kind=Duration(), summary="The longest wait, before jitter."),
-        Option(
-            name="delays",
-            kind=Durations(100),
-            summary="For `list`: the waits in order; the last one is repeated.",
-            detail="Given without `backoff`, they mean `list`.",
-        ),
-        Option(name="jitter", kind=Share(), summary="Each wait varies by up to this share, both ways."),
-    ),
-    settle=_settle_retry,
-)
 
 MISFIRE = Group(
     MisfireRule(),

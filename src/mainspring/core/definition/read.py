@@ -14,6 +14,7 @@ from mainspring.core.definition.keys import check_keys_are_meant
 from mainspring.core.definition.limits import JOB_RATE, check_keys_stay, check_line, settle_rate
 from mainspring.core.definition.once import check_once
 from mainspring.core.definition.options import NAME, OPTIONS
+from mainspring.core.definition.retry import check_causes
 from mainspring.core.fields import check_known, one_of, read_mapping, show
 from mainspring.core.ids import DEFAULT_TENANT, JobId
 from mainspring.core.limits import keys_of
@@ -156,6 +157,8 @@ def _checked(spec: JobSpec, body: Mapping[str, Any]) -> JobSpec:
             field, "a job with calendars needs a trigger; take the calendars away, or give it one"
         )
     check_batch(spec, body)
+    if spec.retry.rules:
+        check_causes(spec, body)
     check_keys_are_meant(spec, body)
     if spec.is_lined_up and spec.trigger is not None:
         keys_of(_ANY_JOB, spec)  # its fires bring no payload of their own

@@ -162,7 +162,7 @@ class Reaper:
         return len(applied)
 
     def _lose(self, run: HeldRun, spec: JobSpec, now: datetime) -> Transition:
-        return lost(facts_of(run), spec, now=now)
+        return lost(facts_of(run), spec, now=now, random=self._random.random)
 
     def _time_out(self, run: HeldRun, spec: JobSpec, now: datetime) -> Transition:
         failure = Failure(error=f"no report by the deadline {run.deadline_at.isoformat()}", is_timeout=True)

@@ -9,7 +9,7 @@ from mainspring.core.ids import RunId
 from mainspring.core.model import INLINE_LIMIT, Delivery, JobSpec, Run
 from mainspring.core.outcomes import Failure, Transition
 from mainspring.core.results import keep, leave_out, read_mark
-from mainspring.core.retry import Backoff, RetryPolicy
+from mainspring.core.retry import Backoff, RetryPolicy, RetryRule, Then
 from mainspring.core.states import RunState
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ApplyResult, HeldRun
@@ -112,6 +112,37 @@ class Completion:
             for held in (first, again, dead):
                 run = await read_run(store, held.run_id)
                 assert (run.result, run.output) == (result, output)
+
+    async def test_failure_that_a_rule_snoozes_counts_no_attempt(self, store: Store) -> None:
+        rule = RetryRule(on=("any",), then=Then.SNOOZE, delay=timedelta(seconds=10), max_snoozes=2)
+        spec = make_spec(name="snoozing", retry=RetryPolicy(rules=(rule,)))
+        held = await running_run(store, await add_job(store, spec=spec))
+        for calls in range(2):
+            assert facts_of(held).uncounted == calls
+            end = fail(held, spec, now=20 * calls)
+            assert await store.apply([end], now=at(20 * calls)) == APPLIED
+            assert await store.apply([end], now=at(20 * calls)) == APPLIED  # a repeat
+            run = await read_run(store, held.run_id)
+            assert (run.state, run.attempt, run.ready_at) == (RunState.RETRYING, 1, at(20 * calls + 10))
+            held = await take_again(store, held.run_id, now=20 * calls + 10)
+        assert await store.apply([fail(held, spec, now=40)], now=at(40)) == APPLIED
+        run = await read_run(store, held.run_id)
+        assert (run.state, run.reason, run.attempt) == (RunState.FAILED, "snoozes_exhausted", 1)
+        attempts = await store.list_attempts(held.run_id)
+        assert [(one.number, one.outcome) for one in attempts] == [(1, "failed")] * 3
+
+    async def test_crash_that_a_rule_retries_waits_and_counts(self, store: Store) -> None:
+        rule = RetryRule(on=("crash",), max_retries=1, delay=timedelta(seconds=10), jitter=0.0)
+        spec = make_spec(name="crashing", retry=RetryPolicy(rules=(rule,)))
+        held = await running_run(store, await add_job(store, spec=spec))
+        assert await store.apply([lose(held, spec, now=1)], now=at(1)) == APPLIED
+        run = await read_run(store, held.run_id)
+        assert (run.state, run.attempt, run.crashes, run.ready_at) == (RunState.RETRYING, 2, 1, at(11))
+        held = await take_again(store, held.run_id, now=11, is_quarantined=True)
+        assert held.is_quarantined
+        assert await store.apply([lose(held, spec, now=12)], now=at(12)) == APPLIED
+        run = await read_run(store, held.run_id)
+        assert (run.state, run.reason, run.crashes) == (RunState.FAILED, "retries_exhausted", 2)
 
     async def test_mark_in_place_of_a_result_is_kept(self, store: Store) -> None:
         first, again, dead = [await running_run(store) for _ in range(3)]

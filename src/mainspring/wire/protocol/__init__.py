@@ -24,6 +24,7 @@ from mainspring.wire.protocol.leases import (
     to_keys,
 )
 from mainspring.wire.protocol.reports import (
+    CauseItem,
     LeftOutResult,
     ReportBody,
     ReportItem,
@@ -48,6 +49,7 @@ __all__ = [
     "BeatAnswerIn",
     "BeatBody",
     "BeatView",
+    "CauseItem",
     "ClaimAnswerIn",
     "ClaimAnswerView",
     "ClaimBody",

@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
+from mainspring.core.causes import MAX_CAUSE, MOST_EXCEPTIONS, Cause
 from mainspring.core.ids import format_run_id
 from mainspring.core.outcomes import Failure, clamp_snooze
 from mainspring.core.results import LeftOut, ResultMark, read_mark, write_mark
@@ -42,6 +43,26 @@ class LeftOutResult(Struct, kw_only=True, forbid_unknown_fields=True):
         Annotated[str, Meta(pattern="^[0-9a-f]{64}$")] | None,
         Meta(description="The digest of that text, so that a copy kept elsewhere can be recognized."),
     ] = None
+
+
+class CauseItem(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Why an attempt failed, for the rules of its job. Give what applies."""
+
+    exceptions: Annotated[
+        list[Annotated[str, Meta(min_length=1, max_length=MAX_CAUSE)]],
+        Meta(
+            description="The qualified names of the exception's classes: its own, then those it is derived from.",
+            max_length=MOST_EXCEPTIONS,
+        ),
+    ] = []
+    exit_code: Annotated[
+        Annotated[int, Meta(ge=-64, le=255)] | None,
+        Meta(description="How a command ended; a negative number is the signal that ended it."),
+    ] = None
+    status: Annotated[
+        Annotated[int, Meta(ge=100, le=599)] | None, Meta(description="The status of an HTTP answer.")
+    ] = None
+    is_connection: Annotated[bool, Meta(description="Whether there was no HTTP answer.")] = False
 
 
 class ReportItem(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -80,6 +101,9 @@ class ReportItem(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults
         Meta(
             description="For a failure: the shortest wait before a retry. A longer backoff of the job wins."
         ),
+    ] = None
+    cause: Annotated[
+        CauseItem | None, Meta(description="For a failure: why, for the rules of the job's retries.")
     ] = None
     delay_seconds: Annotated[
         Annotated[float, Meta(ge=0, le=31_536_000)] | None,
@@ -143,6 +167,7 @@ def _to_ending(item: ReportItem, field: str) -> Ending:
                 is_retryable=item.is_retryable,
                 is_timeout=item.is_timeout,
                 retry_after=None if retry_after is None else timedelta(seconds=retry_after),
+                cause=None if item.cause is None else _to_cause(item.cause),
             )
         case "snooze":
             if item.delay_seconds is None:
@@ -172,6 +197,8 @@ def from_report(report: Report) -> ReportItem:
         item.outcome, item.error, item.output = "failure", storable(ending.error), storable(ending.output)
         item.is_retryable, item.is_timeout = ending.is_retryable, ending.is_timeout
         _write_result(item, ending.result)
+        if ending.cause is not None:
+            item.cause = _from_cause(ending.cause)
         if ending.retry_after is not None:
             item.retry_after_seconds = min(max(ending.retry_after.total_seconds(), 0.0), 86_400.0)
     elif isinstance(ending, Snooze):
@@ -182,6 +209,24 @@ def from_report(report: Report) -> ReportItem:
     else:
         item.outcome, item.error, item.output = "stopped", storable(ending.error), storable(ending.output)
     return item
+
+
+def _to_cause(item: CauseItem) -> Cause:
+    return Cause(
+        exceptions=tuple(item.exceptions),
+        exit_code=item.exit_code,
+        status=item.status,
+        is_connection=item.is_connection,
+    )
+
+
+def _from_cause(cause: Cause) -> CauseItem:
+    return CauseItem(
+        exceptions=list(cause.exceptions),
+        exit_code=cause.exit_code,
+        status=cause.status,
+        is_connection=cause.is_connection,
+    )
 
 
 def _write_result(item: ReportItem, result: bytes | None) -> None:
