@@ -7,6 +7,7 @@
     ├── NotFound              no such job, run or session for this tenant
     ├── Conflict              what you edit has changed in the meantime, or a name or key is taken
     │   └── UnknownType       the job's trigger has a type that this process does not know
+    ├── StaleLease            a job ends its run within its own transaction, but its attempt is over
     ├── TooMany               a queue or tenant is full, or a rate is used up; nothing was stored, try again later
     ├── PluginError           a package that extends Mainspring cannot be used
     ├── MissingExtra          a feature needs packages that are not installed here
@@ -81,6 +82,13 @@ class UnknownType(Conflict):
             f"{sort}.type", f"{name!r} is not known here; install the package that adds it and start again"
         )
         self.name = name
+
+
+class StaleLease(MainspringError):
+    """The attempt that ends its run is over: its lease was lost, or it has ended the run before.
+
+    Its transaction has failed, so that none of its writes is kept. Do not try again within this attempt.
+    """
 
 
 class TooMany(MainspringError):

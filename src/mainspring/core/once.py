@@ -93,6 +93,15 @@ class ThrottleRule:
 OnceRule = UniqueRule | DebounceRule | ThrottleRule
 
 
+def needs_own_transaction(rule: OnceRule) -> bool:
+    """Say whether a submission under this rule must be decided in a transaction of the store's own.
+
+    In one of the submitter's, which may last and may be rolled back, it would keep others from deciding, or change a
+    run that others see. Only a rule under which a submission joins the holder as it is does not.
+    """
+    return not isinstance(rule, UniqueRule) or rule.on_conflict is not OnConflict.EXISTING
+
+
 @value()
 class OnceGuard:
     """A submission's key, as 16 bytes, and the rule that it is for."""

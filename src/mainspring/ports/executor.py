@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol, runtime_checkable
 
-from mainspring.core.ids import JobId, RunId, key_for_target
+from mainspring.core.ids import JobId, RunId, SessionId, key_for_target
 from mainspring.core.outcomes import Failure
 from mainspring.core.values import value
 
@@ -30,6 +30,7 @@ class AttemptContext:
         payload: JSON text in UTF-8, or None.
         timeout: hard limit of this attempt.
         soft_timeout: when to ask the job to end; None means only the hard limit.
+        session_id: the worker session that holds the lease. With it and the token, a job can end its run itself.
     """
 
     run_id: RunId
@@ -45,6 +46,7 @@ class AttemptContext:
     params: Mapping[str, Any]
     timeout: timedelta
     soft_timeout: timedelta | None = None
+    session_id: SessionId = SessionId(0)
 
     @property
     def idempotency_key(self) -> str:

@@ -19,11 +19,13 @@ from mainspring.sdk.function import NO_PAYLOAD, Function, SubmitOptions
 from mainspring.sdk.lists import AsyncLists, Lists
 from mainspring.sdk.portal import Portal
 from mainspring.sdk.runs import RunHandle
-from mainspring.signals import Call
+from mainspring.signals import Call, current_attempt
 
 if TYPE_CHECKING:
+    from mainspring.ports.executor import AttemptContext
     from mainspring.sdk.client import AsyncClient
     from mainspring.wire.owners import OwnerView
+    from mainspring.sdk.transactions import DatabaseConnection
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -180,6 +182,11 @@ class App:
             Unreachable: the server did not answer.
         """
         chosen = options or SubmitOptions()
+        if chosen.connection is not None:
+            from mainspring.sdk.transactions import submit_within
+
+            accepted = await submit_within(self.tenant, name, payloads, chosen)
+            return [RunHandle(self, run_id, status) for run_id, status in accepted]
         return await self.perform(lambda client: self._submit(client, name, payloads, chosen))
 
     def submit_sync(
@@ -187,7 +194,51 @@ class App:
     ) -> list[RunHandle]:
         """Like `submit`, for code without an event loop."""
         chosen = options or SubmitOptions()
+        if chosen.connection is not None:
+            from mainspring.sdk.transactions import submit_within_sync
+
+            accepted = submit_within_sync(self.tenant, name, payloads, chosen)
+            return [RunHandle(self, run_id, status) for run_id, status in accepted]
         return self.perform_sync(lambda client: self._submit(client, name, payloads, chosen))
+
+    async def complete(
+        self,
+        connection: DatabaseConnection,
+        result: object = None,
+        *,
+        attempt: AttemptContext | None = None,
+    ) -> None:
+        """End the run that calls this, as SUCCEEDED, within the transaction of a connection.
+
+        The run ends with your commit, together with what else the transaction has written; a rollback undoes both. Make
+        it the last statement of the transaction. What the function returns afterwards is not kept.
+
+        Args:
+            connection: as for `Function.options`; its database is that of the servers.
+            result: the run's result, as JSON.
+            attempt: the attempt to end, in a batch; otherwise `current_attempt()`.
+
+        Raises:
+            InvalidInput: the connection or the result is wrong.
+            LookupError: no attempt is under way here.
+            StaleLease: the attempt is over, because its lease was lost or it has ended its run before. The transaction
+                has failed, so nothing of it is kept.
+        """
+        from mainspring.sdk.transactions import complete_within
+
+        await complete_within(connection, attempt or current_attempt(), result)
+
+    def complete_sync(
+        self,
+        connection: DatabaseConnection,
+        result: object = None,
+        *,
+        attempt: AttemptContext | None = None,
+    ) -> None:
+        """Like `complete`, for functions without an event loop."""
+        from mainspring.sdk.transactions import complete_within_sync
+
+        complete_within_sync(connection, attempt or current_attempt(), result)
 
     async def perform(self, work: Callable[[AsyncClient], Coroutine[Any, Any, T]]) -> T:
         """Make calls with the app's client, from any event loop."""

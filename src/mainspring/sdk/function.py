@@ -21,6 +21,7 @@ from mainspring.payloads.signature import types_of
 if TYPE_CHECKING:
     from mainspring.sdk.app import App
     from mainspring.sdk.runs import RunHandle
+    from mainspring.sdk.transactions import DatabaseConnection
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,12 +39,14 @@ class SubmitOptions:
         delay: the same, as a time from the store's now; give only one of the two.
         priority: the run's tier, or the class that names it; None means the job's.
         idempotency_key: the same key with the same arguments returns the same run for 24 h.
+        connection: submit within this connection's transaction; None asks the server.
     """
 
     run_at: datetime | None = None
     delay: timedelta | None = None
     priority: Priority | str | None = None
     idempotency_key: str | None = None
+    connection: DatabaseConnection | None = None
 
 
 class Function(Generic[P, R]):
@@ -112,6 +115,7 @@ class Function(Generic[P, R]):
         delay: timedelta | float | str | None = None,
         priority: Priority | str | None = None,
         idempotency_key: str | None = None,
+        connection: DatabaseConnection | None = None,
     ) -> Submitter[P]:
         """Return an object whose `enqueue` submits with these options.
 
@@ -121,6 +125,9 @@ class Function(Generic[P, R]):
             delay: how long from now, instead.
             priority: a tier or a class.
             idempotency_key: repeating a submission with it makes no second run.
+            connection: a connection to the servers' PostgreSQL with an open transaction: of asyncpg or psycopg 3, or a
+                connection or session of SQLAlchemy on one of these. The run exists once you commit, and never if you
+                roll back. No server is asked.
 
         Raises:
             InvalidInput: an option is wrong.
@@ -135,6 +142,7 @@ class Function(Generic[P, R]):
             delay=None if delay is None else read_delay(delay, "delay"),
             priority=None if priority is None else read_priority(priority, "priority"),
             idempotency_key=idempotency_key,
+            connection=connection,
         )
         return Submitter(self._app, self, options)
 

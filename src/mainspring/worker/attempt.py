@@ -71,7 +71,7 @@ class AttemptTask:
         if self._is_stop_wanted():
             return False
         try:
-            self._handle = executor.begin(make_context(self.lease), self._end)
+            self._handle = executor.begin(make_context(self.lease, self.session_id), self._end)
         except Exception as error:  # noqa: BLE001 - see _fail
             self._fail(error)
             return True
@@ -93,7 +93,7 @@ class AttemptTask:
         if executor is None:
             self._end(HandedBack(was_started=False))  # claimed by mistake: another worker can do it
         else:
-            outcome = executor.execute(make_context(self.lease))
+            outcome = executor.execute(make_context(self.lease, self.session_id))
             await self._await_end(outcome if self.lease.spec.target.type in BUILT_IN else _checked(outcome))
 
     def refuse(self) -> None:
@@ -189,7 +189,7 @@ async def _checked(outcome: Awaitable[object]) -> Outcome:
     return check_outcome(await outcome)
 
 
-def make_context(lease: Lease) -> AttemptContext:
+def make_context(lease: Lease, session_id: SessionId) -> AttemptContext:
     """Return what the executor may know about an attempt."""
     spec = lease.spec
     return AttemptContext(
@@ -206,4 +206,5 @@ def make_context(lease: Lease) -> AttemptContext:
         spec.target.params,
         spec.timeout,
         spec.soft_timeout,
+        session_id,
     )

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from mainspring.core.model import Priority
 from mainspring.core.priorities import PriorityClass, class_named, copy_class, find_class, read_class
 from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import NotFound
 from mainspring.ports.store import Store
+
+
+class ClassReader(Protocol):
+    """What knows the classes: a store, also within the transaction of a caller."""
+
+    async def list_priority_classes(self) -> list[PriorityClass]:
+        """Return all classes."""
+        ...
 
 
 async def copy_classes(
@@ -43,7 +51,7 @@ async def find_tier(store: Store, name: str) -> Priority:
 
 
 async def with_tiers(
-    store: Store, submissions: Sequence[Submission], *, are_numbered: bool = False
+    store: ClassReader, submissions: Sequence[Submission], *, are_numbered: bool = False
 ) -> list[Submission]:
     """Return submissions with the tiers of the classes that they name as priorities.
 

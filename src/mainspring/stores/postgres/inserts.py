@@ -41,12 +41,10 @@ class LaneIds:
             held = await transaction.fetch("hold_lanes", lane_ids=sorted(known))
             if len(held) == len(wanted):
                 return dict(zip(wanted, known, strict=True))
-        while True:
+        ids = await _find_lanes(transaction, wanted)
+        while len(ids) < len(wanted):  # some are new, or were pruned between the statements
             await transaction.execute("intern_lanes", **columns_of_lanes(wanted))
-            rows = await transaction.fetch("find_lanes", **columns_of_lanes(wanted))
-            if len(rows) == len(wanted):  # otherwise one was pruned between the two statements
-                break
-        ids = {wanted[row["position"] - 1]: LaneId(row["id"]) for row in rows}
+            ids = await _find_lanes(transaction, wanted)
         self.remember(ids)
         return ids
 
@@ -62,6 +60,11 @@ class LaneIds:
     def clear(self) -> None:
         """Forget all lanes."""
         self._ids.clear()
+
+
+async def _find_lanes(transaction: Transaction, wanted: Sequence[LaneKey]) -> dict[LaneKey, LaneId]:
+    rows = await transaction.fetch("find_lanes", **columns_of_lanes(wanted))
+    return {wanted[row["position"] - 1]: LaneId(row["id"]) for row in rows}
 
 
 def _order(key: LaneKey) -> tuple[str, str, str, int]:

@@ -98,11 +98,14 @@ class OnceBook:
             )
 
 
-async def lock_once(transaction: Transaction, runs: Sequence[tuple[NewRun, RunId]]) -> OnceBook:
+async def lock_once(
+    transaction: Transaction, runs: Sequence[tuple[NewRun, RunId]], *, locks_holders: bool = True
+) -> OnceBook:
     """Take the keys of runs, or lock them and, in the next statement, their holders.
 
     Args:
         runs: those that may be inserted, with their ids.
+        locks_holders: if not, the holders are only read, which will do where none of them is changed.
     """
     first: dict[_Place, RunId] = {}
     for run, run_id in runs:
@@ -125,16 +128,17 @@ async def lock_once(transaction: Transaction, runs: Sequence[tuple[NewRun, RunId
             for row in rows:
                 place = (row["tenant"], row["job_id"], row["key"])
                 stored[place] = RunId(row["run_id"]), row["expires_at"]
-    return OnceBook(stored, taken, await _lock_holders(transaction, stored, taken))
+    statement = "lock_holders" if locks_holders else "read_holders"
+    return OnceBook(stored, taken, await _read_holders(transaction, statement, stored, taken))
 
 
-async def _lock_holders(
-    transaction: Transaction, stored: dict[_Place, _Kept], taken: set[_Place]
+async def _read_holders(
+    transaction: Transaction, statement: str, stored: dict[_Place, _Kept], taken: set[_Place]
 ) -> dict[RunId, Holder]:
     run_ids = sorted({kept[0] for place, kept in stored.items() if place not in taken})
     if not run_ids:
         return {}
-    rows = await transaction.fetch("lock_holders", run_ids=run_ids)
+    rows = await transaction.fetch(statement, run_ids=run_ids)
     return {
         RunId(row["id"]): Holder(
             is_running=row["state"] == RunState.RUNNING,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from asyncpg import Record
+
 from mainspring.core.model import Priority
 from mainspring.core.priorities import PriorityClass
 from mainspring.stores.postgres.connecting import Role
@@ -17,15 +19,7 @@ class PostgresPriorityStore:
 
     async def list_priority_classes(self) -> list[PriorityClass]:
         rows = await self._connections.fetch(Role.READ, "list_priority_classes", is_repeatable=True)
-        return [
-            PriorityClass(
-                name=row["name"],
-                tier=Priority(row["tier"]),
-                preempts=row["preempts"],
-                preemptible=row["preemptible"],
-            )
-            for row in rows
-        ]
+        return [class_of(row) for row in rows]
 
     async def write_priority_classes(self, classes: Sequence[PriorityClass]) -> list[bool]:
         if not classes:
@@ -55,3 +49,13 @@ class PostgresPriorityStore:
             return [name in gone for name in names]
 
         return await self._connections.transact(Role.EDIT, work)
+
+
+def class_of(row: Record) -> PriorityClass:
+    """Make a class from a row of `list_priority_classes`."""
+    return PriorityClass(
+        name=row["name"],
+        tier=Priority(row["tier"]),
+        preempts=row["preempts"],
+        preemptible=row["preemptible"],
+    )

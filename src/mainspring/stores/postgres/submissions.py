@@ -17,7 +17,7 @@ from mainspring.core.ids import JobId, RunId
 from mainspring.ports.store.runs import IdempotencyKey, NewRun, SubmitResult
 from mainspring.stores.postgres.connection import Transaction
 from mainspring.stores.postgres.inserts import LaneIds, insert_decided, reserve_ids
-from mainspring.stores.postgres.once import lock_once
+from mainspring.stores.postgres.once import OnceBook, lock_once
 
 _KNOWN = frozenset({SubmissionVerdict.DUPLICATE, SubmissionVerdict.KEY_MISMATCH})
 _Pair = tuple[str, str]
@@ -26,9 +26,18 @@ _Versions = Mapping[JobId, int]
 
 
 async def submit_carefully(
-    transaction: Transaction, lane_ids: LaneIds, runs: Sequence[NewRun], now: datetime
+    transaction: Transaction,
+    lane_ids: LaneIds,
+    runs: Sequence[NewRun],
+    now: datetime,
+    *,
+    locks_holders: bool = True,
 ) -> list[SubmitResult]:
-    """Submit runs with everything that one statement cannot do: keys, new lanes, records of skipped runs."""
+    """Submit runs with everything that one statement cannot do: keys, new lanes, records of skipped runs.
+
+    Args:
+        locks_holders: as in `lock_once`.
+    """
     rows = await transaction.fetch("find_existing_jobs", job_ids=sorted({run.job_id for run in runs}))
     versions = {row["id"]: row["version"] for row in rows}
     ids = await reserve_ids(transaction, runs)
@@ -39,21 +48,13 @@ async def submit_carefully(
         if run.once is not None and keys.may_insert(run, versions, now)
     ]
     # First the idempotency keys, then these, then their holders, then lanes: the same order in every call.
-    once = await lock_once(transaction, guarded) if guarded else None
-    results = []
-    new: list[tuple[NewRun, RunId]] = []
-    for run, run_id in zip(runs, ids, strict=True):
-        result = keys.known(run, versions, now)
-        if result.status is SubmissionVerdict.SUBMITTED:
-            if run.once is None:
-                result = SubmitResult(SubmissionVerdict.SUBMITTED, run_id)
-            else:
-                assert once is not None, "a run that may be inserted is guarded"
-                result = once.decide(run, run_id, now)
-            keys.note(run, result)
-            if result.status is SubmissionVerdict.SUBMITTED:
-                new.append((run, run_id))
-        results.append(result)
+    once = await lock_once(transaction, guarded, locks_holders=locks_holders) if guarded else None
+    results = _decide(runs, ids, keys, once, versions, now)
+    new = [
+        (run, run_id)
+        for run, run_id, result in zip(runs, ids, results, strict=True)
+        if result.status is SubmissionVerdict.SUBMITTED
+    ]
     await keys.write(transaction)
     if once is not None:
         await once.write(transaction, now)
@@ -65,6 +66,29 @@ async def submit_carefully(
         now=now,
         run_ids=[run_id for _, run_id in new],
     )
+    return results
+
+
+def _decide(
+    runs: Sequence[NewRun],
+    ids: Sequence[RunId],
+    keys: _KeyBook,
+    once: OnceBook | None,
+    versions: _Versions,
+    now: datetime,
+) -> list[SubmitResult]:
+    """Decide runs one after the other, so that a later one finds what an earlier one did."""
+    results = []
+    for run, run_id in zip(runs, ids, strict=True):
+        result = keys.known(run, versions, now)
+        if result.status is SubmissionVerdict.SUBMITTED:
+            if run.once is None:
+                result = SubmitResult(SubmissionVerdict.SUBMITTED, run_id)
+            else:
+                assert once is not None, "a run that may be inserted is guarded"
+                result = once.decide(run, run_id, now)
+            keys.note(run, result)
+        results.append(result)
     return results
 
 
