@@ -90,9 +90,9 @@ class CallersStore:
         """Apply the end of an attempt; it takes effect with the caller's commit.
 
         Returns:
-            False if the run is not RUNNING under this lease. Then the caller's transaction must not be committed: neither
-            an attempt that has lost its lease may leave its writes behind, nor one that is over already, which would
-            write them twice.
+            False if the run is not RUNNING under this lease. Then the caller's transaction must not be committed. An
+            attempt that has lost its lease must not leave its writes behind, and one that has ended its run before
+            would write them twice.
         """
         [row] = await self._transaction.fetch("read_time")
         _, answers = await apply_any(self._transaction, [end], row["now"].astimezone(UTC))
