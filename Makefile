@@ -19,6 +19,10 @@ ifneq ($(STORM),)
 CHAOS := tests.chaos.cluster.storm --seconds $(STORM) --rate $(or $(RATE),2000) --outage $(or $(OUTAGE),0) --kill-every $(or $(KILL_EVERY),10) --pauses $(or $(PAUSES),2)
 endif
 
+ifneq ($(TRANSACTIONS),)
+CHAOS := tests.chaos.transactions --crashes --kills $(TRANSACTIONS) $(if $(CONTROL),--control)
+endif
+
 .PHONY: help setup demo test lint fmt types arch docs-generate bench bench-table bench-scale bench-idle chaos simulate proof proof-peer ci lock clean
 
 help: ## list the targets
@@ -66,8 +70,8 @@ bench-idle: setup ## what SESSIONS=500 idle remote workers cost one server and t
 	@scripts/services run --durable -- $(PY) -m benchmarks.idle --sessions $(or $(SESSIONS),500) \
 		--seconds $(or $(SECONDS),60)
 
-chaos: setup ## harm the real product: KILLS, ZOMBIES on SQLite; TRIALS, FAULT=F1.. in a cluster; STORM=seconds
-	@$(PY) -m $(CHAOS) --seed $(or $(SEED),1)
+chaos: setup ## harm the real product: KILLS, ZOMBIES on SQLite; TRIALS, FAULT=F1.. in a cluster; STORM=seconds; TRANSACTIONS=kills
+	@$(if $(TRANSACTIONS),scripts/services run --durable -- )$(PY) -m $(CHAOS) --seed $(or $(SEED),1)
 
 simulate: setup ## search SEEDS seeds of the simulator for a broken rule, on all cores (STORE=sqlite, FIRST=n); OUTAGE=86400: replay one outage of so many seconds with JOBS=60
 	@$(PY) -m tools.simulator --seeds $(or $(SEEDS),2000) --first $(or $(FIRST),0) --store $(or $(STORE),memory) $(if $(OUTAGE),--outage $(OUTAGE) --jobs $(or $(JOBS),60))

@@ -1,0 +1,1 @@
+"""Callers' transactions, killed on purpose; see ../README.md."""
