@@ -31,7 +31,7 @@ FROZEN = 3.0
 FAULTS = ("backend",) * 3 + ("producer",) * 2 + ("worker",) * 2 + ("freeze",)
 """What is done, each as often as it stands here."""
 CRASH = "crash"
-"""Kills one of PostgreSQL's processes with SIGKILL, whereupon PostgreSQL ends all and recovers."""
+"""Kills one of PostgreSQL's processes with SIGKILL, so that PostgreSQL ends all and recovers."""
 TABLES = """
 CREATE TABLE orders (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY);
 CREATE TABLE effect (order_id bigint, run text, token integer);
