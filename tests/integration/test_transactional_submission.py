@@ -14,12 +14,15 @@ import psycopg
 import pytest
 
 from mainspring import App, Conflict, Debounce, InvalidInput, NotFound, SchemaMismatch, Throttle, Unique
+from mainspring.core.applying import CancelVerdict
 from mainspring.core.definition import read_definition
 from mainspring.core.ids import parse_run_id
 from mainspring.core.model import Priority
 from mainspring.core.queues import Queue
 from mainspring.core.states import RunState
+from mainspring.engine.usecases.submissions import JobForm, Submission, make_submitted_run
 from mainspring.ports.store.jobs import NewJob
+from mainspring.ports.store.runs import NewRun
 from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.postgres import PostgresStore
 from mainspring.stores.postgres.callers import _statements
@@ -417,6 +420,34 @@ async def test_callers_at_the_same_time_with_one_key(dsn: str, store: PostgresSt
     assert (await find(store, handle)).state is RunState.PENDING
     await first.close()
     await second.close()
+
+
+async def test_open_transaction_holds_up_no_others(dsn: str, store: PostgresStore) -> None:
+    """As long as a lane and the keys exist, an open transaction is in nobody's way."""
+    [job] = await store.find_jobs("default", ["bill"])
+    assert job is not None
+    now = datetime.now(UTC)
+    form = JobForm(job, timedelta(hours=1))
+
+    def make_run() -> NewRun:
+        wanted = Submission(job_id=job.id, payload=b'{"customer":"shared"}')
+        return make_submitted_run(form, wanted, now=now, expiries={})
+
+    [first] = await store.submit_runs([make_run()], now=now)
+    connection = await asyncpg.connect(dsn)
+    transaction = connection.transaction()
+    await transaction.start()
+    handle = await bill.options(connection=connection).enqueue(customer="shared")
+    async with asyncio.timeout(10):
+        [second] = await store.submit_runs([make_run()], now=now)
+        assert first.run_id is not None
+        assert second.run_id is not None
+        await store.prune_lanes(limit=100)
+        ids = [first.run_id, second.run_id]
+        assert await store.cancel_runs(ids, reason="test", now=now) == [CancelVerdict.CANCELLED] * 2
+    await transaction.commit()
+    assert await find(store, handle) is not None
+    await connection.close()
 
 
 def test_nothing_is_imported_unless_such_an_object_is_passed() -> None:
