@@ -24,8 +24,8 @@ from mainspring.signals import Call, current_attempt
 if TYPE_CHECKING:
     from mainspring.ports.executor import AttemptContext
     from mainspring.sdk.client import AsyncClient
-    from mainspring.wire.owners import OwnerView
     from mainspring.sdk.transactions import DatabaseConnection
+    from mainspring.wire.owners import OwnerView
 
 P = ParamSpec("P")
 R = TypeVar("R")
