@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from mainspring import App
+from mainspring.sdk.runs import RunHandle
 from tests.processes.processes import run, server
 
 _APP = """
@@ -105,3 +106,16 @@ def test_times_are_those_of_the_terminal_and_utc_if_asked(url: str, ended: dict[
     assert "+09:00" in local
     assert "+00:00" not in local
     assert "+09:00" not in run("run", "show", ended[0], "--utc", "--server", url, TZ="Asia/Tokyo").stdout
+
+
+def test_a_failed_run_is_run_again_once(url: str, ended: dict[int, str]) -> None:
+    done = run("run", "retry", ended[1], ended[0], "--payload", '{"x": 0}', "--server", url)
+    assert done.returncode == 2
+    assert f"{ended[0]} is SUCCEEDED; only FAILED and CANCELLED runs are redriven" in done.stderr
+    first, _, again = done.stdout.strip().rpartition(" ")
+    assert first == f"{ended[1]}: runs again as"
+    repeated = run("run", "retry", ended[1], "--payload", '{"x": 0}', "--json", "--server", url)
+    assert json.loads(repeated.stdout) == [{"run_id": ended[1], "retried_as": again, "is_new": False}]
+    app = App(url)
+    assert RunHandle(app, again).wait_sync(30).status == "SUCCEEDED"
+    app.close()

@@ -320,6 +320,10 @@ def _comparable(answer: Any) -> Any:
     return answer
 
 
+NEW_FIELDS_OF_RUNS = frozenset({"job", "worker", "host", "redrive_of"})
+"""What a single run tells since then."""
+
+
 def _without_new_options(answer: Any) -> Any:
     """Return an answer without the options that jobs have got since, which none of these jobs uses."""
     if isinstance(answer, list):
@@ -328,8 +332,11 @@ def _without_new_options(answer: Any) -> Any:
         return answer
     if "items" in answer:
         return answer | {"items": _without_new_options(answer["items"])}
+    new = NEW_FIELDS_OF_RUNS if "attempts" in answer else frozenset()
     return {
-        name: value for name, value in answer.items() if name not in NEW_OPTIONS or value != NEW_OPTIONS[name]
+        name: value
+        for name, value in answer.items()
+        if name not in new and (name not in NEW_OPTIONS or value != NEW_OPTIONS[name])
     }
 
 

@@ -30,7 +30,7 @@ _COMMANDS = {
     "next": ("next", "next_command", "Show when a cron expression fires; needs no server."),
     "pause": ("pause", "pause_command", "Stop everything for a while, or show what is stopped."),
     "resume": ("pause", "resume_command", "End the pause of everything."),
-    "run": ("run", "run_group", "Show, count and cancel runs."),
+    "run": ("run", "run_group", "Show, count, cancel and repeat runs."),
     "server": ("server", "server_command", "Run API and scheduler; several share one PostgreSQL."),
     "queue": ("queue", "queue_group", "Set how queues are served, and stop them."),
     "tenant": ("tenant", "tenant_group", "Set the shares and caps of tenants, and stop them."),

@@ -139,6 +139,10 @@ class AsyncClient(OwnerCalls, AsyncLists):
         """Cancel a run."""
         return await self.call(operations.CANCEL_RUN, run_id)
 
+    async def redrive_run(self, run_id: str, body: Mapping[str, Any] | None = None) -> SubmittedView:
+        """Run a FAILED or CANCELLED run again. `body` may have `definition` (`newest` or `kept`) and `payload`."""
+        return await self.call(operations.REDRIVE_RUN, run_id, body=body or {})
+
     async def count_runs(self) -> CountsView:
         """Return how many runs are in each state, and how old the count is."""
         return await self.call(operations.COUNT_RUNS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mainspring.clock import LoopWaiter, monotonic
 from mainspring.core.states import FINAL_STATES, RunState
@@ -59,6 +59,28 @@ class RunHandle:
     def why_sync(self) -> WhyView:
         """Like `why`, for code without an event loop."""
         return self._app.perform_sync(lambda client: client.get_run_why(self.id))
+
+    async def retry(self, *, definition: str = "newest", **body: Any) -> RunHandle:
+        """Run it again, if it FAILED or was CANCELLED, and return the new run.
+
+        A run is repeated once: a second call returns the same new run.
+
+        Args:
+            definition: `newest`: run the job as it is defined now; `kept`: as it was for this run.
+            body: may have `payload`, for the new run instead of this one's.
+
+        Raises:
+            Conflict: it is in another state, its job was deleted, or it was repeated in another way.
+        """
+        wanted = {"definition": definition, **body}
+        answer = await self._app.perform(lambda client: client.redrive_run(self.id, wanted))
+        return RunHandle(self._app, answer.run_id)
+
+    def retry_sync(self, *, definition: str = "newest", **body: Any) -> RunHandle:
+        """Like `retry`, for code without an event loop."""
+        wanted = {"definition": definition, **body}
+        answer = self._app.perform_sync(lambda client: client.redrive_run(self.id, wanted))
+        return RunHandle(self._app, answer.run_id)
 
     async def wait(self, timeout: float | timedelta | None = None) -> RunView:
         """Wait until the run has ended, in any final state, and return it.

@@ -56,6 +56,19 @@ class SubmitBody(Struct, kw_only=True, forbid_unknown_fields=True):
     priority: Priority | None = None
 
 
+class RedriveBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """How to run a run again. All fields are optional."""
+
+    definition: Annotated[
+        str,
+        Meta(
+            description="`newest`: as its job is now; `kept`: as it was for that run.",
+            extra_json_schema={"enum": ["newest", "kept"]},
+        ),
+    ] = "newest"
+    payload: Annotated[Any | UnsetType, Meta(description="Instead of the one that the run had.")] = UNSET
+
+
 class BulkSubmitItem(Struct, kw_only=True, forbid_unknown_fields=True):
     """One submission of many. It names its job by id or by name."""
 

@@ -217,7 +217,7 @@ def test_rights_are_those_of_the_design() -> None:
         },
         Right.SUBMIT: {"submit_run", "submit_runs", "run_job_now", "cancel_run"},
         Right.OPERATE: {
-            *("pause_job", "resume_job", "list_pauses", "pause_queue", "resume_queue"),
+            *("redrive_run", "pause_job", "resume_job", "list_pauses", "pause_queue", "resume_queue"),
             *("list_queue_blackouts", "upsert_queue_blackouts"),
             *("create_backfill", "pause_backfill", "resume_backfill", "cancel_backfill"),
         },

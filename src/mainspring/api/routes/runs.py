@@ -36,7 +36,7 @@ from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import InvalidInput
 from mainspring.ports.store.runs import SubmitResult
 from mainspring.wire import operations
-from mainspring.wire.bodies import BulkSubmitItem, SubmitBody
+from mainspring.wire.bodies import BulkSubmitItem, RedriveBody, SubmitBody
 from mainspring.wire.pages import BriefPage, RunPage, view_brief
 from mainspring.wire.views import (
     BulkRunView,
@@ -203,6 +203,19 @@ async def cancel_run(call: Call) -> CancelView:
     return CancelView(result.value)
 
 
+@handles(operations.REDRIVE_RUN)
+async def redrive_run(call: Call, body: RedriveBody) -> Answer[SubmittedView]:
+    is_newest = read_one_of(body.definition, "definition", ["newest", "kept"]) == "newest"
+    payload = _payload(body.payload, "payload")
+    redriven = await call.engine.redrives.redrive(
+        call.tenant, path_run_id(call.key), is_newest=is_newest, payload=payload
+    )
+    assert redriven.run_id is not None, "a redrive stands for a run"
+    is_new = redriven.status is SubmissionVerdict.SUBMITTED
+    view = SubmittedView(run_id=format_run_id(redriven.run_id), is_new=is_new)
+    return Answer(view, status=201 if is_new else 200)
+
+
 @handles(operations.COUNT_RUNS)
 async def count_runs(call: Call) -> CountsView:
     counts = await call.engine.runs.counts(call.tenant)
@@ -218,5 +231,6 @@ ROUTES: list[Endpoint] = [
     get_run,
     get_run_why,
     cancel_run,
+    redrive_run,
     count_runs,
 ]

@@ -1,4 +1,4 @@
-"""`mainspring run`: shows, counts and cancels runs."""
+"""`mainspring run`: shows, counts, cancels and repeats runs."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from mainspring.cli.calling import call, checked_run, find_job, plain
+from mainspring.cli.calling import call, checked_run, find_job, plain, read_json_text
 from mainspring.cli.commands.run_detail import logs_command, show_command
 from mainspring.cli.options import caller_options, json_option, kind_option
 from mainspring.cli.output import print_fields, print_json, print_table, show_instant
 from mainspring.core.fields import show
 from mainspring.core.kinds import Whole
-from mainspring.errors import InvalidInput
+from mainspring.errors import Conflict, InvalidInput, MainspringError, NotFound
+from mainspring.host.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from mainspring.sdk.client import AsyncClient
     from mainspring.wire.pages import BriefPage, RunPage
-    from mainspring.wire.views import CancelView, CountsView
+    from mainspring.wire.views import CancelView, CountsView, SubmittedView
     from mainspring.wire.why import WhyView
 
 _PAGE = 1000
@@ -36,7 +37,7 @@ _CANCELLED = {
 
 @click.group("run")
 def run_group() -> None:
-    """Show, count and cancel runs."""
+    """Show, count, cancel and repeat runs."""
 
 
 run_group.add_command(show_command)
@@ -191,3 +192,50 @@ def cancel_command(run: str, server: str, *, as_json: bool) -> None:
         print_json({"run_id": run, "result": answer.result})
     else:
         click.echo(f"{run}: {_CANCELLED.get(answer.result, answer.result)}")
+
+
+@run_group.command("retry")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.option("--kept", is_flag=True, help="Run the definition that the run had, not the job's newest.")
+@click.option("--payload", metavar="JSON", help="Run with this payload instead of the run's own.")
+@caller_options
+@json_option
+def retry_command(
+    runs: tuple[str, ...], payload: str | None, server: str, *, kept: bool, as_json: bool
+) -> int:
+    """Run failed or cancelled runs again, each once: a new run that names the old one.
+
+    If some of them are refused, the others are run all the same, and the exit code is 2.
+    """
+    body: dict[str, Any] = {"definition": "kept" if kept else "newest"}
+    if payload is not None:
+        body["payload"] = read_json_text(payload, "payload")
+    wanted = [checked_run(run) for run in runs]
+
+    async def work(client: AsyncClient) -> list[SubmittedView | MainspringError]:
+        return [await _retry(client, run, body) for run in wanted]
+
+    answers = dict(zip(wanted, call(server, work), strict=True))
+    made = {run: answer for run, answer in answers.items() if not isinstance(answer, MainspringError)}
+    if as_json:
+        print_json(
+            [
+                {"run_id": run, "retried_as": answer.run_id, "is_new": answer.is_new}
+                for run, answer in made.items()
+            ]
+        )
+    for run, answer in answers.items():
+        if isinstance(answer, MainspringError):
+            click.echo(f"error: {answer}", err=True)
+        elif not as_json:
+            click.echo(
+                f"{run}: {'runs again' if answer.is_new else 'was run again before'} as {answer.run_id}"
+            )
+    return ExitCode.DONE if len(made) == len(answers) else ExitCode.REFUSED
+
+
+async def _retry(client: AsyncClient, run: str, body: dict[str, Any]) -> SubmittedView | MainspringError:
+    try:
+        return await client.redrive_run(run, body)
+    except (InvalidInput, Conflict, NotFound) as error:
+        return error

@@ -26,6 +26,7 @@ from mainspring.engine.usecases.owners import Owners
 from mainspring.engine.usecases.pauses import PauseSwitch
 from mainspring.engine.usecases.priority_classes import PriorityClasses
 from mainspring.engine.usecases.queues import Queues
+from mainspring.engine.usecases.redrives import Redrives
 from mainspring.engine.usecases.runs import KEY_LIFETIME, Runs, WaitingSlots
 from mainspring.engine.usecases.tenants import Tenants
 from mainspring.ports.clock import Clock, IdSource
@@ -39,8 +40,8 @@ class Client:
     The latter are queues (`client.queues`), labels (`client.labels`), the limits that jobs share (`client.limits`),
     priority classes (`client.priority_classes`), and what is paused (`client.pauses`), also by calendars
     (`client.blackouts`). `client.owners` knows whose code defines which jobs, and `client.offer_reader` what live
-    workers offer. `client.backfills` makes the runs of jobs for a range that is past, and `client.overviews` says what
-    all of it does.
+    workers offer. `client.backfills` makes the runs of jobs for a range that is past, `client.redrives` runs failed
+    ones again, and `client.overviews` says what all of it does.
     """
 
     def __init__(
@@ -96,6 +97,13 @@ class Client:
             slots=slots,
             key_lifetime=key_lifetime,
             list_budget=list_budget,
+        )
+        self.redrives = Redrives(
+            store,
+            clock=clock,
+            intake=self.intake,
+            expiries=expiries or QueueExpiryFollower(),
+            insert=self.runs.insert,
         )
 
     async def offers(self) -> Offers:

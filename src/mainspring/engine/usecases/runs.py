@@ -206,6 +206,11 @@ class Runs:
         self._count_held_back(results)
         return results
 
+    async def insert(self, run: NewRun) -> SubmitResult:
+        """Insert a run that another use case has made, and wake the workers."""
+        (result,) = await self._guarded([run])
+        return result
+
     async def _submit_all(self, runs: Sequence[NewRun]) -> list[SubmitResult]:
         now = self._clock.now()
         if self._slots is not None and len(runs) == 1 and runs[0].is_plain and runs[0].due_at <= now:

@@ -39,6 +39,7 @@ class NewRun:
         keys: what the run is counted under, that of its line first; at most three. A run with keys waits in that line,
             and only `claim_lined_up` starts it.
         once: the submission's key, if a rule of its job says what runs once.
+        redrive_of: the ended run that this one repeats. It needs a `submit_key`, so that one run repeats it at most.
     """
 
     job_id: JobId
@@ -57,6 +58,7 @@ class NewRun:
     must_be_newest: bool = False
     keys: tuple[RunKey, ...] = ()
     once: OnceGuard | None = None
+    redrive_of: RunId | None = None
 
     @property
     def is_plain(self) -> bool:

@@ -113,6 +113,7 @@ class RunRow:
     target_key: str | None
     fire_range_id: FireRangeId | None
     keys: tuple[KeyId, ...] = ()
+    redrive_of: RunId | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
     deadline_at: datetime | None = None
@@ -173,7 +174,7 @@ class RunRow:
             output=self.output,
             idempotency_key=self.target_key,
             fire_range_id=self.fire_range_id,
-            redrive_of=None,
+            redrive_of=self.redrive_of,
         )
 
     def held(self) -> HeldRun:

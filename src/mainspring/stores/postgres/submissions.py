@@ -59,6 +59,13 @@ async def submit_carefully(
     if once is not None:
         await once.write(transaction, now)
         new = [(once.final(run, run_id), run_id) for run, run_id in new]
+    await _insert(transaction, lane_ids, new, now)
+    return results
+
+
+async def _insert(
+    transaction: Transaction, lane_ids: LaneIds, new: Sequence[tuple[NewRun, RunId]], now: datetime
+) -> None:
     await insert_decided(
         transaction,
         lane_ids,
@@ -66,7 +73,9 @@ async def submit_carefully(
         now=now,
         run_ids=[run_id for _, run_id in new],
     )
-    return results
+    for run, run_id in new:
+        if run.redrive_of is not None:  # rare, and one at a time
+            await transaction.execute("mark_redrive", run_id=run_id, redrive_of=run.redrive_of)
 
 
 def _decide(

@@ -11,6 +11,7 @@ from mainspring.core.model import LaneKey, Priority, RunKind
 from mainspring.core.states import RunState
 from mainspring.ports.store import Store
 from mainspring.ports.store.runs import IdempotencyKey, SubmitResult
+from mainspring.testing.conformance.completion import fail
 from mainspring.testing.conformance.jobs import UNKNOWN
 from mainspring.testing.factories import (
     START,
@@ -22,6 +23,7 @@ from mainspring.testing.factories import (
     make_change,
     make_edit,
     make_new_run,
+    running_run,
     submit,
 )
 
@@ -135,6 +137,28 @@ class Idempotency:
             SubmitResult(SubmissionVerdict.DUPLICATE, run_id)
         ]
         assert len(await store.list_runs("default")) == 1
+
+    async def test_a_redrive_names_the_run_that_it_repeats_and_is_made_once(self, store: Store) -> None:
+        job = await add_job(store)
+        held = await running_run(store, job)
+        await store.apply([fail(held, now=1, retry=False)], now=at(1))
+        new = make_new_run(
+            job, kind=RunKind.REDRIVE, submit_key=self._key(), redrive_of=held.run_id, payload=b"[2]"
+        )
+        results = [
+            result
+            for [result] in await asyncio.gather(*(store.submit_runs([new], now=at(2)) for _ in range(8)))
+        ]
+        [run_id] = {result.run_id for result in results}
+        assert run_id is not None
+        assert sum(result.status is SubmissionVerdict.SUBMITTED for result in results) == 1
+        [run] = await store.get_runs([run_id])
+        assert run is not None
+        assert (run.kind, run.redrive_of, run.payload) == (RunKind.REDRIVE, held.run_id, b"[2]")
+        await store.cancel_runs([run_id], reason="operator", now=at(3))
+        [ended] = await store.get_runs([run_id])
+        assert ended is not None
+        assert (ended.state, ended.redrive_of) == (RunState.CANCELLED, held.run_id)
 
     async def test_known_key_with_another_request_is_a_mismatch(self, store: Store) -> None:
         job = await add_job(store)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mainspring.core.rights import Right
-from mainspring.wire.bodies import BulkSubmitItem, SubmitBody
+from mainspring.wire.bodies import BulkSubmitItem, RedriveBody, SubmitBody
 from mainspring.wire.operation import BULK_LIMIT, Body, Operation, Parameter
 from mainspring.wire.operations.common import API, BEFORE, LIMIT, RUN_FILTERS, STATE
 from mainspring.wire.pages import BriefPage, RunPage
@@ -109,6 +109,20 @@ CANCEL_RUN = Operation(
     summary="Cancel a run",
     description="Cancel a run. A waiting run ends at once; a running one is asked to stop, but a completion wins.",
     answer=CancelView,
+)
+REDRIVE_RUN = Operation(
+    id="redrive_run",
+    method="POST",
+    path=f"{_RUN}/redrive",
+    right=Right.OPERATE,
+    summary="Run a failed run again",
+    description="Make a run (201) that repeats a FAILED or CANCELLED one. A run is redriven once: later calls return "
+    "the same run (200). A run in another state, or of a deleted job, is refused.",
+    body=Body(RedriveBody, RedriveBody, is_optional=True),
+    answer=SubmittedView,
+    statuses=(201, 200),
+    is_conflicting=True,
+    is_rationed=True,
 )
 COUNT_RUNS = Operation(
     id="count_runs",

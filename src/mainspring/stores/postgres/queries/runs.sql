@@ -156,6 +156,9 @@ CROSS JOIN LATERAL (
     LIMIT 1
 ) AS known;
 
+-- name: mark_redrive
+UPDATE run SET redrive_of = :redrive_of::bigint WHERE id = :run_id::bigint;
+
 -- name: request_cancels
 UPDATE run SET cancel_requested_at = :now, cancel_reason = :reason
 WHERE run.id = ANY(:run_ids::bigint[]) AND run.cancel_requested_at IS NULL;

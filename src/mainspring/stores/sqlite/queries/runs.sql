@@ -41,6 +41,9 @@ ON CONFLICT (tenant, key) DO UPDATE SET
     verdict = excluded.verdict
 WHERE idempotency.expires_at <= :now;
 
+-- name: mark_redrive
+UPDATE run SET redrive_of = :redrive_of WHERE id = :run_id;
+
 -- name: request_cancel
 UPDATE run SET cancel_requested_at = :now, cancel_reason = :reason
 WHERE id = :run_id AND cancel_requested_at IS NULL;
