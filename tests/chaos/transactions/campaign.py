@@ -39,6 +39,14 @@ CREATE TABLE effect (order_id bigint, run text, token integer);
 RUNS = """
 SELECT (convert_from(payload, 'UTF8')::json ->> 'order')::bigint AS order_id, id, state FROM any_run
 """
+STUCK = (
+    "SELECT state, count(*), max(crashes), max(attempt), min(ready_at) - now(), max(deadline_at) - now(),"
+    " count(DISTINCT session_id) FROM run GROUP BY state",
+    "SELECT state, count(*) FROM session GROUP BY state",
+    "SELECT application_name, state, wait_event_type, count(*), max(now() - xact_start) FROM pg_stat_activity"
+    " WHERE datname = current_database() GROUP BY 1, 2, 3",
+)
+"""What is asked when runs do not end."""
 BACKENDS = """
 SELECT pid FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid()
@@ -214,7 +222,17 @@ class Campaign:
         # What a killed producer had open ends when PostgreSQL notices.
         producers = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'chaos-producer'"
         await_that("the producers' end", lambda: not fetch(self._dsn, producers))
-        await_that("the end of all runs", lambda: not fetch(self._dsn, "SELECT count(*) FROM run"))
+        try:
+            await_that("the end of all runs", lambda: not fetch(self._dsn, "SELECT count(*) FROM run"))
+        except AssertionError:
+            raise AssertionError(f"runs do not end: {self._describe()}") from None
+
+    def _describe(self) -> list[Any]:
+        """Return what the runs wait for, as far as the tables and PostgreSQL tell it."""
+        with psycopg.connect(self._dsn, autocommit=True) as connection:
+            return [connection.execute(statement.encode()).fetchall() for statement in STUCK] + [
+                [worker.poll() for worker in self._workers]
+            ]
 
     def find(self) -> Findings:
         """Compare orders, runs and effects."""
