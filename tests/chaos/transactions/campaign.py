@@ -40,11 +40,15 @@ RUNS = """
 SELECT (convert_from(payload, 'UTF8')::json ->> 'order')::bigint AS order_id, id, state FROM any_run
 """
 STUCK = (
-    "SELECT state, count(*), max(crashes), max(attempt), min(ready_at) - now(), max(deadline_at) - now(),"
-    " count(DISTINCT session_id) FROM run GROUP BY state",
+    """
+    SELECT state, count(*), max(crashes), max(attempt), min(ready_at) - now(), max(deadline_at) - now() FROM run
+    GROUP BY state
+    """,
     "SELECT state, count(*) FROM session GROUP BY state",
-    "SELECT application_name, state, wait_event_type, count(*), max(now() - xact_start) FROM pg_stat_activity"
-    " WHERE datname = current_database() GROUP BY 1, 2, 3",
+    """
+    SELECT application_name, state, wait_event_type, count(*), max(now() - xact_start) FROM pg_stat_activity
+    WHERE datname = current_database() GROUP BY 1, 2, 3
+    """,
 )
 """What is asked when runs do not end."""
 BACKENDS = """
