@@ -211,3 +211,47 @@ def test_a_wrong_file_is_refused(url: str, tmp_path: Path) -> None:
     (tmp_path / "rule.json").write_text('{"rules": [{"date": "24.12."}]}')
     refused = run("calendar", "put", "bad", "--file", "rule.json", "--server", url, cwd=tmp_path)
     assert "rules[0].date: must be a date like '2026-12-24', not '24.12.'" in refused.stderr
+
+
+def test_a_dry_run_shows_what_would_be_made_and_makes_nothing(url: str, tmp_path: Path) -> None:
+    nightly = (
+        "job",
+        "add",
+        "nightly",
+        "--schedule",
+        "every day at 2:30",
+        "--tz",
+        "Europe/Berlin",
+        "--function",
+        "payout",
+    )
+    shown = run(*nightly, "--jitter", "5m", "--dry-run", "--count", "2", "--server", url, cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    lines = shown.stdout.splitlines()
+    assert [line.split()[0] for line in lines[:4]] == ["name", "target", "trigger", "jitter_seconds"]
+    assert lines[5:7] == ["at 02:30, every day (Europe/Berlin)", lines[6]]
+    assert lines[6].split() == ["UTC", "LOCAL"]
+    assert len(lines) == 9
+    assert "there is no 02:30; it fires at 03:00 instead" in shown.stderr
+    assert "each starts up to 300 s later" in shown.stderr
+    assert shown.stderr.endswith("this is a dry run; nothing was changed\n")
+    assert "nightly" not in run("job", "list", "--server", url, cwd=tmp_path).stdout
+    again = run(
+        "job",
+        "add",
+        "payout",
+        "--every",
+        "1h",
+        "--function",
+        "payout",
+        "--dry-run",
+        "--server",
+        url,
+        cwd=tmp_path,
+    )
+    assert "there is a job of that name" in again.stderr
+    bare = run("job", "add", "x", "--every", "1h", "--dry-run", "--server", url, cwd=tmp_path)
+    assert (bare.returncode, bare.stderr.startswith("error: target: is missing")) == (2, True)
+    added = run(*nightly, "--server", url, cwd=tmp_path)
+    assert added.stdout.rstrip().endswith("; at 02:30, every day (Europe/Berlin)")
+    assert "there is no 02:30" in added.stderr

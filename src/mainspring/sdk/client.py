@@ -35,6 +35,7 @@ from mainspring.wire.views import (
     CountsView,
     Deleted,
     JobView,
+    JobWritten,
     RunDetail,
     StatusView,
     SubmittedView,
@@ -51,7 +52,7 @@ class AsyncClient(OwnerCalls, AsyncLists):
     answer comes, and `InvalidInput`, `NotFound`, `Conflict` or `StoreUnavailable` if the server says so.
     """
 
-    async def create_job(self, body: Mapping[str, Any]) -> JobView:
+    async def create_job(self, body: Mapping[str, Any]) -> JobWritten:
         """Create a job."""
         return await self.call(operations.CREATE_JOB, body=body)
 
@@ -59,7 +60,7 @@ class AsyncClient(OwnerCalls, AsyncLists):
         """Create up to 1,000 jobs."""
         return await self.call(operations.CREATE_JOBS, body=bodies)
 
-    async def put_job(self, body: Mapping[str, Any]) -> JobView:
+    async def put_job(self, body: Mapping[str, Any]) -> JobWritten:
         """Create a job, or redefine the job of that name."""
         return await self.call(operations.UPSERT_JOB, body=body)
 
@@ -74,7 +75,7 @@ class AsyncClient(OwnerCalls, AsyncLists):
         """Return a job."""
         return await self.call(operations.GET_JOB, job_id)
 
-    async def edit_job(self, job_id: str, patch: Mapping[str, Any]) -> JobView:
+    async def edit_job(self, job_id: str, patch: Mapping[str, Any]) -> JobWritten:
         """Change a job's fields."""
         return await self.call(operations.EDIT_JOB, job_id, body=patch)
 
@@ -350,7 +351,13 @@ class AsyncClient(OwnerCalls, AsyncLists):
     async def preview_trigger(
         self, body: Mapping[str, Any], *, from_time: str | None = None, count: int = 5
     ) -> TriggerPreview:
-        """Return when a trigger would fire. `body` has one, as a job does (`cron`, `every`…), and maybe `calendars`."""
+        """Return what a job is understood as, and when it would fire.
+
+        Args:
+            body: a job, or only what says when it fires (`cron`, `every`, `calendars`…).
+            from_time: only fires at or after this instant.
+            count: how many fires.
+        """
         query: dict[str, str | int | None] = {"from": from_time, "count": count}
         return await self.call(operations.PREVIEW_TRIGGER, body=body, query=query)
 

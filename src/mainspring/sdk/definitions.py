@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime, time, timedelta
@@ -10,7 +11,8 @@ from typing import Any, TypedDict
 
 import msgspec
 
-from mainspring.core.definition import read_definition
+from mainspring.clock import host_time
+from mainspring.core.definition import read_definition, warn_of_definition
 from mainspring.core.definition.retry import put_rules
 from mainspring.core.model import Delivery, Misfire, Overlap, Priority
 from mainspring.core.priorities import read_priority
@@ -20,6 +22,7 @@ from mainspring.payloads.hooks import encode_other
 from mainspring.sdk.batch import Batch
 from mainspring.sdk.once import Debounce, Duration, Throttle, Unique
 
+_log = logging.getLogger("mainspring.jobs")
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -140,11 +143,13 @@ def job_body(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     )
     known = {**body, "priority": Priority.MEDIUM.name} if named else body
     try:
-        read_definition(known, now=_LONG_AGO)
+        spec = read_definition(known, now=_LONG_AGO)
     except InvalidInput as error:
         if error.field != "function":  # here, the function's name is the job's name
             raise
         raise InvalidInput("name", error.message) from None
+    for warning in warn_of_definition(body, spec, now=host_time()):
+        _log.warning("job %r: %s", name, warning)
     return body
 
 

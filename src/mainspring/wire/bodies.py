@@ -45,6 +45,11 @@ JobPatch: Any = _job_struct(
     "The fields of a job to change, as a merge patch (RFC 7396). Null removes a field.",
     is_name_required=False,
 )
+PreviewBody: Any = _job_struct(
+    "PreviewBody",
+    "A job, or only what says when it fires: a trigger in short or full form, and other fields that matter to it.",
+    is_name_required=False,
+)
 
 
 class SubmitBody(Struct, kw_only=True, forbid_unknown_fields=True):

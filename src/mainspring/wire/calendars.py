@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated, Any
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 
 from mainspring.core.calendars.days import CalendarDay
 from mainspring.core.calendars.preview import Preview
@@ -115,6 +115,13 @@ class FireView(Struct, kw_only=True):
             description="`NAME@VERSION` of the calendar of a blackout that will skip it; null if none will."
         ),
     ] = None
+    due_at: Annotated[
+        Instant | None,
+        Meta(
+            description="When its run may start: later by the jitter. Null if it makes no run, or if the job has a "
+            "jitter and does not exist yet."
+        ),
+    ] = None
     rolled_from: Annotated[
         Instant | None, Meta(description="The furthest fire time that moved here; null if none did.")
     ]
@@ -131,23 +138,19 @@ class FireList(Struct):
 
 
 class TriggerPreview(Struct, kw_only=True):
-    """When a trigger fires."""
+    """What a body would make, and when that would fire."""
 
-    explanation: Annotated[str | None, Meta(description="A cron expression in words.")]
-    warnings: list[str]
+    explanation: Annotated[str | None, Meta(description="When it fires, in words.")]
+    warnings: Annotated[list[str], Meta(description="What may surprise about it.")]
+    trigger: Annotated[
+        dict[str, Any] | None, Meta(description="The trigger that was understood, in full form.")
+    ] = None
+    definition: Annotated[
+        dict[str, Any] | None,
+        Meta(description="The definition in full form, if the body is that of a whole job."),
+    ] = None
+    job_id: Annotated[str | None, Meta(description="The job of that name, if there is one.")] = None
     fires: list[FireView]
-
-
-class TriggerBody(Struct, kw_only=True):
-    """A trigger in short or full form, and calendars, as in a job."""
-
-    cron: str | UnsetType | None = UNSET
-    tz: str | UnsetType = UNSET
-    dst: str | UnsetType = UNSET
-    every: Any = UNSET
-    run_at: str | UnsetType | None = UNSET
-    trigger: dict[str, Any] | UnsetType | None = UNSET
-    calendars: dict[str, Any] | UnsetType = UNSET
 
 
 def view_calendar(version: CalendarVersion) -> CalendarView:
@@ -175,6 +178,7 @@ def view_fires(fires: Iterable[Preview]) -> list[FireView]:
             local=one.local,
             excluded_by=one.excluded_by,
             skipped_by=one.skipped_by,
+            due_at=one.due_at,
             rolled_from=one.rolled_from,
             dst=one.dst,
         )

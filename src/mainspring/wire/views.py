@@ -23,6 +23,7 @@ from mainspring.core.results import read_mark
 from mainspring.core.serving import GapCode, Offers
 from mainspring.core.states import RunState
 from mainspring.core.triggers import Trigger, UnknownTrigger, next_fires
+from mainspring.core.triggers.words import explain_trigger
 from mainspring.ports.store.sessions import SessionFacts, WorkerName
 from mainspring.wire.protocol.reports import LeftOutResult, view_mark
 
@@ -80,6 +81,12 @@ if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...
 
+    class JobWritten(JobView, kw_only=True):
+        """A job that was just written, and what was understood."""
+
+        explanation: str | None
+        schedule_warnings: list[str]
+
 else:
     # The core describes the fields of a definition, once for all.
     JobView = defstruct(
@@ -95,6 +102,21 @@ else:
         bases=(_JobHead,),
         module=__name__,
         namespace={"__doc__": "A job: its full definition and the state of its clock."},
+        kw_only=True,
+    )
+    JobWritten = defstruct(
+        "JobWritten",
+        [
+            ("explanation", Annotated[str | None, Meta(description="When it fires, in words.")], None),
+            (
+                "schedule_warnings",
+                Annotated[list[str], Meta(description="What may surprise about when it fires.")],
+                msgspec.field(default_factory=list),
+            ),
+        ],
+        bases=(JobView,),
+        module=__name__,
+        namespace={"__doc__": "A job that was just written, and what was understood."},
         kw_only=True,
     )
 
@@ -266,22 +288,39 @@ def view_job(job: Job, trigger: Trigger | None, offers: Offers) -> JobView:
         trigger: the job's, with its calendars.
         offers: what live workers offer.
     """
+    return JobView(**_job_fields(job, trigger, offers))
+
+
+def view_written(job: Job, trigger: Trigger | None, offers: Offers, warnings: list[str]) -> JobWritten:
+    """Show a job that was just written, with what was understood.
+
+    Args:
+        warnings: what may surprise about its schedule.
+    """
+    return JobWritten(
+        **_job_fields(job, trigger, offers),
+        explanation=explain_trigger(job.spec.trigger),
+        schedule_warnings=warnings,
+    )
+
+
+def _job_fields(job: Job, trigger: Trigger | None, offers: Offers) -> dict[str, Any]:
     gap = offers.find_gap(job.spec.queue, job.spec.route)
     fires = _next_fires(next_made(trigger, job.next_fire_at), trigger)
-    return JobView(
-        job_id=format_job_id(job.id),
-        version=job.version,
-        is_paused=job.is_paused,
-        next_fire_time=fires[0] if fires else None,
-        next_fire_times=fires,
-        created_at=job.created_at,
-        updated_at=job.updated_at,
-        pause_note=job.pause_note,
-        owner=job.owner,
-        undefined_since=job.undefined_since,
-        warnings=[WarningView(code=one.code, sentence=one.sentence) for one in warnings_of(job, gap)],
+    return {
+        "job_id": format_job_id(job.id),
+        "version": job.version,
+        "is_paused": job.is_paused,
+        "next_fire_time": fires[0] if fires else None,
+        "next_fire_times": fires,
+        "created_at": job.created_at,
+        "updated_at": job.updated_at,
+        "pause_note": job.pause_note,
+        "owner": job.owner,
+        "undefined_since": job.undefined_since,
+        "warnings": [WarningView(code=one.code, sentence=one.sentence) for one in warnings_of(job, gap)],
         **plain_from_spec(job.spec, msgspec.Raw),
-    )
+    }
 
 
 def _next_fires(first: datetime | None, trigger: Trigger | None) -> list[datetime]:

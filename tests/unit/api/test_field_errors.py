@@ -64,9 +64,21 @@ REFUSED: list[tuple[str, str, str, str]] = [
         "{job}/runs",
         '{"run_at": 5}',
         "run_at",
-        "must be an instant like 2026-11-21T09:00:00+01:00, not a number",
+        "is out of range as seconds since 1970; for so long from now, write it like 'in 10m'",
     ),
-    ("{job}/runs", '{"run_at": "x"}', "run_at", "must be an instant like 2026-11-21T09:00:00+01:00"),
+    (
+        "{job}/runs",
+        '{"run_at": "x"}',
+        "run_at",
+        "'x' is not an instant; write it like 2026-11-21T09:00:00+01:00, or like "
+        "'2026-12-01 09:00 Europe/Berlin' or 'in 10m'",
+    ),
+    (
+        "{job}/runs",
+        '{"run_at": []}',
+        "run_at",
+        "must be a number or text like '2026-12-01T09:00:00+01:00', not a list",
+    ),
     ("{job}/runs", "[]", "body", "must be an object, not a list"),
     (BULK, "{}", "body", "must be a list, not an object"),
     (BULK, "[3]", "[0]", "must be an object, not a number"),

@@ -34,7 +34,9 @@ async def test_create_answers_with_id_and_next_fire(http: Http) -> None:
 
 async def test_get_answers_the_full_form_that_can_be_put_back(http: Http, job: dict[str, Any]) -> None:
     got = (await http.get(f"{JOBS}/{job['job_id']}")).json()
-    assert got == job
+    assert got == {
+        name: value for name, value in job.items() if name not in {"explanation", "schedule_warnings"}
+    }
     fields = ("name", "target", "trigger", "payload", "priority", "retry", "misfire", "timeout_seconds")
     again = await http.put(JOBS, json={name: got[name] for name in fields})
     assert again.status_code == 200

@@ -39,7 +39,10 @@ def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Com
 COMMANDS = dict(commands(cli, "mainspring"))
 _SHELL = frozenset({"|", "||", "&&", "&", ";", ">", ">>", "<"})
 _NOT_OF_THE_JOB = frozenset(
-    {"name", "body", "server", "update", "as_json", "retries", "retry_on", "no_retry_on", "tenant"}
+    {
+        *("name", "body", "server", "update", "as_json", "retries", "retry_on", "no_retry_on", "tenant"),
+        *("dry_run", "count"),
+    }
 )
 
 

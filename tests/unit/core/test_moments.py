@@ -75,6 +75,7 @@ def test_a_time_that_comes_twice_is_the_first_and_that_is_said() -> None:
         ("2011-12-30 09:00 Pacific/Apia", "does not exist"),
         (1796112000000, "divide it by 1000"),
         (-1, "out of range"),
+        (5, "write it like 'in 10m'"),
         (float("nan"), "out of range"),
         (10**400, "out of range"),
         (True, "must be an instant"),

@@ -282,3 +282,28 @@ class TestPortal:
                 await portal.call_async(hang)
         assert await asyncio.to_thread(cancelled.wait, 5)
         portal.close()
+
+
+def test_what_may_surprise_is_logged_when_a_job_is_defined(caplog: pytest.LogCaptureFixture) -> None:
+    @App().job(cron="*/7 * * * *")
+    def often() -> None: ...
+
+    (record,) = caplog.records
+    assert record.name == "mainspring.jobs"
+    assert "job 'often': */7 in the minute field does not come out even" in record.getMessage()
+
+
+@pytest.mark.parametrize("definition", [{"run_at": "in 10m"}, {"schedule": "in 2 hours"}])
+def test_a_job_is_not_defined_relative_to_each_start(definition: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match="from each start of the app"):
+        App().job("a", **definition)(print)
+
+
+def test_a_run_is_submitted_for_an_instant_as_people_write_it() -> None:
+    @App().job()
+    def work() -> None: ...
+
+    assert work.options(run_at="in 10m") is not None
+    assert work.options(run_at="2026-12-01 09:00 Europe/Berlin") is not None
+    with pytest.raises(InvalidInput, match="run_at"):
+        work.options(run_at="soon")

@@ -5,9 +5,14 @@ from __future__ import annotations
 from datetime import date, datetime, timedelta
 from typing import Any
 
+from msgspec import Raw
+
 from mainspring.api.call import Answer, Call, Endpoint, handles
 from mainspring.api.reading import path_job_id, query_moment
-from mainspring.core.cron import Cron
+from mainspring.core.definition import plain_from_spec
+from mainspring.core.ids import format_job_id
+from mainspring.core.triggers import store_trigger
+from mainspring.core.triggers.words import explain_trigger
 from mainspring.engine.usecases.calendars import Written
 from mainspring.errors import InvalidInput
 from mainspring.wire import operations
@@ -96,14 +101,14 @@ async def list_job_fires(call: Call) -> FireList:
 
 @handles(operations.PREVIEW_TRIGGER)
 async def preview_trigger(call: Call, body: dict[str, Any]) -> TriggerPreview:
-    trigger, fires = await call.engine.jobs.preview(
-        call.tenant, body, after=_from(call), count=call.query["count"]
-    )
-    cron = trigger if isinstance(trigger, Cron) else None
+    found = await call.engine.jobs.preview(call.tenant, body, after=_from(call), count=call.query["count"])
     return TriggerPreview(
-        explanation=None if cron is None else cron.explain(),
-        warnings=[] if cron is None else list(cron.warnings),
-        fires=view_fires(fires),
+        explanation=explain_trigger(found.spec.trigger),
+        warnings=found.warnings,
+        trigger=store_trigger(found.spec.trigger),
+        definition=plain_from_spec(found.spec, Raw) if found.is_whole else None,
+        job_id=None if found.job_id is None else format_job_id(found.job_id),
+        fires=view_fires(found.fires),
     )
 
 

@@ -7,18 +7,28 @@ from typing import Any
 
 from mainspring.api.call import Answer, Call, Endpoint, handles
 from mainspring.api.reading import check_bulk, path_job_id, query_job_id
+from mainspring.core.definition import warn_of_definition
 from mainspring.core.ids import format_job_id
 from mainspring.core.model import Job
 from mainspring.errors import InvalidInput
 from mainspring.wire import operations
 from mainspring.wire.ledger import FireRangeList, LedgerView, view_fire_range, view_ledger
 from mainspring.wire.pages import JobPage
-from mainspring.wire.views import BulkJobView, Deleted, JobView, StatusView, view_job, view_status
+from mainspring.wire.views import (
+    BulkJobView,
+    Deleted,
+    JobView,
+    JobWritten,
+    StatusView,
+    view_job,
+    view_status,
+    view_written,
+)
 
 
 @handles(operations.CREATE_JOB)
-async def create_job(call: Call, body: dict[str, Any]) -> JobView:
-    return await _view(call, await call.engine.jobs.create(call.tenant, body))
+async def create_job(call: Call, body: dict[str, Any]) -> JobWritten:
+    return await _written(call, await call.engine.jobs.create(call.tenant, body), body)
 
 
 @handles(operations.CREATE_JOBS)
@@ -38,9 +48,9 @@ async def create_jobs(call: Call, bodies: Any) -> list[BulkJobView]:
 
 
 @handles(operations.UPSERT_JOB)
-async def upsert_job(call: Call, body: dict[str, Any]) -> Answer[JobView]:
+async def upsert_job(call: Call, body: dict[str, Any]) -> Answer[JobWritten]:
     job, is_new = await call.engine.jobs.upsert(call.tenant, body)
-    return Answer(await _view(call, job), status=201 if is_new else 200)
+    return Answer(await _written(call, job, body), status=201 if is_new else 200)
 
 
 @handles(operations.LIST_JOBS)
@@ -62,8 +72,9 @@ async def get_job(call: Call) -> JobView:
 
 
 @handles(operations.EDIT_JOB)
-async def edit_job(call: Call, body: dict[str, Any]) -> JobView:
-    return await _view(call, await call.engine.jobs.edit(call.tenant, path_job_id(call.key), body))
+async def edit_job(call: Call, body: dict[str, Any]) -> JobWritten:
+    job = await call.engine.jobs.edit(call.tenant, path_job_id(call.key), body)
+    return await _written(call, job, body)
 
 
 @handles(operations.DELETE_JOB)
@@ -103,6 +114,12 @@ async def resume_job(call: Call) -> JobView:
 async def _view(call: Call, job: Job) -> JobView:
     (view,) = await _view_all(call, [job])
     return view
+
+
+async def _written(call: Call, job: Job, body: dict[str, Any]) -> JobWritten:
+    (trigger,) = await call.engine.jobs.triggers([job])
+    offers = await call.engine.offers()
+    return view_written(job, trigger, offers, warn_of_definition(body, job.spec, now=call.engine.now()))
 
 
 async def _view_all(call: Call, jobs: Sequence[Job]) -> list[JobView]:

@@ -10,12 +10,15 @@ import click
 from mainspring.cli.calling import call, find_job, plain, read_json_text, read_text_file
 from mainspring.cli.commands.backfill import backfill_command
 from mainspring.cli.definition import definition_options, read_definition_options
+from mainspring.cli.fires import print_fires, print_preview, print_warnings
 from mainspring.cli.options import caller_options, json_option, kind_option
 from mainspring.cli.output import print_fields, print_json, print_table, show_instant
+from mainspring.core.definition import names_target
 from mainspring.core.definition.retry import RETRY, put_rules
 from mainspring.core.kinds import Whole
 from mainspring.core.retry import RetryPolicy, preview
 from mainspring.core.retry_words import tell_retries, tell_rule
+from mainspring.core.targets import TARGETS
 from mainspring.core.times import to_seconds
 from mainspring.core.triggers import tell_trigger
 from mainspring.errors import InvalidInput
@@ -23,9 +26,9 @@ from mainspring.host.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from mainspring.sdk.client import AsyncClient
-    from mainspring.wire.calendars import FireList, FireView
+    from mainspring.wire.calendars import FireList
     from mainspring.wire.ledger import LedgerView
-    from mainspring.wire.views import JobView
+    from mainspring.wire.views import JobView, JobWritten
 
 _PAGE = 1000
 
@@ -45,25 +48,61 @@ job_group.add_command(backfill_command)
 )
 @definition_options
 @click.option("--update", is_flag=True, help="If a job of that name exists, give it this definition.")
+@click.option(
+    "--dry-run", is_flag=True, help="Only show what was understood, with the next fires and warnings."
+)
+@kind_option(
+    "--count", Whole(1, 1000), default="5", words="With --dry-run: how many fires to show, up to 1,000."
+)
 @caller_options
 @json_option
 def add_command(
-    name: str | None, body: str | None, server: str, *, update: bool, as_json: bool, **given: Any
+    name: str | None,
+    body: str | None,
+    server: str,
+    *,
+    update: bool,
+    dry_run: bool,
+    count: int,
+    as_json: bool,
+    **given: Any,
 ) -> None:
     """Add a job.
 
     NAME must be free unless --update is given. The fields are those of docs/reference/job-definition.md.
     """
     definition = _definition(name, body, given)
+    if dry_run:
+        _show_preview(definition, server, count, update=update, as_json=as_json)
+        return
 
-    async def work(client: AsyncClient) -> JobView:
+    async def work(client: AsyncClient) -> JobWritten:
         return await (client.put_job(definition) if update else client.create_job(definition))
 
     job = call(server, work)
     if as_json:
         print_json(plain(job))
-    else:
-        click.echo(f"{job.job_id}  {job.name}  next fire: {_instant(job.next_fire_time)}")
+        return
+    when = f"; {job.explanation}" if job.trigger is not None and job.explanation is not None else ""
+    click.echo(f"{job.job_id}  {job.name}  next fire: {_instant(job.next_fire_time)}{when}")
+    print_warnings(job.schedule_warnings)
+
+
+def _show_preview(
+    definition: dict[str, Any], server: str, count: int, *, update: bool, as_json: bool
+) -> None:
+    if not names_target(definition):
+        raise InvalidInput("target", f"is missing; give one of {', '.join([*TARGETS.heads, 'target'])}")
+    preview = call(server, lambda client: client.preview_trigger(definition, count=count))
+    if as_json:
+        print_json(plain(preview))
+        return
+    print_preview(preview)
+    if preview.job_id is not None and not update:
+        click.echo(
+            f"note: there is a job of that name, {preview.job_id}; to redefine it, add --update", err=True
+        )
+    click.echo("this is a dry run; nothing was changed", err=True)
 
 
 def _definition(name: str | None, file: str | None, given: dict[str, Any]) -> dict[str, Any]:
@@ -258,21 +297,7 @@ def fires_command(job: str, count: int, from_time: str | None, server: str, *, a
     if as_json:
         print_json(plain(fires))
         return
-    rows = [
-        (*(at.isoformat(sep=" ", timespec="seconds") for at in (fire.fire_at, fire.local)), _note(fire))
-        for fire in fires.items
-    ]
-    print_table(("UTC", "LOCAL", ""), rows, empty="it does not fire any more")
-
-
-def _note(fire: FireView) -> str:
-    notes = [
-        None if fire.excluded_by is None else f"left out by {fire.excluded_by}",
-        None if fire.skipped_by is None else f"skipped in the blackout by {fire.skipped_by}",
-        None if fire.rolled_from is None else f"moved from {_instant(fire.rolled_from)}",
-        {"gap": "clocks went ahead", "overlap": "clocks show it twice"}.get(fire.dst or ""),
-    ]
-    return ", ".join(note for note in notes if note is not None)
+    print_fires(fires.items)
 
 
 @job_group.command("run")

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mainspring.cli.fires import print_warnings, tell_local
 from mainspring.cli.options import kind_option
-from mainspring.cli.output import print_json, print_table, show_instant
+from mainspring.cli.output import print_json, print_table
 from mainspring.core.kinds import Whole
 
 if TYPE_CHECKING:
@@ -58,9 +59,8 @@ def next_command(
         )
         return
     click.echo(explain_trigger(trigger))
-    for warning in warnings:
-        click.echo(f"warning: {warning}", err=True)
-    rows = [(_utc(fire.fire_at), show_instant(fire.local), _shown(fire.fire_at - start)) for fire in fires]
+    print_warnings(warnings)
+    rows = [(_utc(fire.fire_at), tell_local(fire.local), _shown(fire.fire_at - start)) for fire in fires]
     zone = zone_name(trigger) or "UTC"
     print_table(
         ("UTC", zone if zone != "UTC" else "local", "in"),

@@ -25,6 +25,8 @@ class Preview:
         excluded_by: `NAME@VERSION` of the calendar that keeps it out; None if it becomes a run.
         skipped_by: `NAME@VERSION` of the calendar of a blackout that will skip it; None if none does.
         rolled_from: the furthest fire time that moved here; None if none did.
+        due_at: when its run may start: later by the jitter. None if it makes no run, or if its job has no id yet that
+            would tell the jitter.
         dst: `gap` right after clocks were set ahead, `overlap` at a time that clocks show twice; else None.
     """
 
@@ -33,6 +35,7 @@ class Preview:
     excluded_by: str | None = None
     skipped_by: str | None = None
     rolled_from: datetime | None = None
+    due_at: datetime | None = None
     dst: str | None = None
 
 

@@ -41,7 +41,7 @@ def _uneven(field: Field, text: str, mask: int) -> Iterator[str]:
         yield f"{text} in the {field.name} field is {values[0]} alone: the step is as long as the field"
         return
     if field.name == "day of month":
-        yield f"{text} in the {field.name} field begins anew with each month, so the last step of a month is shorter"
+        yield f"{text} in the {field.name} field begins again with each month, so the last step of a month is shorter"
         return
     last = field.span - values[-1] + values[0]
     if last != step:

@@ -22,6 +22,7 @@ from mainspring.core.model import Delivery, JobSpec, Priority, Target
 from mainspring.core.targets import TARGETS
 from mainspring.core.triggers import TRIGGERS, Trigger
 from mainspring.core.triggers.reading import COMMON, HEADS, read_trigger, slot_key
+from mainspring.core.triggers.words import warn_of_moment, warn_of_trigger
 from mainspring.errors import InvalidInput
 
 _ANY_JOB = JobId(UUID(int=0))
@@ -77,22 +78,40 @@ def read_definition(
     return _checked(JobSpec(name=name, target=target, trigger=trigger, **values), body)
 
 
-_TIMING = ("trigger", "calendars")
 _ANYTHING = Target("function", {"function": "preview"})
 
 
-def read_timing(body: Mapping[str, Any], *, now: datetime) -> JobSpec:
-    """Read only when a job is to fire: its trigger and its calendars. The definition that is returned runs nothing.
+def names_target(body: Mapping[str, Any]) -> bool:
+    """Say whether a body says what to run."""
+    return any(name in body for name in ("target", *TARGETS.by_field))
+
+
+def read_timing(
+    body: Mapping[str, Any], *, now: datetime, old: Trigger | None = None, tenant: str = DEFAULT_TENANT
+) -> JobSpec:
+    """Read a job that has no target yet: when it is to fire, and its options. What is returned runs nothing.
 
     Raises:
-        InvalidInput: a field is wrong, is none of these, or no trigger is given.
+        InvalidInput: a field is wrong, or no trigger is given.
     """
     read_mapping(body, "body")
-    check_known(body, frozenset(_TIMING).union(TRIGGERS.by_field, COMMON.by_form))
-    trigger = read_trigger(body, base=None, old=None, now=now)
+    _check_fields(body)
+    name = NAME.read(body["name"], "name") if "name" in body else ""
+    trigger = read_trigger(body, base=None, old=old, now=now, key=slot_key(tenant, name))
     if trigger is None:
         raise InvalidInput("trigger", f"is missing; give one of {', '.join([*TRIGGERS.heads, *HEADS])}")
-    return JobSpec(name="preview", target=_ANYTHING, trigger=trigger, **OPTIONS.read_given(body, str))
+    values = OPTIONS.read_given(body, str)
+    settle_rate(body, values)
+    return JobSpec(name=name or "preview", target=_ANYTHING, trigger=trigger, **values)
+
+
+def warn_of_definition(body: Mapping[str, Any], spec: JobSpec, *, now: datetime) -> list[str]:
+    """Return what may surprise about a definition or a patch, as sentences without a full stop.
+
+    Args:
+        spec: what it makes.
+    """
+    return [*warn_of_moment(body), *warn_of_trigger(spec.trigger, now=now)]
 
 
 def edit_definition(

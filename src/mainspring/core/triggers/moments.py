@@ -15,6 +15,8 @@ from mainspring.core.kinds import Kind, Schema
 from mainspring.errors import InvalidInput
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_SECONDS = 100_000_000
+"""Of 1973. A smaller number is meant as a delay."""
 _TWO_DAYS = 2 * 86_400
 _LONGEST = 100
 _IN = re.compile(r"in\s+(.+)", re.IGNORECASE | re.ASCII)
@@ -107,10 +109,12 @@ def read_when(value: object, path: str, *, now: datetime) -> Moment:
 
 
 def _from_seconds(seconds: float, path: str) -> datetime:
-    low, high = EARLIEST.timestamp(), LATEST.timestamp()
+    low, high = _FIRST_SECONDS, LATEST.timestamp()
     if not low <= seconds < high:
         is_finer = low * 1000 <= seconds < high * 1000
         hint = "; it looks like milliseconds, so divide it by 1000" if is_finer else ""
+        if 0 <= seconds < low:
+            hint = "; for so long from now, write it like 'in 10m'"
         raise InvalidInput(path, f"is out of range as seconds since 1970{hint}")
     return _EPOCH + timedelta(microseconds=round(seconds * 1_000_000))
 

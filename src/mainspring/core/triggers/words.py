@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from mainspring.core.cron import Cron
@@ -46,7 +47,7 @@ def explain_trigger(trigger: Trigger | None) -> str:
     if isinstance(trigger, AnyOf):
         return "; or ".join(explain_trigger(one) for one in trigger.triggers)
     if isinstance(trigger, Cron):
-        return trigger.explain() if trigger.tz != "UTC" else f"{trigger.explain()} (UTC)"
+        return _explain_cron(trigger)
     if isinstance(trigger, Interval):
         return f"every {show(trigger.every)}, counted from {_instant(trigger.anchor)}"
     if isinstance(trigger, CalendarInterval):
@@ -57,6 +58,11 @@ def explain_trigger(trigger: Trigger | None) -> str:
     if kind is None or isinstance(trigger, UnknownTrigger):
         return "by a trigger of a type that is not known here"
     return kind.tell(kind.store(trigger))
+
+
+@lru_cache(maxsize=1024)
+def _explain_cron(trigger: Cron) -> str:
+    return trigger.explain() if trigger.tz != "UTC" else f"{trigger.explain()} (UTC)"
 
 
 def _explain_calendar(trigger: CalendarInterval) -> str:
@@ -88,16 +94,23 @@ def warn_of_trigger(trigger: Trigger | None, *, now: datetime) -> list[str]:
     """Return what may surprise in a trigger, as sentences without a full stop: the same for the same day."""
     if trigger is None:
         return []
+    day = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     found: list[str] = []
     for part in parts_of(trigger):
-        if isinstance(part, Cron):
-            found += [*part.warnings, *find_surprises(part.schedule), *_rare(part, now)]
         if isinstance(part, Cron | CalendarInterval):
-            changes: dict[bool, MetChange] = {}
-            for change in part.met_changes(now, now + _AHEAD):
-                changes.setdefault(change.is_gap, change)
-            found += [_tell_change(change, part) for change in changes.values()]
+            found += _warn_of_part(part, day)
     return list(dict.fromkeys(found))
+
+
+@lru_cache(maxsize=1024)
+def _warn_of_part(part: Cron | CalendarInterval, day: datetime) -> tuple[str, ...]:
+    found: list[str] = []
+    if isinstance(part, Cron):
+        found += [*part.warnings, *find_surprises(part.schedule), *_rare(part, day)]
+    changes: dict[bool, MetChange] = {}
+    for change in part.met_changes(day, day + _AHEAD):
+        changes.setdefault(change.is_gap, change)
+    return (*found, *(_tell_change(change, part) for change in changes.values()))
 
 
 def warn_of_moment(body: Mapping[str, Any]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from mainspring.core.calendars.preview import Preview, next_made, preview_fires
 from mainspring.core.clocks import ChangeVerdict
-from mainspring.core.definition import read_timing
+from mainspring.core.definition import names_target, read_timing, warn_of_definition
 from mainspring.core.ids import JobId, RunId, format_job_id
 from mainspring.core.ledger import Ledger
 from mainspring.core.model import FireRange, Job, JobSpec, JobStatus
@@ -31,7 +31,7 @@ from mainspring.engine.usecases.definitions import Accepted, DefinitionReader
 from mainspring.engine.usecases.intake import Intake
 from mainspring.engine.usecases.ledger import read_ledger
 from mainspring.engine.usecases.limits import check_limits
-from mainspring.engine.usecases.previews import SkippedFires
+from mainspring.engine.usecases.previews import JobPreview, SkippedFires
 from mainspring.engine.usecases.scheduled import Scheduled, Scheduling
 from mainspring.errors import Conflict, NotFound, StoreUnavailable
 from mainspring.ports.clock import Clock, IdSource
@@ -333,20 +333,35 @@ class Jobs:
 
     async def preview(
         self, tenant: str, body: Mapping[str, Any], *, after: datetime | None, count: int
-    ) -> tuple[Trigger, list[Preview]]:
-        """Return the trigger that a body describes, and when it would fire with the calendars that it names.
+    ) -> JobPreview:
+        """Return what a body would make of the job of its name, or of a new one, and when that would fire.
+
+        Args:
+            body: a whole job, or only what says when it fires.
 
         Raises:
-            InvalidInput: a field is wrong, or no trigger is given.
+            InvalidInput: a field is wrong, or a body without a target gives no trigger.
         """
+        name, is_whole = body.get("name"), names_target(body)
+        (job,) = await self._store.find_jobs(tenant, [name]) if isinstance(name, str) else [None]
+        old = None if job is None else job.spec.trigger
+        (body,), functions = await self._definitions.prepare([body])
         now = self._clock.now()
-        spec = read_timing(body, now=now)
-        assert spec.trigger is not None, "a body without a trigger is refused"
-        scheduled = await self._calendars.schedule(tenant, spec, now=now)
-        made = scheduled.spec.trigger
-        assert made is not None
-        found = preview_fires(made, now if after is None else after, count)
-        return spec.trigger, await self._skipped.mark_trigger(found, spec, tenant)
+        if is_whole:
+            spec = self._definitions.read(body, now=now, functions=functions, tenant=tenant, old=old)
+            await check_limits(self._store, tenant, [spec])
+        else:
+            spec = read_timing(body, now=now, old=old, tenant=tenant)
+        made = (await self._calendars.schedule(tenant, spec, now=now)).spec.trigger
+        found = [] if made is None else preview_fires(made, now if after is None else after, count)
+        job_id = None if job is None else job.id
+        return JobPreview(
+            spec=spec,
+            is_whole=is_whole,
+            job_id=job_id,
+            fires=await self._skipped.mark(found, spec, tenant, job_id, is_whole=is_whole),
+            warnings=warn_of_definition(body, spec, now=now),
+        )
 
     async def fire_ranges(self, tenant: str, job_id: JobId, *, limit: int = 100) -> list[FireRange]:
         """Return a job's fire ranges, the newest first."""

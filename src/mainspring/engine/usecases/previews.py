@@ -1,9 +1,9 @@
-"""Says which fires of a preview a blackout will skip."""
+"""What a preview tells beyond the fires of a trigger: blackouts that will skip them, and when their runs start."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from mainspring.core.calendars.preview import Preview
@@ -14,32 +14,59 @@ from mainspring.engine.common.restrictions import RestrictionReader
 from mainspring.engine.scheduling.run_factory import lane_of
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPreview:
+    """What a body would make, and when it would fire.
+
+    Attributes:
+        is_whole: the body says what to run, so it could be sent to make a job.
+        job_id: the job of that name that there is; None if there is none.
+    """
+
+    spec: JobSpec
+    is_whole: bool
+    job_id: JobId | None
+    fires: list[Preview]
+    warnings: list[str]
+
+
 class SkippedFires:
-    """Marks the fires that blackouts skip, as far as these are known now."""
+    """Marks the fires that blackouts skip, as far as these are known now, and tells when the others start."""
 
     def __init__(self, reader: RestrictionReader) -> None:
         self._reader = reader
 
     async def mark(
-        self, fires: Sequence[Preview], spec: JobSpec, tenant: str, job_id: JobId
+        self,
+        fires: Sequence[Preview],
+        spec: JobSpec,
+        tenant: str,
+        job_id: JobId | None,
+        *,
+        is_whole: bool = True,
     ) -> list[Preview]:
-        """Return a job's fires with the blackouts that will skip them."""
-        return await self._mark(
-            fires, lane_of(spec, tenant), lambda fire_at: jittered(job_id, fire_at, spec.jitter)
-        )
+        """Return a job's fires with the blackouts that will skip them.
 
-    async def mark_trigger(self, fires: Sequence[Preview], spec: JobSpec, tenant: str) -> list[Preview]:
-        """Do the same for a trigger. It is in no queue yet: blackouts of the tenant and of everything concern it."""
-        return await self._mark(fires, LaneKey("", "", tenant, spec.priority), lambda fire_at: fire_at)
-
-    async def _mark(
-        self, fires: Sequence[Preview], lane: LaneKey, due_at: Callable[[datetime], datetime]
-    ) -> list[Preview]:
+        Args:
+            job_id: None if the job does not exist yet.
+            is_whole: False for a trigger alone. It is in no queue: blackouts of the tenant and of everything concern
+                it.
+        """
+        lane = lane_of(spec, tenant) if is_whole else LaneKey("", "", tenant, spec.priority)
         restrictions = await self._reader.read()
-        if restrictions is None or not restrictions.blackouts:
-            return list(fires)
-        by = restrictions.pauses.skipped_by
-        return [
-            one if one.excluded_by is not None else replace(one, skipped_by=by(lane, due_at(one.fire_at)))
-            for one in fires
-        ]
+        blackouts = None if restrictions is None or not restrictions.blackouts else restrictions.pauses
+        marked = []
+        for one in fires:
+            due_at = _due_at(spec, job_id, one.fire_at)
+            by = None
+            if blackouts is not None and one.excluded_by is None:
+                by = blackouts.skipped_by(lane, due_at or one.fire_at)
+            is_made = one.excluded_by is None and by is None
+            marked.append(replace(one, skipped_by=by, due_at=due_at if is_made else None))
+        return marked
+
+
+def _due_at(spec: JobSpec, job_id: JobId | None, fire_at: datetime) -> datetime | None:
+    if job_id is None:
+        return None if spec.jitter else fire_at
+    return jittered(job_id, fire_at, spec.jitter)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mainspring.core.rights import Right
+from mainspring.wire.bodies import PreviewBody
 from mainspring.wire.calendars import (
     CalendarBody,
     CalendarDays,
@@ -13,7 +14,6 @@ from mainspring.wire.calendars import (
     CalendarView,
     CalendarWritten,
     FireList,
-    TriggerBody,
     TriggerPreview,
 )
 from mainspring.wire.operation import ICS, Body, Operation, Parameter
@@ -122,10 +122,10 @@ PREVIEW_TRIGGER = Operation(
     method="POST",
     path=f"{API}/triggers/preview",
     right=Right.READ,
-    summary="Show when a trigger would fire",
-    description="Return the next fires of a trigger with calendars, and explain a cron expression in words. "
-    "Nothing is stored.",
-    body=Body(TriggerBody, dict[str, Any]),
+    summary="Show when a job or a trigger would fire",
+    description="Return what a job or a trigger is understood as, in words, too, with warnings and the next fires. "
+    "A job of that name keeps its anchors. Nothing is stored.",
+    body=Body(PreviewBody, dict[str, Any]),
     query=(_FROM, _COUNT),
     answer=TriggerPreview,
 )

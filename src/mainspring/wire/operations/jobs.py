@@ -10,7 +10,7 @@ from mainspring.wire.ledger import FireRangeList, LedgerView
 from mainspring.wire.operation import BULK_LIMIT, JSON, MERGE_PATCH, Body, Operation, Parameter
 from mainspring.wire.operations.common import API, LIMIT
 from mainspring.wire.pages import JobPage
-from mainspring.wire.views import BulkJobView, Deleted, JobView, StatusView
+from mainspring.wire.views import BulkJobView, Deleted, JobView, JobWritten, StatusView
 
 _JOB = f"{API}/jobs/{{job_id}}"
 
@@ -22,7 +22,7 @@ CREATE_JOB = Operation(
     summary="Create a job",
     description="Create a job. The name must be free; a job that can never fire is refused.",
     body=Body(JobBody, dict[str, Any]),
-    answer=JobView,
+    answer=JobWritten,
     statuses=(201,),
     is_conflicting=True,
 )
@@ -34,7 +34,7 @@ UPSERT_JOB = Operation(
     summary="Create a job, or redefine the one of that name",
     description="Create the job (201), or give the existing job of that name this definition (200).",
     body=Body(JobBody, dict[str, Any]),
-    answer=JobView,
+    answer=JobWritten,
     statuses=(201, 200),
     is_conflicting=True,
 )
@@ -81,7 +81,7 @@ EDIT_JOB = Operation(
     summary="Change a job",
     description="Change the given fields (a merge patch). This makes a new version; waiting runs keep theirs.",
     body=Body(JobPatch, dict[str, Any], media_types=(MERGE_PATCH, JSON)),
-    answer=JobView,
+    answer=JobWritten,
     is_conflicting=True,
 )
 DELETE_JOB = Operation(
