@@ -70,8 +70,10 @@ REFUSED: list[tuple[str, str, str, str]] = [
         "{job}/runs",
         '{"run_at": "x"}',
         "run_at",
-        "'x' is not an instant; write it like 2026-11-21T09:00:00+01:00, or like "
-        "'2026-12-01 09:00 Europe/Berlin' or 'in 10m'",
+        (
+            "'x' is not an instant; write it like 2026-11-21T09:00:00+01:00, or like "
+            "'2026-12-01 09:00 Europe/Berlin' or 'in 10m'"
+        ),
     ),
     (
         "{job}/runs",

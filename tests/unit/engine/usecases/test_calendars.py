@@ -360,7 +360,7 @@ async def test_a_preview_stores_nothing_and_says_what_becomes_of_each_fire(bench
     await put(bench, tz="Europe/Berlin", rules=[{"date": "2026-03-29"}])
     body = {"cron": "30 2 * * *", "tz": "Europe/Berlin", "calendars": {"exclude": ["off"]}}
     start = datetime(2026, 3, 28, tzinfo=UTC)
-    _, fires = await bench.runtime.client.jobs.preview(TENANT, body, after=start, count=3)
+    fires = (await bench.runtime.client.jobs.preview(TENANT, body, after=start, count=3)).fires
     assert [(one.local.isoformat(), one.excluded_by, one.dst) for one in fires] == [
         ("2026-03-28T02:30:00+01:00", None, None),
         ("2026-03-29T03:00:00+02:00", "off@1", "gap"),
