@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mainspring import App, Debounce, InvalidInput, Limit, Priority, Throttle, Unique
+from mainspring.sdk.definitions import job_body
 from mainspring.sdk.function import NO_PAYLOAD
 from mainspring.sdk.portal import Portal
 
@@ -296,7 +297,7 @@ def test_what_may_surprise_is_logged_when_a_job_is_defined(caplog: pytest.LogCap
 @pytest.mark.parametrize("definition", [{"run_at": "in 10m"}, {"schedule": "in 2 hours"}])
 def test_a_job_is_not_defined_relative_to_each_start(definition: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match="from each start of the app"):
-        App().job("a", **definition)(lambda: None)
+        job_body("a", definition)
 
 
 def test_a_run_is_submitted_for_an_instant_as_people_write_it() -> None:
