@@ -35,12 +35,12 @@ from mainspring.wire.views import (
     CountsView,
     Deleted,
     JobView,
-    JobWritten,
     RunDetail,
     StatusView,
     SubmittedView,
 )
 from mainspring.wire.why import WhyView
+from mainspring.wire.written import JobWritten
 
 _USUAL_LIMIT = 100
 

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta, Struct, defstruct
 
 from mainspring.core.batching import TAKES_BATCHES
-from mainspring.core.calendars.preview import next_made
+from mainspring.core.calendars.preview import fires_of_clock
 from mainspring.core.definition import plain_from_spec
 from mainspring.core.definition.policies import CALENDARS, CATCH_UP
 from mainspring.core.definition.schema import view_schemas
@@ -22,8 +22,7 @@ from mainspring.core.pacing import CatchUpRule
 from mainspring.core.results import read_mark
 from mainspring.core.serving import GapCode, Offers
 from mainspring.core.states import RunState
-from mainspring.core.triggers import Trigger, UnknownTrigger, next_fires
-from mainspring.core.triggers.words import explain_trigger
+from mainspring.core.triggers import Trigger
 from mainspring.ports.store.sessions import SessionFacts, WorkerName
 from mainspring.wire.protocol.reports import LeftOutResult, view_mark
 
@@ -81,12 +80,6 @@ if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...
 
-    class JobWritten(JobView, kw_only=True):
-        """A job that was just written, and what was understood."""
-
-        explanation: str | None
-        schedule_warnings: list[str]
-
 else:
     # The core describes the fields of a definition, once for all.
     JobView = defstruct(
@@ -102,21 +95,6 @@ else:
         bases=(_JobHead,),
         module=__name__,
         namespace={"__doc__": "A job: its full definition and the state of its clock."},
-        kw_only=True,
-    )
-    JobWritten = defstruct(
-        "JobWritten",
-        [
-            ("explanation", Annotated[str | None, Meta(description="When it fires, in words.")], None),
-            (
-                "schedule_warnings",
-                Annotated[list[str], Meta(description="What may surprise about when it fires.")],
-                msgspec.field(default_factory=list),
-            ),
-        ],
-        bases=(JobView,),
-        module=__name__,
-        namespace={"__doc__": "A job that was just written, and what was understood."},
         kw_only=True,
     )
 
@@ -288,25 +266,13 @@ def view_job(job: Job, trigger: Trigger | None, offers: Offers) -> JobView:
         trigger: the job's, with its calendars.
         offers: what live workers offer.
     """
-    return JobView(**_job_fields(job, trigger, offers))
+    return JobView(**job_fields(job, trigger, offers))
 
 
-def view_written(job: Job, trigger: Trigger | None, offers: Offers, warnings: list[str]) -> JobWritten:
-    """Show a job that was just written, with what was understood.
-
-    Args:
-        warnings: what may surprise about its schedule.
-    """
-    return JobWritten(
-        **_job_fields(job, trigger, offers),
-        explanation=explain_trigger(job.spec.trigger),
-        schedule_warnings=warnings,
-    )
-
-
-def _job_fields(job: Job, trigger: Trigger | None, offers: Offers) -> dict[str, Any]:
+def job_fields(job: Job, trigger: Trigger | None, offers: Offers) -> dict[str, Any]:
+    """Return the fields of a job's view."""
     gap = offers.find_gap(job.spec.queue, job.spec.route)
-    fires = _next_fires(next_made(trigger, job.next_fire_at), trigger)
+    fires = fires_of_clock(trigger, job.next_fire_at, NEXT_FIRES)
     return {
         "job_id": format_job_id(job.id),
         "version": job.version,
@@ -321,15 +287,6 @@ def _job_fields(job: Job, trigger: Trigger | None, offers: Offers) -> dict[str, 
         "warnings": [WarningView(code=one.code, sentence=one.sentence) for one in warnings_of(job, gap)],
         **plain_from_spec(job.spec, msgspec.Raw),
     }
-
-
-def _next_fires(first: datetime | None, trigger: Trigger | None) -> list[datetime]:
-    """Return the next fires from one on. If the type of the trigger is unknown, return only that one."""
-    if first is None:
-        return []
-    if trigger is None or isinstance(trigger, UnknownTrigger):
-        return [first]
-    return [first, *next_fires(trigger, first, NEXT_FIRES - 1)]
 
 
 def view_status(status: JobStatus) -> StatusView:

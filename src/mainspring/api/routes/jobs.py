@@ -18,12 +18,11 @@ from mainspring.wire.views import (
     BulkJobView,
     Deleted,
     JobView,
-    JobWritten,
     StatusView,
     view_job,
     view_status,
-    view_written,
 )
+from mainspring.wire.written import JobWritten, view_written
 
 
 @handles(operations.CREATE_JOB)

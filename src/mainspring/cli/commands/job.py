@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from mainspring.sdk.client import AsyncClient
     from mainspring.wire.calendars import FireList
     from mainspring.wire.ledger import LedgerView
-    from mainspring.wire.views import JobView, JobWritten
+    from mainspring.wire.views import JobView
+    from mainspring.wire.written import JobWritten
 
 _PAGE = 1000
 

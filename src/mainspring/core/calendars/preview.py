@@ -10,7 +10,7 @@ from mainspring.core.calendars.rolling import RolledTrigger
 from mainspring.core.calendars.sieve import SievedTrigger
 from mainspring.core.calendars.walls import to_epoch, wall_at_epoch
 from mainspring.core.cron.zones import Zone, load_zone
-from mainspring.core.triggers import Trigger, UnknownTrigger, zone_name
+from mainspring.core.triggers import Trigger, UnknownTrigger, next_fires, zone_name
 
 _UTC = "UTC"
 _TICK = timedelta(microseconds=1)
@@ -48,6 +48,19 @@ def next_made(trigger: Trigger | None, fire_at: datetime | None) -> datetime | N
     ):
         return fire_at
     return trigger.next_after(fire_at)
+
+
+def fires_of_clock(trigger: Trigger | None, fire_at: datetime | None, count: int) -> list[datetime]:
+    """Return the next fires that become runs, at most `count`, of a clock that stands at `fire_at`.
+
+    If the trigger's type is unknown, only that one is known.
+    """
+    first = next_made(trigger, fire_at)
+    if first is None:
+        return []
+    if trigger is None or isinstance(trigger, UnknownTrigger):
+        return [first]
+    return [first, *next_fires(trigger, first, count - 1)]
 
 
 def preview_fires(trigger: Trigger, after: datetime, count: int) -> list[Preview]:

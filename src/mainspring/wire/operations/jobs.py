@@ -10,7 +10,8 @@ from mainspring.wire.ledger import FireRangeList, LedgerView
 from mainspring.wire.operation import BULK_LIMIT, JSON, MERGE_PATCH, Body, Operation, Parameter
 from mainspring.wire.operations.common import API, LIMIT
 from mainspring.wire.pages import JobPage
-from mainspring.wire.views import BulkJobView, Deleted, JobView, JobWritten, StatusView
+from mainspring.wire.views import BulkJobView, Deleted, JobView, StatusView
+from mainspring.wire.written import JobWritten
 
 _JOB = f"{API}/jobs/{{job_id}}"
 
