@@ -13,7 +13,7 @@ from mainspring.core.causes import Cause
 from mainspring.core.ids import RunId, SessionId
 from mainspring.core.model import INLINE_LIMIT
 from mainspring.core.outcomes import Failure
-from mainspring.core.results import keep, read_mark
+from mainspring.core.results import keep, leave_out, read_mark
 from mainspring.core.states import RunState
 from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import InvalidInput, StoreUnavailable, Unreachable
@@ -248,6 +248,42 @@ async def test_server_from_before_durations_gets_reports_without_them(
                     ),
                 ),
             )
+    finally:
+        await far.close()
+
+
+@pytest.mark.parametrize(
+    ("ending", "expected"),
+    [
+        (Failure(error="broke", cause=Cause(status=503)), RunState.RETRYING),
+        (Success(result=leave_out("no JSON")), RunState.SUCCEEDED),
+    ],
+    ids=["cause", "result"],
+)
+async def test_server_from_before_causes_gets_reports_without_them(
+    runtime: ManualRuntime, server: str, ending: Failure | Success, expected: RunState
+) -> None:
+    refused: list[Report] = []
+
+    class Older(HttpGateway):
+        async def _report(
+            self, session_id: SessionId, reports: tuple[Report, ...]
+        ) -> tuple[ReportResult, ...]:
+            if reports[0].ending == ending:
+                refused.append(reports[0])
+                raise InvalidInput("reports[0]", "has a field that does not exist")
+            return await super()._report(session_id, reports)
+
+    far = Older(server)
+    await far.start()
+    try:
+        [run_id] = await submit(runtime)
+        session = await far.register(REGISTRATION)
+        [lease] = (await claim(far, session.id)).leases
+        report = Report(run_id=lease.run_id, token=lease.token, ending=ending)
+        assert await far.report(session.id, (report,)) == (ReportResult.APPLIED,)
+        assert await state(runtime, run_id) is expected
+        assert len(refused) == 1
     finally:
         await far.close()
 
