@@ -23,7 +23,7 @@ ifneq ($(TRANSACTIONS),)
 CHAOS := tests.chaos.transactions --crashes --kills $(TRANSACTIONS) $(if $(CONTROL),--control)
 endif
 
-.PHONY: help setup demo test lint fmt types arch docs-generate bench bench-table bench-scale bench-idle chaos simulate proof proof-peer ci lock clean
+.PHONY: help setup demo test lint fmt types arch docs docs-generate dist bench bench-table bench-scale bench-idle chaos simulate proof proof-peer ci lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,13 @@ types: setup ## mypy --strict
 arch: setup ## import contracts, module sizes, public names, complete docs, both dialects alike
 	@.venv/bin/lint-imports --no-logo
 	@scripts/services run -- $(PY) -m pytest -q -p no:xdist tests/architecture
+
+docs: setup ## make the site of the pages in build/docs; a warning fails
+	@$(PY) -m sphinx --quiet --fail-on-warning --keep-going --jobs auto -b html -c docs . build/docs
+	@echo "open build/docs/docs/index.html"
+
+dist: setup ## make the files of a release, a wheel and the source, in dist
+	@$(PY) -m hatchling build
 
 docs-generate: setup ## write the pages that are made from code
 	@$(PY) scripts/generate_docs.py

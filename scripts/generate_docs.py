@@ -234,7 +234,7 @@ def _forms(types: Iterable[DefinedType]) -> str:
     parts = []
     for one in types:
         shorts = {name: field for field, name in one.short.items()}
-        lines = [f'#### `"type": "{one.name}"`', "", one.summary, ""]
+        lines = [f'### `"type": "{one.name}"`', "", one.summary, ""]
         lines += ["| field | short form | default | values | meaning |", "|---|---|---|---|---|"]
         for option in one.options:
             names = " or ".join(f"`{form}`" for form in option.forms)
