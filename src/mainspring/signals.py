@@ -125,6 +125,11 @@ def current_attempt() -> AttemptContext:
         raise LookupError("current_attempt() was called outside an attempt") from None
 
 
+def find_attempt() -> AttemptContext | None:
+    """Return the attempt that the calling code belongs to; None outside an attempt, and within a batch."""
+    return _attempt.get(None)
+
+
 def enter_attempt(context: AttemptContext) -> None:
     """Set what `current_attempt` returns in the current context. Executors call this."""
     _attempt.set(context)

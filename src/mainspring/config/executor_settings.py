@@ -37,6 +37,14 @@ EXECUTOR_SETTINGS = (
         words="How long an async function may clean up after a cancel or time-out before it is left behind.",
     ),
     Setting(
+        name="executors.function.keep_output",
+        kind=Flag(),
+        default=True,
+        field="keep_output",
+        used_by=_EXECUTING,
+        words="Keep what functions print, and what they log to stdout or stderr, as the output of their runs.",
+    ),
+    Setting(
         name="executors.shell.enabled",
         kind=Flag(),
         default=False,

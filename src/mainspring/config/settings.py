@@ -147,6 +147,7 @@ class Settings:
     prefetch: timedelta = default("worker.prefetch")
     drain: timedelta = default("drain")
     threads: int | None = default("executors.function.threads")
+    keep_output: bool = default("executors.function.keep_output")
     function_grace: timedelta = default("executors.function.grace")
     allow_shell: bool = default("executors.shell.enabled")
     shell_allow: tuple[str, ...] = default("executors.shell.allow")

@@ -322,7 +322,7 @@ _LOGGING = (
         default="auto",
         field="log_format",
         flag="--log-format",
-        words="How log lines are written to stderr; auto is coloured on a terminal, and logfmt elsewhere.",
+        words="How log lines are written to stderr; auto is sentences on a terminal, and logfmt elsewhere.",
     ),
     Setting(
         name="logging.level",

@@ -12,6 +12,7 @@ from mainspring.core.pacing import USUAL_CATCH_UP, Pace
 from mainspring.engine.claiming.matcher import Matcher
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.definitions import Definitions
+from mainspring.engine.common.event_log import EventLog
 from mainspring.engine.common.exchange import ServedExchange
 from mainspring.engine.common.hints import HintExchange
 from mainspring.engine.common.policies import PolicyFollower
@@ -124,6 +125,7 @@ class Engine:
             restrictions=restriction_reader,
         )
         self._write_health = WriteHealth()
+        self._event_log = EventLog(clock=tools.clock, waiter=tools.waiter())
         self.gateway = LocalGateway(
             store,
             self.matcher,
@@ -133,6 +135,7 @@ class Engine:
             beat_period=settings.beat_period,
             definitions=definitions,
             write_health=self._write_health,
+            event_log=self._event_log,
         )
         self.client = Client(
             store,
@@ -163,7 +166,7 @@ class Engine:
             store, restriction_reader, wakeups=self.wakeups, waiter=tools.waiter()
         )
         restrictions.tell(self.matcher.follow_restrictions)
-        services: list[Service] = [self._policies, restrictions, self.matcher]
+        services: list[Service] = [self._policies, restrictions, self.matcher, self._event_log]
         self._exchange: HintExchange | None = None
         if hints is not None:
             self._exchange = HintExchange(
@@ -220,6 +223,7 @@ class Engine:
                 calendars=calendars,
                 expiries=expiries,
                 restrictions=restrictions,
+                event_log=self._event_log,
             ),
             CatchUp(
                 store,
@@ -249,6 +253,7 @@ class Engine:
                 beat_period=settings.beat_period.total_seconds(),
                 definitions=definitions,
                 write_health=self._write_health,
+                event_log=self._event_log,
             ),
             self._make_preemptor(definitions, restrictions),
             Janitor(store, waiter=tools.waiter(), retention=settings.retention),

@@ -29,6 +29,7 @@ from mainspring.engine.claiming.batches import group_calls
 from mainspring.engine.claiming.lease_book import LeaseBook
 from mainspring.engine.claiming.matcher import Matcher
 from mainspring.engine.common.definitions import Definitions
+from mainspring.engine.common.event_log import EventLog
 from mainspring.engine.common.group_commit import GroupCommit
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.common.write_health import WriteHealth
@@ -86,9 +87,11 @@ class LocalGateway:
         beat_period: timedelta = timedelta(seconds=10),
         definitions: Definitions,
         write_health: WriteHealth,
+        event_log: EventLog,
     ) -> None:
         self._store = store
         self._matcher = matcher
+        self._event_log = event_log
         self._write_health = write_health
         self._clock = clock
         self._random = random
@@ -216,10 +219,7 @@ class LocalGateway:
         results = await self._store.apply(transitions, now=now)
         self.stale_reports += results.count(ApplyResult.STALE)
         if others:
-            self.preempted += sum(
-                end.outcome is AttemptOutcome.PREEMPTED and result is ApplyResult.APPLIED
-                for end, result in zip(transitions, results, strict=True)
-            )
+            self._note_others(transitions, results, held, specs)
         self._note_ends(reports, results, now)
         ended = self._book.take_keys(report.run_id for _, report in reports)
         if others:
@@ -227,6 +227,21 @@ class LocalGateway:
         elif ended:
             self._wakeups.room_made(ended)
         return [_RESULTS[result] for result in results]
+
+    def _note_others(
+        self,
+        transitions: Sequence[Transition],
+        results: Sequence[ApplyResult],
+        held: Mapping[RunId, HeldRun],
+        specs: Mapping[tuple[JobId, int], JobSpec],
+    ) -> None:
+        """Count and log the ends that were no successes."""
+        for end, result in zip(transitions, results, strict=True):
+            run = held.get(end.run_id)
+            if result is not ApplyResult.APPLIED or run is None or run.token != end.token:
+                continue
+            self.preempted += end.outcome is AttemptOutcome.PREEMPTED
+            self._event_log.note_end(end, specs[run.job_id, run.version], run.attempt)
 
     def _note_ends(
         self, reports: Sequence[_SessionReport], results: Sequence[ApplyResult], now: datetime

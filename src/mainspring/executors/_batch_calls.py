@@ -10,11 +10,15 @@ import msgspec
 
 from mainspring.core.outcomes import Failure
 from mainspring.errors import InvalidInput
-from mainspring.executors._calls import BadArguments, FunctionCall, failed, succeeded
-from mainspring.executors._text import ERROR_LIMIT, clean
-from mainspring.ports.executor import AttemptContext, OnEnd, Outcome, Success
+from mainspring.executors._calls import BadArguments, FunctionCall, add_output, failed, succeeded
+from mainspring.executors._text import ERROR_LIMIT, OUTPUT_LIMIT, clean
+from mainspring.executors.output import Kept, enter_batch
+from mainspring.ports.executor import AttemptContext, OnEnd, Outcome, Snooze, Success
 from mainspring.registry import RegisteredFunction
 from mainspring.signals import Call, Done, Failed
+
+_LEAST_OUTPUT = 1024
+"""Characters of the output of a call that each of its runs gets at least, however many they are."""
 
 
 class BatchCall(FunctionCall):
@@ -29,10 +33,12 @@ class BatchCall(FunctionCall):
         super().__init__(function, contexts[0], on_end)
         self._contexts = contexts
         self._outcomes: list[Outcome] = []
+        self._kept: Kept | None = None
         self._unread: dict[int, Outcome] = {}
 
     def begin(self) -> Any:
         """Call the function with the list of calls. What it returns is judged within the call."""
+        self._kept = enter_batch()
         calls = self._calls()
         if self._unread and not calls:
             self._keep([])
@@ -79,7 +85,17 @@ class BatchCall(FunctionCall):
         self._outcomes = outcomes
 
     def split(self, outcome: Outcome) -> Sequence[Outcome]:
-        """Return the outcome of each attempt: its own if the call came to its end, else that of all."""
+        """Return the outcome of each attempt: its own if the call came to its end, else that of all.
+
+        What the call has printed stands with each of its runs, in as much room as its part of the limit.
+        """
+        outcomes = self._split(outcome)
+        if self._kept is None or not self._kept.read():
+            return outcomes
+        room = max(OUTPUT_LIMIT // len(outcomes), _LEAST_OUTPUT)
+        return [one if isinstance(one, Snooze) else add_output(one, self._kept, room) for one in outcomes]
+
+    def _split(self, outcome: Outcome) -> Sequence[Outcome]:
         if isinstance(outcome, Success) and self._outcomes:
             return self._outcomes
         return [self._unread.get(place, outcome) for place in range(len(self._contexts))]

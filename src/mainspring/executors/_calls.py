@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import traceback
 from contextvars import copy_context
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -17,6 +18,7 @@ from mainspring.core.outcomes import Failure
 from mainspring.core.results import keep, leave_out
 from mainspring.errors import InvalidInput
 from mainspring.executors._text import ERROR_LIMIT, OUTPUT_LIMIT, clean
+from mainspring.executors.output import Kept
 from mainspring.payloads.results import encode_result
 from mainspring.payloads.signature import FunctionTypes
 from mainspring.ports.executor import AttemptContext, OnEnd, Outcome, Snooze, Success
@@ -91,6 +93,11 @@ def run_sync(call: FunctionCall) -> Outcome:
     """Run a sync function to its end in a context of its own."""
     if call.is_cancelled:
         return not_started()
+    outcome = _run_to_its_end(call)
+    return outcome if call.context.kept is None else with_output(outcome, call.context)
+
+
+def _run_to_its_end(call: FunctionCall) -> Outcome:
     try:
         result = copy_context().run(call.begin)
     except BaseException as error:  # noqa: BLE001 -- whatever a job raises is its failure
@@ -103,6 +110,22 @@ def run_sync(call: FunctionCall) -> Outcome:
             is_retryable=False,
         )
     return succeeded(result)
+
+
+def with_output(outcome: Outcome, context: AttemptContext) -> Outcome:
+    """Return an outcome with what the attempt has printed; of a failure, its traceback follows."""
+    return outcome if isinstance(outcome, Snooze) else add_output(outcome, context.kept)
+
+
+def add_output(outcome: Success | Failure, kept: Kept | None, limit: int = OUTPUT_LIMIT) -> Success | Failure:
+    """Return an outcome with what was printed before its own output, if anything was."""
+    printed = "" if kept is None else kept.read()
+    if not printed:
+        return outcome
+    rest = outcome.output or ""
+    between = "\n" if rest and not printed.endswith("\n") else ""
+    room = max(limit - len(rest), limit // 2)
+    return replace(outcome, output=clean(printed, room) + between + clean(rest, limit))
 
 
 def not_started() -> Failure:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextvars import Context, copy_context
 from typing import Any
 
-from mainspring.executors._calls import FunctionCall, failed, not_started, succeeded
+from mainspring.executors._calls import FunctionCall, failed, not_started, succeeded, with_output
 from mainspring.ports.executor import Outcome
 
 _CHUNK = 128
@@ -90,7 +90,7 @@ class Driver:
     def _report(self, call: FunctionCall, outcome: Outcome) -> None:
         call.is_ended = True
         call.task = None
-        call.outcome = outcome
+        call.outcome = outcome if call.context.kept is None else with_output(outcome, call.context)
         self._ended.append(call)
         if len(self._ended) == 1:
             self._loop.call_soon(self._flush)

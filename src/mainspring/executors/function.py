@@ -10,12 +10,13 @@ from functools import partial
 
 from mainspring.core.outcomes import Failure
 from mainspring.executors._batch_calls import BatchCall
-from mainspring.executors._calls import FunctionCall
+from mainspring.executors._calls import FunctionCall, with_output
 from mainspring.executors._deadlines import Deadlines
 from mainspring.executors._text import seconds
 from mainspring.executors.context import ExecutorContext
+from mainspring.executors.output import install, uninstall
 from mainspring.executors.runners import LoopThreadRunner, Runner
-from mainspring.ports.executor import GENTLY, MAX_THREADS, AttemptContext, OnEnd, Outcome
+from mainspring.ports.executor import GENTLY, MAX_THREADS, AttemptContext, OnEnd, Outcome, Snooze
 from mainspring.ports.telemetry import Measure
 from mainspring.registry import FunctionRegistry
 
@@ -28,6 +29,7 @@ def make_executor(context: ExecutorContext) -> FunctionExecutor:
         context.functions,
         runner=LoopThreadRunner(threads=threads),
         grace=settings.function_grace,
+        keeps_output=settings.keep_output,
     )
 
 
@@ -42,6 +44,7 @@ class FunctionExecutor:
         registry: the functions that can be called, by name.
         runner: runs the functions; by default away from the calling loop.
         grace: how long a cancelled or timed-out async function may clean up before it is left behind.
+        keeps_output: keep what functions print as the output of their runs. It replaces `sys.stdout` and `sys.stderr`.
     """
 
     def __init__(
@@ -50,10 +53,12 @@ class FunctionExecutor:
         *,
         runner: Runner | None = None,
         grace: timedelta = timedelta(seconds=1),
+        keeps_output: bool = False,
     ) -> None:
         self._registry = registry
         self._runner: Runner = runner if runner is not None else LoopThreadRunner()
         self._grace = grace.total_seconds()
+        self._keeps_output = keeps_output
         self._loop: asyncio.AbstractEventLoop | None = None
         self._deadlines: Deadlines | None = None
         self._abandoned = 0
@@ -93,6 +98,8 @@ class FunctionExecutor:
         self._loop = asyncio.get_running_loop()
         self._deadlines = Deadlines(self._reach_soft, self._reach_hard)
         self._runner.start(self._deliver, self._tell_room)
+        if self._keeps_output:
+            install()
 
     async def execute(self, context: AttemptContext) -> Outcome:
         assert self._loop is not None, "start() comes first"
@@ -137,6 +144,8 @@ class FunctionExecutor:
 
     async def stop(self) -> None:
         await self._runner.stop()
+        if self._keeps_output:
+            uninstall()
 
     async def _end(self, call: FunctionCall) -> None:
         """Cancel a call for the worker, and give it a short grace to end."""
@@ -214,7 +223,7 @@ class FunctionExecutor:
             return
         self._give_up(call)
         text = f"timed out after {seconds(call.context.timeout)}, and is still running"
-        _answer(call, Failure(error=text, is_timeout=True))
+        _answer(call, with_output(Failure(error=text, is_timeout=True), call.context))
 
     def _give_up(self, call: FunctionCall) -> bool:
         """Stop waiting for a call. Return True if it is left behind."""
@@ -251,7 +260,7 @@ def _judged(call: FunctionCall) -> Outcome:
     """Return the outcome of a call that ended after a time limit."""
     outcome = call.outcome
     if call.is_timed_out:
-        output = outcome.output if isinstance(outcome, Failure) else None
+        output = None if isinstance(outcome, Snooze) else outcome.output
         text = f"timed out after {seconds(call.context.timeout)}"
         return Failure(error=text, output=output, is_timeout=True)
     if isinstance(outcome, Failure) and call.context.soft_timeout is not None:

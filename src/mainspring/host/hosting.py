@@ -43,6 +43,7 @@ async def _host(
 ) -> None:
     from mainspring.host.process import announce_ready, announce_stop, settle_memory
     from mainspring.host.serving import listen
+    from mainspring.host.welcome import welcome
     from mainspring.registry import FunctionRegistry
     from mainspring.runtime import open_engine, run_embedded_worker
 
@@ -68,7 +69,8 @@ async def _host(
             if listener is not None and callers is not None:
                 await outer.enter_async_context(_serve(engine, settings, listener, callers))
             settle_memory(has_users_code=settings.slots > 0)
-            announce_ready(ready)
+            more = await welcome(engine, settings, ready, app)
+            announce_ready(ready, more=more)
             await stop.wait()
             announce_stop()
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mainspring.errors import InvalidInput
+from mainspring.executors.output import install
 
 if TYPE_CHECKING:
     from mainspring.sdk.app import App
@@ -16,10 +17,12 @@ if TYPE_CHECKING:
 _FIELD = "MODULE:APP"
 
 
-def load_app(reference: str) -> App:
+def load_app(reference: str, *, keeps_output: bool = False) -> App:
     """Import an app.
 
     Args:
+        keeps_output: keep what its functions print. Then the streams are replaced first, because modules may keep a
+            reference to them, and handlers of `logging` do.
         reference: `module` or `package.module:name`; the name is `app` if it is left out.
 
     Raises:
@@ -37,6 +40,8 @@ def load_app(reference: str) -> App:
     folder = str(Path.cwd())
     if folder not in sys.path:
         sys.path.insert(0, folder)
+    if keeps_output:
+        install()
     value: object = _import(module_name)
     for name in attribute.split("."):
         try:

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mainspring.host.exit_codes import ExitCode
+from mainspring.host.log_lines import LinesForPeople, shows_colours
 
 if TYPE_CHECKING:
     from mainspring.config.settings import Settings
@@ -103,9 +104,13 @@ def settle_memory(*, has_users_code: bool = True) -> None:
     gc.set_threshold(*(_GC_OF_WORKERS if has_users_code else _GC_OF_SERVERS))
 
 
-def announce_ready(line: str) -> None:
-    """Print the line that says the process is ready, and notify a service manager that waits for it."""
-    _announce(line, "READY=1")
+def announce_ready(line: str, *, more: str | None = None) -> None:
+    """Print the line that says the process is ready, and notify a service manager that waits for it.
+
+    Args:
+        more: further lines, for a terminal.
+    """
+    _announce(line if more is None else f"{line}\n{more}", "READY=1")
 
 
 def announce_stop() -> None:
@@ -144,18 +149,16 @@ def _configure_logs(form: str, level: str) -> None:
     """Send logs to stderr.
 
     Args:
-        form: `json`, `logfmt`, or `auto`: coloured on a terminal, logfmt elsewhere.
+        form: `json`, `logfmt`, or `auto`: sentences on a terminal, logfmt elsewhere.
         level: the lowest level to write.
     """
     import logging
 
     import structlog
 
-    is_coloured = form == "auto" and sys.stderr.isatty()
-    # Tracebacks are plain: the default shows the local variables of every frame, and so payloads and secrets.
     renderer: Any
-    if is_coloured:
-        renderer = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    if form == "auto" and sys.stderr.isatty():
+        renderer = LinesForPeople(is_coloured=shows_colours(sys.stderr))
     elif form == "json":
         renderer = structlog.processors.JSONRenderer(ensure_ascii=False)
     else:
@@ -165,7 +168,8 @@ def _configure_logs(form: str, level: str) -> None:
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            *(() if is_coloured else (structlog.processors.format_exc_info,)),
+            # Tracebacks are plain: others show the local variables of every frame, and so payloads and secrets.
+            structlog.processors.format_exc_info,
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),

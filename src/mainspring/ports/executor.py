@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Protocol, runtime_checkable
 
@@ -31,6 +31,7 @@ class AttemptContext:
         timeout: hard limit of this attempt.
         soft_timeout: when to ask the job to end; None means only the hard limit.
         session_id: the worker session that holds the lease. With it and the token, a job can end its run itself.
+        kept: where the executor keeps what the job prints; None as long as it has printed nothing.
     """
 
     run_id: RunId
@@ -47,6 +48,7 @@ class AttemptContext:
     timeout: timedelta
     soft_timeout: timedelta | None = None
     session_id: SessionId = SessionId(0)
+    kept: Any = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def idempotency_key(self) -> str:

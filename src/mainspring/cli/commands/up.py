@@ -28,5 +28,5 @@ def up_command(context: click.Context, /, app_reference: str | None, prune: bool
     check_prune(prune=prune, app_reference=app_reference)
     choices = read_choices(context)
     settings = settings_of("up", choices, stores=load_plugins())
-    app = load_app(app_reference) if app_reference else None
+    app = load_app(app_reference, keeps_output=settings.keep_output) if app_reference else None
     run_host(settings, app=app, store_option=store_option(choices), prune=prune)

@@ -47,7 +47,7 @@ def worker_command(
     if settings.processes > 1 and parent_link is None:
         return _run_supervised(context, settings)
     parent = ParentLink(parent_link) if parent_link is not None else None
-    app = load_app(app_reference) if app_reference else None
+    app = load_app(app_reference, keeps_output=settings.keep_output) if app_reference else None
     is_direct = read_direct_store(choices) is not None
 
     async def work(stop: StopRequest) -> None:

@@ -60,7 +60,8 @@ class FailureWatch:
         rest = self._pacing.rest(self._clock.monotonic() - begun)
         paused = await self._pause(found) if found else []
         for job_id in paused:
-            _log.warning("job_paused_after_failures", job=format_job_id(job_id))
+            meaning = "its newest runs have all failed; `mainspring job resume` starts it again"
+            _log.error("job_paused_after_failures", job=format_job_id(job_id), meaning=meaning)
         if paused:
             self._wakeups.clocks_changed()
         return 0.0 if paused and len(found) == BATCH else max(PERIOD, rest)

@@ -15,9 +15,10 @@ from mainspring.core.ids import JobId, format_job_id, job_shard
 from mainspring.core.model import JobSpec
 from mainspring.core.outlines import is_on_time
 from mainspring.core.pauses import NOTHING_PAUSED, LanePauses
-from mainspring.core.planning import Plan, next_fire, plan_fires
+from mainspring.core.planning import REASON_CALENDAR, Plan, next_fire, plan_fires
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.definitions import Definitions
+from mainspring.engine.common.event_log import EventLog
 from mainspring.engine.common.queue_expiries import QueueExpiryFollower
 from mainspring.engine.common.restrictions import RestrictionFollower
 from mainspring.engine.common.wakeups import Wakeups, lanes_of
@@ -65,10 +66,12 @@ class Planner:
         calendars: CalendarReader,
         expiries: QueueExpiryFollower,
         restrictions: RestrictionFollower,
+        event_log: EventLog,
     ) -> None:
         self._store = store
         self._expiries = expiries
         self._restrictions = restrictions
+        self._event_log = event_log
         self._calendars = calendars
         self._clock = clock
         self._ownership = ownership
@@ -169,6 +172,7 @@ class Planner:
         # Leave out the clocks of shards that the node has given up since it read them.
         clocks = [clock for clock in due if job_shard(clock.job_id) in epochs]
         planned: list[tuple[DueClock, Fire | None]]
+        specs: Mapping[tuple[JobId, int], JobSpec] = {}
         if in_set:
             clocks = self._expiries.apply_to_clocks(clocks)
             planned = [(clock, None) for clock in clocks]
@@ -191,6 +195,7 @@ class Planner:
                 has_cancelled = has_cancelled or bool(result.cancelled)
                 if fire is not None:
                     self._push_following(clock, fire, now)
+                    self._tell_missed(clock, fire, specs[clock.job_id, clock.version], now)
             elif result.status is FireStatus.FENCED:
                 fenced.add(job_shard(clock.job_id))
             else:
@@ -204,6 +209,15 @@ class Planner:
         if has_runs:
             runs = [run for _, fire in planned if fire is not None for run in fire.runs]
             self._wakeups.runs_ready((lambda: outlined_lanes(clocks)) if in_set else lanes_of(runs))
+
+    def _tell_missed(self, clock: DueClock, fire: Fire, spec: JobSpec, now: datetime) -> None:
+        """Log fires that came too late. What a calendar keeps out was not to fire at all."""
+        if now - clock.due_at <= spec.misfire.grace:
+            return
+        reasons = [run.skip_reason for run in fire.runs if run.skip_reason]
+        reasons += [fire_range.reason for fire_range in fire.fire_ranges]
+        if not reasons or any(not reason.startswith(REASON_CALENDAR) for reason in reasons):
+            self._event_log.note_missed(spec, clock.fire_at, through=fire.fired_through)
 
     def _push_following(self, clock: DueClock, fire: Fire, now: datetime) -> None:
         following = fire.next_fire

@@ -7,11 +7,12 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from mainspring.core.ids import SessionId
+from mainspring.core.ids import SessionId, format_run_id
 from mainspring.core.liveness import PERIODS_OF_SILENCE, Pulse, Watch, forget, observe
 from mainspring.core.model import JobSpec
 from mainspring.core.outcomes import AttemptFacts, Failure, Transition, failed, lost
 from mainspring.engine.common.definitions import Definitions
+from mainspring.engine.common.event_log import EventLog
 from mainspring.engine.common.pacing import Pacing
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.common.write_health import WriteHealth
@@ -23,6 +24,8 @@ from mainspring.ports.telemetry import Measure
 
 _log = structlog.get_logger(__name__)
 BATCH = 500
+MOST_NAMED = 20
+"""Lost workers that have a line each."""
 DEADLINE_MARGIN = timedelta(seconds=15)
 """How long after its deadline the reaper ends an attempt. Before that, the worker enforces the time limit itself."""
 OVERDUE_PAUSE = 10.0
@@ -48,6 +51,7 @@ class Reaper:
         beat_period: float = 10.0,
         definitions: Definitions,
         write_health: WriteHealth,
+        event_log: EventLog,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -57,6 +61,7 @@ class Reaper:
         self.waiter = waiter
         self._beat_period = beat_period
         self._write_health = write_health
+        self._event_log = event_log
         self._watch: Watch[SessionId] | None = None
         self._shortest_period = beat_period
         self._watching_since = 0.0
@@ -80,6 +85,8 @@ class Reaper:
         overdue = await self._find_overdue(now)
         self._taken_back["deadline"] += await self._end(overdue, self._time_out)
         expired = await self._store.expire_runs(now=now, limit=BATCH)
+        if expired:
+            _log.warning("runs_expired", runs=len(expired), first=format_run_id(expired[0]))
         is_full = max(len(orphans), len(overdue), len(expired)) == BATCH
         return 0.0 if is_full else min(self._shortest_period / 4, 1.0)
 
@@ -127,7 +134,16 @@ class Reaper:
             gone = [key for key, is_dead in zip(silent, dead, strict=True) if is_dead]
             if gone:
                 self._sessions_lost += len(gone)
-                _log.warning("sessions_lost", sessions=gone)
+                await self._tell_lost(gone)
+
+    async def _tell_lost(self, gone: Sequence[SessionId]) -> None:
+        names = await self._store.find_workers(gone[:MOST_NAMED])
+        for session_id in gone[:MOST_NAMED]:
+            worker, host = names.get(session_id, ("", None))
+            meaning = "it was silent for three heartbeats; others get its runs"
+            _log.warning("worker_lost", worker=worker, host=host, session=session_id, meaning=meaning)
+        if len(gone) > MOST_NAMED:
+            _log.warning("workers_lost", workers=len(gone))
 
     def _seconds(self, told: timedelta | None) -> float:
         # The session's own period, not this process's: the worker keeps the one that it got when it registered.
@@ -155,9 +171,7 @@ class Reaper:
             for transition, result in zip(transitions, results, strict=True)
             if result is ApplyResult.APPLIED
         ]
-        _log.warning(
-            "attempts_ended", runs=len(applied), outcomes=sorted({item.outcome.value for item in applied})
-        )
+        self._event_log.note_ends(applied, held, specs)
         self._wakeups.runs_ready(keys=None)  # another process may have given them out
         return len(applied)
 

@@ -1,0 +1,67 @@
+"""Says of an attempt that did not succeed what the log tells of it: how bad it is, and what comes next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mainspring.core.ids import format_run_id
+from mainspring.core.model import JobSpec
+from mainspring.core.outcomes import AttemptOutcome, Transition
+from mainspring.core.states import RunState
+from mainspring.core.times import write_instant
+
+
+class LineKind(StrEnum):
+    """What has become of an attempt, or of a run."""
+
+    ATTEMPT_FAILED = "attempt_failed"
+    """It is tried again."""
+    ATTEMPT_LOST = "attempt_lost"
+    """Its worker died, and another one gets the run."""
+    RUN_FAILED = "run_failed"
+    """The run is a dead letter."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptLine:
+    """A line of the log.
+
+    Attributes:
+        error: the last line of the error.
+        following: what comes next.
+    """
+
+    kind: LineKind
+    error: str
+    following: str
+
+
+def line_of(end: Transition, spec: JobSpec, attempt: int) -> AttemptLine | None:
+    """Return what the log tells of the end of an attempt; None if that is nothing.
+
+    Args:
+        attempt: its number, from 1.
+    """
+    error = last_line(end.error)
+    if end.to is RunState.FAILED:
+        run = format_run_id(end.run_id)
+        why = "" if end.reason is None else f" ({end.reason})"
+        return AttemptLine(
+            LineKind.RUN_FAILED,
+            error,
+            f"kept as a dead letter{why}; `mainspring run retry {run}` runs it again",
+        )
+    if end.outcome is AttemptOutcome.LOST and end.to is RunState.PENDING:
+        return AttemptLine(LineKind.ATTEMPT_LOST, error, "another worker gets the run at once, alone")
+    if end.to is RunState.RETRYING and end.counts_attempt and end.ready_at is not None:
+        at = write_instant(end.ready_at)
+        number = f"retry {attempt} of {spec.retry.max_retries}"
+        return AttemptLine(LineKind.ATTEMPT_FAILED, error, f"{number} at {at}")
+    return None
+
+
+def last_line(error: str | None) -> str:
+    """Return the last line of an error that says anything."""
+    lines = [line.strip() for line in (error or "").splitlines() if line.strip()]
+    return lines[-1][:500] if lines else ""
