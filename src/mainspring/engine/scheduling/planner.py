@@ -187,15 +187,13 @@ class Planner:
             )
             planned = [*fires]
             results = await self._store.record_fires([fire for _, fire in fires], epochs=epochs, now=now)
-        has_runs = has_cancelled = False
-        fenced: set[int] = set()
+        has_runs, has_cancelled, fenced = False, False, set[int]()
         for (clock, fire), result in zip(planned, results, strict=True):
             if result.status is FireStatus.FIRED:
                 has_runs = has_runs or bool(result.run_ids)
                 has_cancelled = has_cancelled or bool(result.cancelled)
                 if fire is not None:
-                    self._push_following(clock, fire, now)
-                    self._tell_missed(clock, fire, specs[clock.job_id, clock.version], now)
+                    self._note_fired(clock, fire, specs[clock.job_id, clock.version], now)
             elif result.status is FireStatus.FENCED:
                 fenced.add(job_shard(clock.job_id))
             else:
@@ -210,8 +208,12 @@ class Planner:
             runs = [run for _, fire in planned if fire is not None for run in fire.runs]
             self._wakeups.runs_ready((lambda: outlined_lanes(clocks)) if in_set else lanes_of(runs))
 
-    def _tell_missed(self, clock: DueClock, fire: Fire, spec: JobSpec, now: datetime) -> None:
-        """Log fires that came too late. What a calendar keeps out was not to fire at all."""
+    def _note_fired(self, clock: DueClock, fire: Fire, spec: JobSpec, now: datetime) -> None:
+        """Keep the following fire in the window, and log fires that came too late.
+
+        What a calendar keeps out was not to fire at all.
+        """
+        self._push_following(clock, fire, now)
         if now - clock.due_at <= spec.misfire.grace:
             return
         reasons = [run.skip_reason for run in fire.runs if run.skip_reason]
