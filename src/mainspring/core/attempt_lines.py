@@ -56,7 +56,8 @@ def line_of(end: Transition, spec: JobSpec, attempt: int) -> AttemptLine | None:
         return AttemptLine(LineKind.ATTEMPT_LOST, error, "another worker gets the run at once, alone")
     if end.to is RunState.RETRYING and end.counts_attempt and end.ready_at is not None:
         at = write_instant(end.ready_at)
-        number = f"retry {attempt} of {spec.retry.max_retries}"
+        most = spec.retry.max_retries
+        number = f"retry {attempt} of {most}" if attempt <= most else f"retry {attempt}"  # a rule may allow more
         return AttemptLine(LineKind.ATTEMPT_FAILED, error, f"{number} at {at}")
     return None
 
