@@ -57,8 +57,8 @@ def line_of(end: Transition, spec: JobSpec, attempt: int) -> AttemptLine | None:
     if end.to is RunState.RETRYING and end.counts_attempt and end.ready_at is not None:
         at = write_instant(end.ready_at)
         most = spec.retry.max_retries
-        number = f"retry {attempt} of {most}" if attempt <= most else f"retry {attempt}"  # a rule may allow more
-        return AttemptLine(LineKind.ATTEMPT_FAILED, error, f"{number} at {at}")
+        of = f" of {most}" if attempt <= most else ""  # a rule may allow more
+        return AttemptLine(LineKind.ATTEMPT_FAILED, error, f"retry {attempt}{of} at {at}")
     return None
 
 

@@ -3,6 +3,7 @@
 import io
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -18,14 +19,14 @@ AT = "2026-01-05T12:00:00.000Z"
 SHOWN = f"{datetime.fromisoformat(AT).astimezone():%H:%M:%S}"
 
 
-def line(event: str, level: str = "warning", **said: object) -> str:
+def line(event: str, level: str = "warning", **said: Any) -> str:
     return LinesForPeople(is_coloured=False)(
         None, level, {"event": event, "level": level, "timestamp": AT, **said}
     )
 
 
 def test_lines_are_sentences_with_local_times() -> None:
-    said = {"job": "sync", "run": "run_1", "attempt": 2, "error": "ValueError: boom"}
+    said: dict[str, Any] = {"job": "sync", "run": "run_1", "attempt": 2, "error": "ValueError: boom"}
     assert line("attempt_failed", next=f"retry 2 of 3 at {AT}", **said) == (
         f"{SHOWN} warning sync: attempt 2 failed: ValueError: boom; retry 2 of 3 at {SHOWN} (run_1)"
     )
