@@ -16,7 +16,7 @@ MOST_SUBJECTS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class Unwritten:
     """Events that got no line.
 
     Attributes:
@@ -68,11 +68,11 @@ class LineBudget:
         """Return the seconds until the period is over."""
         return max(self._begun + PERIOD - at, 0.0)
 
-    def settle(self, at: float) -> list[LeftOut]:
+    def settle(self, at: float) -> list[Unwritten]:
         """End the period, and return what got no line in it."""
-        left = [LeftOut(subject, dict(kinds)) for subject, kinds in self._left_out.items()]
+        left = [Unwritten(subject, dict(kinds)) for subject, kinds in self._left_out.items()]
         if self._others:
-            left.append(LeftOut(None, dict(self._others)))
+            left.append(Unwritten(None, dict(self._others)))
         self._begin(at)
         return left
 

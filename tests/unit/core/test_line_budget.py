@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.core.line_budget import LINES, MOST_SUBJECTS, PERIOD, TOTAL, LeftOut, LineBudget
+from mainspring.core.line_budget import LINES, MOST_SUBJECTS, PERIOD, TOTAL, Unwritten, LineBudget
 
 
 def test_first_events_have_lines_and_the_rest_is_counted() -> None:
@@ -11,7 +11,7 @@ def test_first_events_have_lines_and_the_rest_is_counted() -> None:
     lines = sum(budget.take("job", "failed", 0.1) for _ in range(10_000))
     assert lines == LINES
     assert budget.rest(4.0) == PERIOD - 4.0
-    assert budget.settle(PERIOD) == [LeftOut("job", {"failed": 10_000 - LINES})]
+    assert budget.settle(PERIOD) == [Unwritten("job", {"failed": 10_000 - LINES})]
     assert not budget.has_left_out
 
 
@@ -26,7 +26,7 @@ def test_many_subjects_are_bounded_too() -> None:
     lines = sum(budget.take(f"job {number}", "failed", 0.1) for number in range(1000))
     left = budget.settle(PERIOD)
     assert (lines, len(left)) == (TOTAL, MOST_SUBJECTS + 1)
-    assert left[-1] == LeftOut(None, {"failed": 1000 - TOTAL - MOST_SUBJECTS})
+    assert left[-1] == Unwritten(None, {"failed": 1000 - TOTAL - MOST_SUBJECTS})
 
 
 @given(
