@@ -27,7 +27,7 @@ from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.postgres import PostgresStore
 from mainspring.stores.postgres.callers import _statements
 from mainspring.testing.factories import make_new_job
-from tests.support.callers import CALLERS, Begin
+from tests.support.callers import CALLERS, FEW, Begin
 from tests.support.postgres import fetch, temporary_database
 from tests.support.postgres_databases import open_store
 
@@ -91,6 +91,11 @@ async def store(dsn: str) -> AsyncIterator[PostgresStore]:
 
 
 @pytest.fixture(params=CALLERS, ids=str)
+def each(request: pytest.FixtureRequest) -> Begin:
+    return CALLERS[request.param]
+
+
+@pytest.fixture(params=FEW, ids=str)
 def begin(request: pytest.FixtureRequest) -> Begin:
     return CALLERS[request.param]
 
@@ -100,8 +105,8 @@ async def find(store: PostgresStore, handle: Any) -> Any:
     return run
 
 
-async def test_run_is_there_once_the_caller_commits(begin: Begin, dsn: str, store: PostgresStore) -> None:
-    async with begin(dsn) as caller:
+async def test_run_is_there_once_the_caller_commits(each: Begin, dsn: str, store: PostgresStore) -> None:
+    async with each(dsn) as caller:
         await caller.sql("CREATE TEMPORARY TABLE sale (id int)")
         handle = await caller.enqueue(add, x=1)
         assert await find(store, handle) is None
@@ -112,10 +117,10 @@ async def test_run_is_there_once_the_caller_commits(begin: Begin, dsn: str, stor
 
 
 async def test_first_statement_of_the_transaction_can_be_the_submission(
-    begin: Begin, dsn: str, store: PostgresStore
+    each: Begin, dsn: str, store: PostgresStore
 ) -> None:
     with suppress(ZeroDivisionError):
-        async with begin(dsn) as caller:
+        async with each(dsn) as caller:
             handle = await caller.enqueue(add, x=1)
             raise ZeroDivisionError
     assert await find(store, handle) is None
@@ -271,8 +276,8 @@ async def test_wrong_objects_are_refused_with_what_would_be_right(dsn: str) -> N
             await app.complete(anything, attempt=anything)
 
 
-async def test_sync_and_async_are_not_mixed_up(begin: Begin, dsn: str) -> None:
-    async with begin(dsn) as caller:
+async def test_sync_and_async_are_not_mixed_up(each: Begin, dsn: str) -> None:
+    async with each(dsn) as caller:
         submitter = add.options(connection=caller.connection)
         if caller.is_sync:
             with pytest.raises(InvalidInput, match="use the method that ends in _sync"):

@@ -163,3 +163,5 @@ CALLERS: Mapping[str, Begin] = {
     "sqlalchemy-async-session-asyncpg": _async_session("asyncpg"),
     "sqlalchemy-async-session-psycopg": _async_session("psycopg"),
 }
+FEW = ("asyncpg", "psycopg", "psycopg-async", "sqlalchemy-async-session-asyncpg")
+"""One for each way in which a statement is sent, for tests of what does not depend on who wraps it."""

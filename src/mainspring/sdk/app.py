@@ -215,11 +215,11 @@ class App:
 
         Args:
             connection: as for `Function.options`; its database is that of the servers.
-            result: the run's result, as JSON.
+            result: the run's result, as JSON. As always, one that is too large or not JSON is left out.
             attempt: the attempt to end, in a batch; otherwise `current_attempt()`.
 
         Raises:
-            InvalidInput: the connection or the result is wrong.
+            InvalidInput: the connection is wrong.
             LookupError: no attempt is under way here.
             StaleLease: the attempt is over, because its lease was lost or it has ended its run before. The transaction
                 has failed, so nothing of it is kept.

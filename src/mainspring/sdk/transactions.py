@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mainspring.core.admission import SubmissionVerdict
 from mainspring.core.fields import read_payload
 from mainspring.core.ids import format_run_id
-from mainspring.core.outcomes import Failure, succeeded
+from mainspring.core.outcomes import succeeded
 from mainspring.errors import Conflict, InvalidInput, NotFound, StaleLease
 from mainspring.sdk.function import NO_PAYLOAD, SubmitOptions
 
@@ -81,7 +81,7 @@ async def complete_within(connection: DatabaseConnection, attempt: AttemptContex
     """End an attempt's run as SUCCEEDED within the transaction of a connection.
 
     Raises:
-        InvalidInput: the connection or the result is wrong.
+        InvalidInput: the connection is wrong.
         StaleLease: the attempt is over. The transaction has failed, and can only be rolled back.
     """
     from mainspring.stores.postgres.callers import open_store
@@ -180,10 +180,8 @@ def _texts_of(payloads: Sequence[object]) -> list[bytes | None]:
 
 
 def _text_of_result(result: object) -> bytes | None:
+    """Return the result as a worker would report it: one that cannot be kept is left out, with the reason."""
     from mainspring.executors._calls import succeeded as outcome_of
 
-    outcome = outcome_of(result)
-    if isinstance(outcome, Failure):
-        raise InvalidInput("result", outcome.error)
-    text: bytes | None = getattr(outcome, "result", None)
+    text: bytes | None = getattr(outcome_of(result), "result", None)
     return text

@@ -10,5 +10,5 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 
 def test_orders_runs_and_effects_are_one_for_one_after_kills(postgres_database: str, tmp_path: Path) -> None:
-    found = run_campaign(postgres_database, tmp_path, kills=12, seed=3, is_control=False, pace=0.2)
+    found = run_campaign(postgres_database, tmp_path, kills=8, seed=3, is_control=False, pace=0.2)
     assert found.is_good, found
