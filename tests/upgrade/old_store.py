@@ -519,5 +519,5 @@ def ask_all(api: Api, jobs: Mapping[str, str], *, ranges: str) -> Answers:
 
 def _leave_out_period(ledger: Any) -> None:
     """What a ledger expects goes by its last day, which goes on."""
-    for field in ("from_time", "to_time", "expected"):
+    for field in ("from_time", "to_time", "expected", "recorded", "reasons", "job"):
         ledger.pop(field, None)

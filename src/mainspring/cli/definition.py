@@ -25,6 +25,8 @@ _SHORT_RULES = (
     ("--retry-on", "Retry only what fails of this cause, like 'status 503'. Short for rules of --retry."),
     ("--no-retry-on", "Fail at once on this cause, like 'exit 65'. Likewise."),
 )
+_SIGNS = frozenset("|&;<>$*?`~")
+"""What a shell would not take as it is."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -44,6 +46,9 @@ def definition_options(function: F) -> F:
 def read_definition_options(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that were given, in the form of a request's body."""
     options = dict(_fields())
+    command = given.get("command")
+    if command and not given.get("shell"):
+        given = {**given, "command": _split_command(command)}
     # A shell command is always text, even if it starts like JSON.
     texts = {"command"} if given.get("shell") else set()
     return {
@@ -51,6 +56,25 @@ def read_definition_options(given: Mapping[str, Any]) -> dict[str, Any]:
         for field, value in given.items()
         if value not in (None, (), False)
     }
+
+
+def _split_command(text: str) -> str:
+    """Return a command as a list in JSON: one that is no JSON is split into words, as a shell would, and says so."""
+    if text.lstrip().startswith(("[", '"')):
+        return text
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise InvalidInput("command", f"cannot be split into words: {error}") from None
+    if not words:
+        raise InvalidInput("command", "is empty")
+    as_json = _show(words)
+    if len(words) > 1:
+        hint = (
+            " (a shell's signs in it have no meaning; --shell gives them one)" if _SIGNS & set(text) else ""
+        )
+        click.echo(f"note: --command is taken as {as_json}{hint}", err=True)
+    return as_json
 
 
 def _fields() -> Iterator[tuple[str, Option]]:

@@ -26,6 +26,7 @@ _COMMANDS = {
     "import": ("importing", "import_group", "Import the jobs of another tool."),
     "job": ("job", "job_group", "Add, show, change and run jobs."),
     "label": ("label", "label_group", "Set how many runs that need a label may be under way."),
+    "ledger": ("ledger", "ledger_command", "Prove that no fire was missed, and say why some made no run."),
     "limit": ("limit", "limit_group", "Set limits that jobs share."),
     "next": ("next", "next_command", "Show when a cron expression fires; needs no server."),
     "pause": ("pause", "pause_command", "Stop everything for a while, or show what is stopped."),
@@ -116,6 +117,7 @@ def run_command(arguments: list[str]) -> int:
         return error.code if isinstance(error.code, int) else ExitCode.FAILED
     except click.ClickException as error:
         error.show()
+        _print_suggestion(error)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         _print_error("interrupted")
@@ -130,6 +132,14 @@ def run_command(arguments: list[str]) -> int:
         _print_error(str(error))
         return ExitCode.FAILED
     return result if isinstance(result, int) else ExitCode.DONE
+
+
+def _print_suggestion(error: click.ClickException) -> None:
+    from mainspring.cli.suggestions import suggest
+
+    meant = suggest(error) if isinstance(error, click.UsageError) else None
+    if meant is not None:
+        click.echo(f"Try: {meant}", err=True)
 
 
 def _print_error(message: str) -> None:

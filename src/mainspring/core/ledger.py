@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 
 from mainspring.core.calendars.joined import clock_trigger
 from mainspring.core.calendars.sieve import SievedTrigger
 from mainspring.core.model import FireRange, FireRangeKind, Job
 from mainspring.core.planning import walk_range
 from mainspring.core.triggers import Trigger
+
+MOST_EXAMPLES = 3
+CALENDAR = "calendar"
+"""The reason of a fire that calendars keep out."""
+CATCH_UP = "catch_up"
+"""The reason of a missed fire whose run is still to be made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why so many fires made no run.
+
+    Attributes:
+        examples: the first of them.
+    """
+
+    reason: str
+    count: int
+    examples: tuple[datetime, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +42,29 @@ class Balance:
         expected: how many fire times the trigger gives.
         missing: fire times without any record, in order.
         surplus: recorded times that the trigger does not give, and duplicate records of a fire time, in order.
+        without_work: fire times that are on record, and made no run, with the reason.
     """
 
     expected: int
     missing: tuple[datetime, ...]
     surplus: tuple[datetime, ...]
+    without_work: tuple[tuple[str, datetime], ...] = ()
+
+    @property
+    def recorded(self) -> int:
+        """How many of the expected fire times are on record."""
+        return self.expected - len(self.missing)
+
+    def reasons(self) -> list[Reason]:
+        """Return why fires made no run, the most frequent reason first."""
+        found: dict[str, list[datetime]] = {}
+        for reason, instant in self.without_work:
+            found.setdefault(reason, []).append(instant)
+        reasons = [
+            Reason(reason, len(instants), tuple(sorted(instants)[:MOST_EXAMPLES]))
+            for reason, instants in found.items()
+        ]
+        return sorted(reasons, key=lambda each: (-each.count, each.reason))
 
     @property
     def is_even(self) -> bool:
@@ -51,6 +89,7 @@ def balance_fires(
     *,
     recorded: Iterable[datetime],
     fire_ranges: Iterable[FireRange] = (),
+    skipped: Mapping[datetime, str] = MappingProxyType({}),
 ) -> Balance:
     """Compare every fire time t of a trigger, `from_at <= t <= to_at`, with the records.
 
@@ -64,33 +103,45 @@ def balance_fires(
         fire_ranges: fire ranges of the same version. A gap records all of its fires. An open catch-up records the
             fires after its cursor; the others have runs. A backfill records none, because its fires are not the
             schedule's own. Any other range records the fires in it that calendars keep out.
+        skipped: the reasons of those of the recorded runs that were skipped, by their nominal times.
     """
     records = Counter(instant for instant in recorded if from_at <= instant <= to_at)
     fire_ranges = list(fire_ranges)
     missing: list[datetime] = []
+    without_work: list[tuple[str, datetime]] = []
     expected = 0
     sieve = trigger.sieve if isinstance(trigger, SievedTrigger) else None
     for instant in walk_range(clock_trigger(trigger), from_at, to_at, None):
         expected += 1
         if records[instant]:
             records[instant] -= 1
+            if instant in skipped:
+                without_work.append((skipped[instant], instant))
             continue
         is_excluded = sieve is not None and sieve.excluded_by(instant) is not None
-        if not any(_stands_for(fire_range, instant, is_excluded=is_excluded) for fire_range in fire_ranges):
+        reasons = (_reason_of(fire_range, instant, is_excluded=is_excluded) for fire_range in fire_ranges)
+        reason = next((found for found in reasons if found is not None), None)
+        if reason is None:
             missing.append(instant)
-    return Balance(expected, tuple(missing), tuple(_in_order(records)))
+        else:
+            without_work.append((reason, instant))
+    return Balance(expected, tuple(missing), tuple(_in_order(records)), tuple(without_work))
 
 
-def _stands_for(fire_range: FireRange, instant: datetime, *, is_excluded: bool) -> bool:
+def _reason_of(fire_range: FireRange, instant: datetime, *, is_excluded: bool) -> str | None:
+    """Return why a fire has no run, if a range records it; None if it does not."""
     if (
         fire_range.kind is FireRangeKind.BACKFILL
         or instant < fire_range.from_at
         or (fire_range.to_at is not None and instant > fire_range.to_at)
     ):
-        return False
-    if fire_range.kind is FireRangeKind.GAP or is_excluded:
-        return True
-    return fire_range.is_open and (fire_range.cursor_at is None or instant > fire_range.cursor_at)
+        return None
+    if is_excluded:
+        return CALENDAR
+    if fire_range.kind is FireRangeKind.GAP:
+        return fire_range.reason
+    is_to_come = fire_range.cursor_at is None or instant > fire_range.cursor_at
+    return CATCH_UP if fire_range.is_open and is_to_come else None
 
 
 def _in_order(records: Counter[datetime]) -> Iterator[datetime]:

@@ -21,7 +21,7 @@ from mainspring.wire.calendars import (
     TriggerPreview,
 )
 from mainspring.wire.health import HealthView
-from mainspring.wire.ledger import FireRangeList, LedgerView
+from mainspring.wire.ledger import FireRangeList, LedgerPage, LedgerView
 from mainspring.wire.limits import KeyPage, LimitPage, LimitView
 from mainspring.wire.overview import OverviewView
 from mainspring.wire.pages import BriefPage, JobPage, RunPage, WorkerPage
@@ -99,9 +99,24 @@ class AsyncClient(OwnerCalls, AsyncLists):
         """Return a job's fire ranges."""
         return await self.call(operations.LIST_JOB_FIRE_RANGES, job_id, query={"limit": limit})
 
-    async def get_ledger(self, job_id: str) -> LedgerView:
-        """Compare the fires that a job owed with those on record."""
-        return await self.call(operations.GET_JOB_LEDGER, job_id)
+    async def get_ledger(
+        self, job_id: str, *, from_time: str | None = None, to_time: str | None = None
+    ) -> LedgerView:
+        """Compare the fires that a job owed with those on record: instants, or text like `2h`."""
+        query = {"from": from_time, "to": to_time}
+        return await self.call(operations.GET_JOB_LEDGER, job_id, query=query)
+
+    async def list_ledgers(
+        self,
+        *,
+        after: str | None = None,
+        limit: int = 100,
+        from_time: str | None = None,
+        to_time: str | None = None,
+    ) -> LedgerPage:
+        """Do the same for a page of jobs."""
+        query = {"after": after, "limit": limit, "from": from_time, "to": to_time}
+        return await self.call(operations.LIST_LEDGERS, query=query)
 
     async def submit_run(
         self, job_id: str, body: Mapping[str, Any] | None = None, *, idempotency_key: str | None = None

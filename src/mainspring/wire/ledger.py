@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from mainspring.core.ids import format_job_id
 from mainspring.core.ledger import Ledger
@@ -29,15 +31,36 @@ class FireRangeList(Struct):
     items: list[FireRangeView]
 
 
+class ReasonView(Struct, kw_only=True):
+    """Why so many fires made no run, with the first of them."""
+
+    reason: str
+    count: int
+    examples: list[Instant]
+
+
 class LedgerView(Struct, kw_only=True):
     """The expected and the recorded fires of a job over a period. It is a bug if any are missing or surplus."""
 
     job_id: JobIdText
+    job: str = ""
     from_time: Instant
     to_time: Instant
     expected: int
     missing: list[Instant]
     surplus: list[Instant]
+    recorded: Annotated[int, Meta(description="How many of the expected fires are on record.")] = 0
+    reasons: Annotated[
+        list[ReasonView],
+        Meta(description="Why recorded fires made no run, the most frequent reason first."),
+    ] = []
+
+
+class LedgerPage(Struct):
+    """The ledgers of a page of jobs; `next` is the value of `after` for the page that follows."""
+
+    items: list[LedgerView]
+    next: str | None
 
 
 def view_fire_range(fire_range: FireRange) -> FireRangeView:
@@ -58,9 +81,15 @@ def view_ledger(ledger: Ledger) -> LedgerView:
     """Show a job's ledger."""
     return LedgerView(
         job_id=format_job_id(ledger.job.id),
+        job=ledger.job.spec.name,
         from_time=ledger.from_at,
         to_time=ledger.to_at,
         expected=ledger.balance.expected,
         missing=list(ledger.balance.missing),
         surplus=list(ledger.balance.surplus),
+        recorded=ledger.balance.recorded,
+        reasons=[
+            ReasonView(reason=each.reason, count=each.count, examples=list(each.examples))
+            for each in ledger.balance.reasons()
+        ],
     )

@@ -233,6 +233,36 @@ async def test_put_of_the_same_interval_keeps_its_anchor(http: Http, runtime: Ma
     assert (await http.put(JOBS, json=body)).json() == job
 
 
+async def test_ledger_says_why_fires_made_no_run(http: Http, runtime: ManualRuntime) -> None:
+    body = {"name": "tick", "function": "work", "every": "10s", "overlap": "skip"}
+    job = (await http.post(JOBS, json=body)).json()
+    await runtime.advance(35)  # the first run waits for a worker, so the others are skipped
+    ledger = (await http.get(f"{JOBS}/{job['job_id']}/ledger")).json()
+    [reason] = ledger["reasons"]
+    assert (ledger["recorded"], reason["reason"], reason["count"]) == (3, "overlap", 2)
+    assert len(reason["examples"]) == 2
+    late = (await http.get(f"{JOBS}/{job['job_id']}/ledger", params={"from": "12s"})).json()
+    assert late["expected"] == 1
+    wrong = await http.get(f"{JOBS}/{job['job_id']}/ledger", params={"from": "8d"})
+    assert (wrong.status_code, "within the last 7 days" in wrong.text) == (422, True)
+    turned = await http.get(f"{JOBS}/{job['job_id']}/ledger", params={"from": "1h", "to": "2h"})
+    assert (turned.status_code, "must not be before" in turned.text) == (422, True)
+
+
+async def test_ledgers_of_all_jobs_come_in_pages(http: Http, runtime: ManualRuntime) -> None:
+    for name in ("one", "two", "three"):
+        await http.post(JOBS, json={"name": name, "function": "work", "every": "10s"})
+    await runtime.advance(25)
+    first = (await http.get("/api/v1/ledger", params={"limit": 2})).json()
+    assert [(each["job"], each["expected"], each["missing"]) for each in first["items"]] == [
+        ("one", 2, []),
+        ("two", 2, []),
+    ]
+    rest = (await http.get("/api/v1/ledger", params={"limit": 2, "after": first["next"]})).json()
+    assert ([each["job"] for each in rest["items"]], rest["next"]) == (["three"], None)
+    assert (await http.get("/api/v1/ledger", params={"limit": 3})).json()["next"] is not None
+
+
 async def test_ledger_counts_what_was_owed(http: Http, runtime: ManualRuntime) -> None:
     job = (await http.post(JOBS, json={"name": "tick", "function": "work", "every": "10s"})).json()
     await runtime.advance(35)

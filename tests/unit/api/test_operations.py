@@ -200,6 +200,7 @@ def test_rights_are_those_of_the_design() -> None:
                 "get_job_status",
                 "list_job_fire_ranges",
                 "get_job_ledger",
+                "list_ledgers",
                 "list_job_runs",
             ),
             *(

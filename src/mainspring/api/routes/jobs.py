@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from mainspring.api.call import Answer, Call, Endpoint, handles
-from mainspring.api.reading import check_bulk, path_job_id, query_job_id
+from mainspring.api.reading import check_bulk, path_job_id, query_job_id, query_moment
 from mainspring.core.definition import warn_of_definition
 from mainspring.core.ids import format_job_id
 from mainspring.core.model import Job
+from mainspring.engine.usecases.ledger import LedgerPeriod, check_period
 from mainspring.errors import InvalidInput
 from mainspring.wire import operations
-from mainspring.wire.ledger import FireRangeList, LedgerView, view_fire_range, view_ledger
+from mainspring.wire.ledger import FireRangeList, LedgerPage, LedgerView, view_fire_range, view_ledger
 from mainspring.wire.pages import JobPage
 from mainspring.wire.views import (
     BulkJobView,
@@ -97,7 +98,27 @@ async def list_fire_ranges(call: Call) -> FireRangeList:
 
 @handles(operations.GET_JOB_LEDGER)
 async def get_ledger(call: Call) -> LedgerView:
-    return view_ledger(await call.engine.jobs.ledger(call.tenant, path_job_id(call.key)))
+    period = _period(call)
+    return view_ledger(await call.engine.jobs.ledger(call.tenant, path_job_id(call.key), period))
+
+
+@handles(operations.LIST_LEDGERS)
+async def list_ledgers(call: Call) -> LedgerPage:
+    query = call.query
+    after = query_job_id(query["after"], "after") if "after" in query else None
+    found, following = await call.engine.jobs.ledgers(
+        call.tenant, _period(call), after=after, limit=query["limit"]
+    )
+    return LedgerPage(
+        [view_ledger(each) for each in found], None if following is None else format_job_id(following)
+    )
+
+
+def _period(call: Call) -> LedgerPeriod:
+    query, now = call.query, call.engine.now()
+    from_at = query_moment(query["from"], "from", now=now) if "from" in query else None
+    to_at = query_moment(query["to"], "to", now=now) if "to" in query else None
+    return check_period(from_at, to_at, now=now)
 
 
 @handles(operations.PAUSE_JOB)
@@ -139,6 +160,7 @@ ROUTES: list[Endpoint] = [
     get_status,
     list_fire_ranges,
     get_ledger,
+    list_ledgers,
     pause_job,
     resume_job,
 ]

@@ -15,7 +15,7 @@ from mainspring.cli.options import caller_options, json_option, kind_option
 from mainspring.cli.output import print_fields, print_json, print_table, show_instant
 from mainspring.core.definition import names_target
 from mainspring.core.definition.retry import RETRY, put_rules
-from mainspring.core.kinds import Whole
+from mainspring.core.kinds import Whole, number_of
 from mainspring.core.retry import RetryPolicy, preview
 from mainspring.core.retry_words import tell_retries, tell_rule
 from mainspring.core.targets import TARGETS
@@ -27,7 +27,6 @@ from mainspring.host.exit_codes import ExitCode
 if TYPE_CHECKING:
     from mainspring.sdk.client import AsyncClient
     from mainspring.wire.calendars import FireList
-    from mainspring.wire.ledger import LedgerView
     from mainspring.wire.views import JobView
     from mainspring.wire.written import JobWritten
 
@@ -250,35 +249,6 @@ def _report_clock(job: JobView, *, as_json: bool) -> None:
         click.echo(f"{job.name}: {_next(job) if job.is_paused else f'next fire {_next(job)}'}")
 
 
-@job_group.command("ledger")
-@click.argument("job")
-@caller_options
-@json_option
-def ledger_command(job: str, server: str, *, as_json: bool) -> int:
-    """Compare the fires that a job owed with those on record; exit code 3 if any is missing or surplus.
-
-    Covers the last day, but nothing before the job's last change (an edit, a pause, a resume).
-    """
-
-    async def work(client: AsyncClient) -> LedgerView:
-        return await client.get_ledger((await find_job(client, job)).job_id)
-
-    ledger = call(server, work)
-    if as_json:
-        print_json(plain(ledger))
-    else:
-        period = f"checked from {_instant(ledger.from_time)} to {_instant(ledger.to_time)}"
-        if ledger.from_time == ledger.to_time:
-            period += " (nothing was due)"
-        click.echo(
-            f"{period}: {ledger.expected} owed, {len(ledger.missing)} missing, {len(ledger.surplus)} surplus"
-        )
-        for kind, instants in (("missing", ledger.missing), ("surplus", ledger.surplus)):
-            for instant in instants:
-                click.echo(f"{kind}: {_instant(instant)}")
-    return ExitCode.NOT_WELL if ledger.missing or ledger.surplus else ExitCode.DONE
-
-
 @job_group.command("fires")
 @click.argument("job")
 @kind_option("--count", Whole(1, 1000), default="5", words="How many fires to show, up to 1,000.")
@@ -309,7 +279,9 @@ def fires_command(job: str, count: int, from_time: str | None, server: str, *, a
     metavar="INSTANT",
     help="The earliest instant to start: ISO 8601, '2026-12-01 09:00 Europe/Berlin', or 'in 10m'.",
 )
-@click.option("--delay", metavar="DURATION", help="Start this long from now, like 90s; not with --run-at.")
+@click.option(
+    "--delay", metavar="DURATION", help="Start this long from now: seconds, or like 5m; not with --run-at."
+)
 @click.option("--priority", metavar="TIER", help="HIGH, MEDIUM, LOW, or a class of that tier.")
 @click.option(
     "--key", metavar="TEXT", help="Idempotency key: repeating the call with it returns the same run."
@@ -340,7 +312,7 @@ def run_command(
             click.echo(f"note: {moment.note}", err=True)
         body["run_at"] = moment.at.isoformat() if isinstance(moment, Moment) else given["run_at"]
     if given["delay"] is not None:
-        body["delay"] = given["delay"]
+        body["delay"] = number_of(given["delay"])
 
     async def work(client: AsyncClient) -> Any:
         found = await find_job(client, job)

@@ -6,13 +6,19 @@ from typing import Any
 
 from mainspring.core.rights import Right
 from mainspring.wire.bodies import JobBody, JobPatch
-from mainspring.wire.ledger import FireRangeList, LedgerView
+from mainspring.wire.ledger import FireRangeList, LedgerPage, LedgerView
 from mainspring.wire.operation import BULK_LIMIT, JSON, MERGE_PATCH, Body, Operation, Parameter
 from mainspring.wire.operations.common import API, LIMIT
 from mainspring.wire.pages import JobPage
 from mainspring.wire.views import BulkJobView, Deleted, JobView, StatusView
 from mainspring.wire.written import JobWritten
 
+_PERIOD = (
+    Parameter(
+        "from", "Only fires from this instant on, ISO 8601 or like `2h`; by default `1d`, at most `7d`."
+    ),
+    Parameter("to", "Only fires up to this instant, ISO 8601 or like `2h`."),
+)
 _JOB = f"{API}/jobs/{{job_id}}"
 
 CREATE_JOB = Operation(
@@ -127,8 +133,23 @@ GET_JOB_LEDGER = Operation(
     path=f"{_JOB}/ledger",
     right=Right.READ,
     summary="Get a job's ledger",
-    description="Compare the fires owed in the last day, or since the job's last change, with those on record.",
+    description="Compare the fires that a job owed, since its last change at most, with those on record.",
+    query=_PERIOD,
     answer=LedgerView,
+)
+LIST_LEDGERS = Operation(
+    id="list_ledgers",
+    method="GET",
+    path=f"{API}/ledger",
+    right=Right.READ,
+    summary="List the ledgers of all jobs",
+    description="Do the same for a page of jobs, in order of creation. A page whose time is over has fewer jobs.",
+    query=(
+        LIMIT,
+        Parameter("after", "Only jobs created after this one: the `next` of the last page."),
+        *_PERIOD,
+    ),
+    answer=LedgerPage,
 )
 LIST_JOB_FIRE_RANGES = Operation(
     id="list_job_fire_ranges",

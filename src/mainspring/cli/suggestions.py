@@ -1,0 +1,118 @@
+"""Says which command or option somebody probably meant: by meaning, from the words of other tools, or by spelling."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from types import MappingProxyType
+
+import click
+
+_NO_COMMAND = re.compile(r"No such command '([^']+)'")
+_NO_OPTION = re.compile(r"No such option:? '?(--?[\w-]+)")
+
+TOP: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(("jobs", "ls", "list", "tasks", "schedules"), "job list"),
+        **dict.fromkeys(("add", "create", "schedule"), "job add"),
+        **dict.fromkeys(("delete", "remove", "rm"), "job rm"),
+        **dict.fromkeys(("edit", "show", "describe", "inspect", "get"), "job show"),
+        **dict.fromkeys(("trigger", "enqueue", "submit", "call", "apply", "exec", "execute"), "job run"),
+        **dict.fromkeys(("ps", "top", "health", "info", "stats", "stat", "events"), "status"),
+        **dict.fromkeys(("runs", "history", "dags", "executions"), "run list"),
+        **dict.fromkeys(("failed", "failures", "dead", "errors", "dlq"), "run list --state FAILED"),
+        **dict.fromkeys(("log", "logs", "tail", "output"), "run logs"),
+        **dict.fromkeys(("retry", "redrive", "rerun", "replay"), "run retry"),
+        **dict.fromkeys(("cancel", "kill", "revoke", "terminate", "abort"), "run cancel"),
+        **dict.fromkeys(("why", "explain"), "run why"),
+        **dict.fromkeys(("count", "counts"), "run count"),
+        **dict.fromkeys(("start", "serve", "dev", "standalone", "scheduler-and-worker"), "up"),
+        **dict.fromkeys(("scheduler", "beat", "api", "webserver", "daemon"), "server"),
+        **dict.fromkeys(("cron", "crontab", "preview", "fires"), "next"),
+        **dict.fromkeys(("stop", "disable", "suspend"), "pause"),
+        **dict.fromkeys(("unpause", "enable", "continue"), "resume"),
+        "queues": "queue list",
+        "tenants": "tenant list",
+        "calendars": "calendar list",
+        "limits": "limit list",
+        "labels": "label list",
+        "classes": "class list",
+        "backfills": "backfill list",
+        "settings": "config show",
+        "missed": "ledger",
+        "audit": "ledger",
+    }
+)
+"""What people type, in the words of other tools, and the command that does it here."""
+WITHIN: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        **dict.fromkeys(("delete", "remove", "del", "unset"), ("rm", "delete")),
+        **dict.fromkeys(("rm", "erase"), ("delete", "rm")),
+        **dict.fromkeys(("ls", "all"), ("list",)),
+        **dict.fromkeys(("create", "new", "set", "define"), ("add", "put", "set")),
+        **dict.fromkeys(("get", "info", "describe", "inspect", "status", "view", "cat"), ("show",)),
+        **dict.fromkeys(("log", "output", "tail"), ("logs",)),
+        **dict.fromkeys(("redrive", "rerun", "replay", "restart"), ("retry",)),
+        **dict.fromkeys(("kill", "stop", "revoke", "abort", "terminate"), ("cancel", "pause")),
+        **dict.fromkeys(("trigger", "enqueue", "submit", "start", "now", "exec"), ("run", "resume")),
+        **dict.fromkeys(("disable", "suspend", "off"), ("pause",)),
+        **dict.fromkeys(("enable", "unpause", "on", "continue"), ("resume",)),
+        **dict.fromkeys(("next", "preview", "upcoming"), ("fires",)),
+        **dict.fromkeys(("explain", "reason"), ("why",)),
+        **dict.fromkeys(("edit", "update", "modify"), ("add", "set", "put")),
+    }
+)
+"""The same within a group of commands; the first that the group has is meant."""
+OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        **dict.fromkeys(("--timezone", "--time-zone", "--zone"), ("--tz",)),
+        **dict.fromkeys(("--url", "--host", "--address", "--broker"), ("--server",)),
+        **dict.fromkeys(("--args", "--kwargs", "--data", "--params", "--input"), ("--payload",)),
+        **dict.fromkeys(("--countdown", "--in", "--after"), ("--delay",)),
+        **dict.fromkeys(("--eta", "--at", "--date", "--when"), ("--run-at",)),
+        **dict.fromkeys(("--output", "--format", "--raw"), ("--json",)),
+        **dict.fromkeys(("--interval", "--seconds"), ("--every",)),
+        **dict.fromkeys(("--cmd", "--exec", "--shell-command"), ("--command",)),
+        **dict.fromkeys(("--concurrency", "--workers", "--threads"), ("--slots", "--concurrency")),
+        **dict.fromkeys(("--start", "--begin", "--since"), ("--from",)),
+        **dict.fromkeys(("--end", "--until"), ("--to",)),
+        **dict.fromkeys(("--status", "--filter"), ("--state",)),
+        **dict.fromkeys(("--count", "--number", "-n", "--max"), ("--limit",)),
+        **dict.fromkeys(("--env", "--settings"), ("--config",)),
+        **dict.fromkeys(("--replace", "--overwrite", "--force"), ("--update",)),
+    }
+)
+
+
+def suggest(error: click.UsageError) -> str | None:
+    """Return the command line that was probably meant, without its arguments; None if there is no telling."""
+    context = error.ctx
+    if context is None:
+        return None
+    path = context.command_path
+    no_command = _NO_COMMAND.match(error.message)
+    if no_command is not None and isinstance(context.command, click.Group):
+        found = _command(no_command[1], context.command.list_commands(context), is_top=context.parent is None)
+        return None if found is None else f"{path} {found}"
+    no_option = _NO_OPTION.match(error.message)
+    if no_option is not None:
+        known = {option for parameter in context.command.params for option in parameter.opts}
+        option = next((one for one in OPTIONS.get(no_option[1], ()) if one in known), None)
+        return None if option is None else f"{path} {option}"
+    return None
+
+
+def _command(word: str, known: Iterable[str], *, is_top: bool) -> str | None:
+    """Return the command that a word means, or else the one that is spelled nearly alike."""
+    known = list(known)
+    word = word.lower()
+    if is_top and word in TOP:
+        return TOP[word]
+    by_meaning = next((one for one in WITHIN.get(word, ()) if one in known), None) if not is_top else None
+    close = get_close_matches(word, known, n=1) or (
+        get_close_matches(word, TOP, n=1, cutoff=0.8) if is_top else []
+    )
+    if by_meaning is not None or not close:
+        return by_meaning
+    return TOP.get(close[0], close[0]) if is_top else close[0]
