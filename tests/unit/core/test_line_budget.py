@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.core.line_budget import LINES, MOST_SUBJECTS, PERIOD, TOTAL, Unwritten, LineBudget
+from mainspring.core.line_budget import LINES, MOST_SUBJECTS, PERIOD, TOTAL, LineBudget, Unwritten
 
 
 def test_first_events_have_lines_and_the_rest_is_counted() -> None:
