@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from mainspring.core.expiry import QueueExpiries
 from mainspring.core.ids import SHARDS, JobId, job_shard
@@ -64,6 +65,23 @@ async def test_fire_latest_makes_one_run_and_a_gap_for_the_rest(bench: Bench) ->
     assert [run.fire_at for run in await bench.runs(job_id)] == [at(100)]
     (gap,) = await bench.runtime.store.list_fire_ranges(job_id)
     assert (gap.kind, gap.from_at, gap.to_at, gap.reason) == (FireRangeKind.GAP, at(10), at(90), "misfire")
+
+
+async def test_missed_fires_are_a_line_in_the_log_and_fires_on_time_are_none(bench: Bench) -> None:
+    await bench.add(name="late", every="10s", misfire={"policy": "fire_latest", "grace": "5s"})
+    with capture_logs() as lines:
+        await bench.runtime.advance(10)
+        assert [line for line in lines if line["event"] == "fires_missed"] == []
+        bench.runtime.clock.advance(100)
+        await bench.runtime.tick()
+        await bench.runtime.plan()
+    (line,) = (line for line in lines if line["event"] == "fires_missed")
+    assert (line["job"], line["since"], line["through"]) == (
+        "late",
+        "2026-01-05T12:00:20.000Z",
+        "2026-01-05T12:01:50.000Z",
+    )
+    assert line["next"] == "one run is made for the newest of them"
 
 
 async def test_skip_makes_no_late_run(bench: Bench) -> None:
