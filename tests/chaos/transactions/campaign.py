@@ -221,15 +221,18 @@ class Campaign:
             _kill(process)
         await_that("PostgreSQL", self._answers)
         await_that("the thaw", lambda: not self._frozen)
-        for place in range(len(self._workers)):
-            self._revive(place)
         # What a killed producer had open ends when PostgreSQL notices.
         producers = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'chaos-producer'"
         await_that("the producers' end", lambda: not fetch(self._dsn, producers))
         try:
-            await_that("the end of all runs", lambda: not fetch(self._dsn, "SELECT count(*) FROM run"))
+            await_that("the end of all runs", self._is_over)
         except AssertionError:
             raise AssertionError(f"runs do not end: {self._describe()}") from None
+
+    def _is_over(self) -> bool:
+        for place in range(len(self._workers)):
+            self._revive(place)
+        return not fetch(self._dsn, "SELECT count(*) FROM run")
 
     def _describe(self) -> list[Any]:
         """Return what the runs wait for, as far as the tables and PostgreSQL tell it."""
