@@ -1,12 +1,14 @@
-"""Write the pages, and the parts of pages, that are made from code; with --check, only say whether they are current.
+"""Write what is made from code, pages and a module; with --check, only say whether they are current.
 
 .venv/bin/python scripts/generate_docs.py [--check]
 """
 
 from __future__ import annotations
 
+import ast
 import json
 import re
+import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterable
@@ -31,6 +33,7 @@ from mainspring.wire.operation import Parameter
 from mainspring.wire.operations import OPERATIONS
 
 ROOT = Path(__file__).parents[1]
+SDK = ROOT / "src" / "mainspring" / "sdk"
 MEANINGS = {
     RunState.PENDING: "waits for its time or for a slot",
     RunState.BLOCKED: "waits for its parents or for a signal",
@@ -245,6 +248,72 @@ def _forms(types: Iterable[DefinedType]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def sync_client() -> str:
+    """Return the module of `SyncClient`: a method for each that `AsyncClient` has, which waits."""
+    trees = [ast.parse(SDK.joinpath(name).read_text()) for name in ("client.py", "owner_calls.py")]
+    nodes = [node for tree in trees for node in tree.body]
+    imports = [ast.unparse(node) for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+    constants = [ast.unparse(node) for node in nodes if isinstance(node, ast.Assign)]
+    calls = [call for node in nodes if isinstance(node, ast.ClassDef) for call in node.body]
+    methods = [_waiting(call) for call in calls if isinstance(call, ast.AsyncFunctionDef)]
+    text = SYNC_HEAD.format(imports="\n".join(imports), constants="\n".join(constants)) + "\n".join(methods)
+    for command in (["check", "--quiet", "--fix", "--select", "F401,I"], ["format"]):
+        ruff = [sys.executable, "-m", "ruff", *command, "--stdin-filename", "sync_client.py", "-"]
+        text = subprocess.run(ruff, input=text, capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    return text
+
+
+def _waiting(method: ast.AsyncFunctionDef) -> str:
+    """Return a method of the same arguments that waits for the answer of a client's."""
+    given = method.args
+    passed = [argument.arg for argument in (*given.posonlyargs, *given.args)][1:]
+    passed += [f"{argument.arg}={argument.arg}" for argument in given.kwonlyargs]
+    passed += [f"**{given.kwarg.arg}"] if given.kwarg else []
+    assert method.returns is not None
+    summary = ast.get_docstring(method, clean=False)
+    return "\n".join(
+        (
+            f"    def {method.name}({ast.unparse(given)}) -> {ast.unparse(method.returns)}:",
+            f'        """{summary}"""',
+            f"        return self._perform(lambda client: client.{method.name}({', '.join(passed)}))",
+            "",
+        )
+    )
+
+
+SYNC_HEAD = '''"""All routes of the HTTP API as typed methods, for code without an event loop.
+
+Made by `make docs-generate` from `mainspring.sdk.client`; do not edit.
+"""
+
+{imports}
+from collections.abc import Callable, Coroutine
+from typing import Protocol, TypeVar
+from mainspring.sdk.client import AsyncClient
+from mainspring.sdk.lists import Lists
+
+T = TypeVar("T")
+{constants}
+
+
+class Perform(Protocol):
+    """Makes calls with a client while the calling thread waits."""
+
+    def __call__(self, work: Callable[[AsyncClient], Coroutine[Any, Any, T]], /) -> T: ...
+
+
+class SyncClient(Lists):
+    """A server's API, for one tenant, as `AsyncClient` has it. `App.sync` is one.
+
+    Args:
+        perform: makes a call, and returns its answer.
+    """
+
+    def __init__(self, perform: Perform) -> None:
+        self._perform = perform
+
+'''
+
 PAGES: dict[Path, Callable[[], str]] = {
     ROOT / "docs" / "explanation" / "state_machine.md": state_machine,
     ROOT / "docs" / "howto" / "extend.md": shows_files("extend.md"),
@@ -253,6 +322,7 @@ PAGES: dict[Path, Callable[[], str]] = {
     ROOT / "docs" / "reference" / "telemetry.md": telemetry,
     ROOT / "docs" / "reference" / "http-api.md": http_api,
     ROOT / "docs" / "reference" / "job-definition.md": job_definition,
+    SDK / "sync_client.py": sync_client,
 }
 
 

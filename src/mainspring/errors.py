@@ -10,6 +10,9 @@
     ├── StaleLease            a job ends its run within its own transaction, but its attempt is over
     ├── TooMany               a queue or tenant is full, or a rate is used up; nothing was stored, try again later
     ├── PluginError           a package that extends Mainspring cannot be used
+    ├── RunFailed             a run whose result is wanted did not succeed
+    │   ├── RunCancelled      it was cancelled
+    │   └── RunSkipped        it was skipped: expired, or kept out by a policy
     ├── MissingExtra          a feature needs packages that are not installed here
     ├── PayloadTooLarge       a payload or result is over the inline limit
     ├── StoreUnavailable      the store did not answer; nothing is known to be lost
@@ -151,3 +154,30 @@ class SchemaMismatch(MainspringError):
 
 class Unreachable(MainspringError):
     """The server did not answer. The caller may try again."""
+
+
+class RunFailed(MainspringError):
+    """A run whose result is wanted has ended otherwise than by success.
+
+    Attributes:
+        run_id: the run's id in its text form.
+        status: FAILED, or what the subclasses say.
+        error: the error of its last attempt; None if it has none.
+        reason: why it is in this state; None if its state says all.
+    """
+
+    def __init__(self, run_id: str, status: str, error: str | None, reason: str | None) -> None:
+        why = error or reason
+        super().__init__(f"{run_id} is {status}: {why}" if why else f"{run_id} is {status}")
+        self.run_id = run_id
+        self.status = status
+        self.error = error
+        self.reason = reason
+
+
+class RunCancelled(RunFailed):
+    """A run whose result is wanted was cancelled."""
+
+
+class RunSkipped(RunFailed):
+    """A run whose result is wanted was skipped, because it expired or a policy kept it out."""

@@ -33,7 +33,7 @@ class SnoozeRun(RunSignal):
     """
 
     def __init__(self, delay: timedelta | float) -> None:
-        self.delay = _checked(delay)
+        self.delay: timedelta = _checked(delay)
         super().__init__(f"call again in {self.delay}")
 
 
@@ -59,7 +59,7 @@ class RetryRun(RunSignal):
 
     def __init__(self, after: timedelta | float, message: str = "the job asked to be retried") -> None:
         super().__init__(message)
-        self.after = _checked(after)
+        self.after: timedelta = _checked(after)
         self.message = message
 
 
@@ -101,9 +101,9 @@ class Failed:
     __slots__ = ("after", "error", "retry")
 
     def __init__(self, error: object, *, retry: bool = True, after: timedelta | float | None = None) -> None:
-        self.error = str(error)
-        self.retry = retry
-        self.after = None if after is None else _checked(after)
+        self.error: str = str(error)
+        self.retry: bool = retry
+        self.after: timedelta | None = None if after is None else _checked(after)
 
 
 Outcome = Done | Failed | Exception

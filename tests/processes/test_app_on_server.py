@@ -3,25 +3,55 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import Iterator
-from datetime import timedelta
+from collections.abc import Coroutine, Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mainspring import App, Conflict, InvalidInput, NotFound, PayloadTooLarge, Unique, Unreachable
+from mainspring import (
+    App,
+    Conflict,
+    InvalidInput,
+    NotFound,
+    PayloadTooLarge,
+    RunCancelled,
+    RunFailed,
+    Unique,
+    Unreachable,
+)
+from mainspring.sdk.function import Function
 from tests.processes.processes import server
 
 APP = """
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+
 from mainspring import App, Unique
 
 app = App()
 
 
+@dataclass
+class Bill:
+    total: Decimal
+    due: date | None
+
+
 @app.job()
 def add(x: int, y: int = 1) -> int:
     return x + y
+
+
+@app.job(retries=0)
+async def bill(price: Decimal, due: date | None = None) -> Bill:
+    if price < 0:
+        raise ValueError("less than nothing")
+    return Bill(price * 2, due)
 
 
 @app.job(unique=Unique("$.order", scope="period", period="1h"))
@@ -70,6 +100,54 @@ def test_the_same_without_a_loop(app: App) -> None:
     assert run.wait_sync(timedelta(seconds=20)).result == 6
     assert run.get_sync().job_id == app.sync.list_jobs(name="add").items[0].job_id
     assert len(add.enqueue_many_sync([[1], {"x": 2}])) == 2
+
+
+@dataclass
+class Bill:
+    total: Decimal
+    due: date | None
+
+
+def biller(app: App) -> Function[[Decimal, date | None], Coroutine[Any, Any, Bill], Bill]:
+    @app.job()
+    async def bill(price: Decimal, due: date | None = None) -> Bill:
+        raise AssertionError("a worker runs it")
+
+    return bill
+
+
+async def test_a_result_has_the_type_of_its_annotation(app: App) -> None:
+    bill = biller(app)
+    run = await bill.enqueue(Decimal("1.50"), date(2026, 12, 1))
+    assert await run.result(timeout=30) == Bill(Decimal("3.00"), date(2026, 12, 1))
+    assert await asyncio.to_thread(run.result_sync, 30) == Bill(Decimal("3.00"), date(2026, 12, 1))
+    with pytest.raises(InvalidInput, match="price: must be Decimal, not 'cheap'"):
+        await bill.enqueue("cheap", None)  # type: ignore[arg-type] # on purpose
+
+
+async def test_a_run_that_fails_has_no_result(app: App) -> None:
+    run = await biller(app).enqueue(Decimal(-1), None)
+    with pytest.raises(RunFailed, match=f"{run.id} is FAILED: ValueError: less than nothing") as failed:
+        await run.result(30)
+    assert (failed.value.run_id, failed.value.status) == (run.id, "FAILED")
+
+
+async def test_a_cancelled_run_has_no_result(app: App) -> None:
+    run = await biller(app).delay("1h").enqueue(Decimal(1), None)
+    with pytest.raises(TimeoutError):
+        await run.result(0.01)
+    await app.client.cancel_run(run.id)
+    with pytest.raises(RunCancelled):
+        await run.result(30)
+
+
+async def test_at_an_instant_and_after_a_delay(app: App) -> None:
+    bill = biller(app)
+    tomorrow = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
+    run = await bill.at(tomorrow).enqueue(Decimal(1), None)
+    assert (await run.get()).due_at == tomorrow
+    late = await bill.delay(timedelta(days=2)).enqueue(Decimal(1), None)
+    assert (await late.get()).due_at > tomorrow
 
 
 async def test_many_at_once_in_bounded_requests(app: App) -> None:
@@ -142,7 +220,7 @@ async def test_what_is_refused(app: App) -> None:
     with pytest.raises(NotFound, match="elsewhere"):
         await app.job(name="elsewhere")(print).enqueue()
     with pytest.raises(AttributeError):
-        app.sync.no_such_route  # noqa: B018 -- the access is the test
+        app.client.no_such_route  # type: ignore[attr-defined] # noqa: B018 -- the access is the test
 
 
 async def test_nobody_there() -> None:

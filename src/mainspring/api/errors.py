@@ -60,7 +60,7 @@ class Rejected(Exception):
         super().__init__(detail)
         self.status = status
         self.detail = detail
-        self.headers = headers or {}
+        self.headers: Mapping[str, str] | dict[str, str] = headers or {}
 
 
 class Reply(NamedTuple):

@@ -91,7 +91,7 @@ class BlackoutWindow:
 
     def __init__(self, blackout: Blackout, calendar: ResolvedCalendar | None) -> None:
         """Bind a blackout to its calendar; None if that cannot be read here. Then it holds, to be on the safe side."""
-        self.blackout = blackout
+        self.blackout: Blackout = blackout
         self._calendar = calendar
         self._last: _Stretch | None = None  # lanes by the thousand are judged at one instant
 

@@ -41,11 +41,11 @@ class LaneOrder:
     """
 
     def __init__(self) -> None:
-        self.changes = 0
-        self.times = SlotTimes()
-        self.awake = 0
+        self.changes: int = 0
+        self.times: SlotTimes = SlotTimes()
+        self.awake: int = 0
         self.given: dict[Given, float] | None = None
-        self.reserves = Reserves()
+        self.reserves: Reserves = Reserves()
         self._weights: dict[str, float] = {}
         self._rules: dict[str, Queue] = {}
         self._queues: dict[tuple[str, Priority], QueueTier] = {}

@@ -115,7 +115,7 @@ class LanePauses:
 
     def __init__(self, pauses: Iterable[Pause] = (), blackouts: Iterable[BlackoutWindow] = ()) -> None:
         self._pauses = tuple(sorted(pauses, key=lambda pause: pause.key))
-        self.blackouts = tuple(blackouts)
+        self.blackouts: tuple[BlackoutWindow, ...] = tuple(blackouts)
 
     def __bool__(self) -> bool:
         return bool(self._pauses or self.blackouts)

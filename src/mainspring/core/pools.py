@@ -229,11 +229,11 @@ class Pool:
     __slots__ = ("_by_age", "_by_share", "_numbers", "awake", "heads", "is_stopped", "queue", "route")
 
     def __init__(self, queue: QueueTier, route: str) -> None:
-        self.queue = queue
-        self.route = route
+        self.queue: QueueTier = queue
+        self.route: str = route
         self.heads: dict[str, Head] = {}
-        self.awake = 0
-        self.is_stopped = False
+        self.awake: int = 0
+        self.is_stopped: bool = False
         self._numbers = count()  # entries of equal keys keep their order of arrival
         self._by_share: list[tuple[float, int, Head]] = []
         self._by_age: _Ages = []

@@ -50,13 +50,13 @@ class Reach:
     )
 
     def __init__(self, serves: Callable[[str, str], bool]) -> None:
-        self.queues = {priority: Shares() for priority in TIERS}
-        self.credit = 0.0
-        self.aging_share = 0.0
+        self.queues: dict[Priority, Shares] = {priority: Shares() for priority in TIERS}
+        self.credit: float = 0.0
+        self.aging_share: float = 0.0
         self.aged: dict[LaneId, int] = {}
         self.reserved: Mapping[LaneId, int] = {}
-        self.is_cut = False
-        self.serves = serves
+        self.is_cut: bool = False
+        self.serves: Callable[[str, str], bool] = serves
         self._changes = -1
         self._sources: list[tuple[Priority, list[Pool], list[Source]]] = []
 

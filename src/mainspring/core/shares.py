@@ -29,7 +29,7 @@ class Shares:
     """
 
     def __init__(self, weights: dict[str, float] | None = None) -> None:
-        self.weights = {} if weights is None else weights
+        self.weights: dict[str, float] = {} if weights is None else weights
         self._times: dict[str, float] = {}
         self._least = 0.0
         self._step = 0.0

@@ -60,8 +60,13 @@ class Duration(Kind):
             raise InvalidInput(path, message)
         return duration
 
-    store = staticmethod(to_seconds)
-    load = staticmethod(from_seconds)
+    def store(self, value: timedelta) -> int | float:
+        """Return its seconds."""
+        return to_seconds(value)
+
+    def load(self, plain: float) -> timedelta:
+        """Return the duration of the seconds."""
+        return from_seconds(plain)
 
     def show(self, value: timedelta) -> str:
         """Return its text."""

@@ -110,13 +110,13 @@ class Engine:
         self, store: Store, tools: Tools, settings: EngineSettings, *, hints: HintChannel | None = None
     ) -> None:
         self.store = store
-        self.clock = tools.clock
+        self.clock: Clock = tools.clock
         self._tools = tools
-        self.wakeups = Wakeups()
+        self.wakeups: Wakeups = Wakeups()
         # One shared cache, so that a claim need not read what the planner has already read.
         definitions, calendars, expiries = Definitions(store), CalendarReader(store), QueueExpiryFollower()
         restriction_reader = RestrictionReader(store, calendars)
-        self.matcher = Matcher(
+        self.matcher: Matcher = Matcher(
             store,
             clock=tools.clock,
             random=tools.random,
@@ -126,7 +126,7 @@ class Engine:
         )
         self._write_health = WriteHealth()
         self._event_log = EventLog(clock=tools.clock, waiter=tools.waiter())
-        self.gateway = LocalGateway(
+        self.gateway: LocalGateway = LocalGateway(
             store,
             self.matcher,
             clock=tools.clock,
@@ -137,7 +137,7 @@ class Engine:
             write_health=self._write_health,
             event_log=self._event_log,
         )
-        self.client = Client(
+        self.client: Client = Client(
             store,
             clock=tools.clock,
             ids=tools.ids,
@@ -150,7 +150,7 @@ class Engine:
             list_budget=settings.list_budget,
             backfill_limits=settings.backfills,
         )
-        self.ownership = Ownership()
+        self.ownership: Ownership = Ownership()
         self.shards: Shards | None = None
         self.job_check: JobCheck | None = None
         self._policies = PolicyFollower(store, waiter=tools.waiter())
@@ -179,7 +179,7 @@ class Engine:
             )
         self.services: dict[str, Service] = {service.name: service for service in services}
         self._runners: list[ServiceRunner] = []
-        self.telemetry = Telemetry()
+        self.telemetry: Telemetry = Telemetry()
         for part in (self, store, self.gateway, self.client.runs, self.client.intake, *services):
             if isinstance(part, Source):
                 self.telemetry.watch(part)

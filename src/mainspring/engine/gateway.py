@@ -102,9 +102,9 @@ class LocalGateway:
         self._reports: GroupCommit[_SessionReport, ReportResult] = GroupCommit(self._report_all)
         self._releases: GroupCommit[HeldRun, None] = GroupCommit(self._release_all)
         self._book = LeaseBook()
-        self.stale_reports = 0
-        self.released = 0
-        self.preempted = 0
+        self.stale_reports: int = 0
+        self.released: int = 0
+        self.preempted: int = 0
 
     def measures(self) -> Iterator[Measure]:
         """Yield the gateway's counters."""

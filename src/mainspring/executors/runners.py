@@ -71,7 +71,7 @@ class InlineRunner:
     """
 
     def __init__(self) -> None:
-        self.stalled_loops = 0  # its only loop is the caller's, which is never replaced
+        self.stalled_loops: int = 0  # its only loop is the caller's, which is never replaced
         self._loop: asyncio.AbstractEventLoop | None = None
         self._driver: Driver | None = None
         self._deliver: Deliver | None = None
@@ -135,7 +135,7 @@ class LoopThreadRunner:
         self._retired: list[_JobLoop] = []
         self._threads: SyncThreads | None = None
         self._waiting: list[FunctionCall] = []
-        self.stalled_loops = 0
+        self.stalled_loops: int = 0
 
     def start(self, deliver: Deliver, tell_room: Callable[[], object]) -> None:
         self._control = asyncio.get_running_loop()

@@ -46,7 +46,7 @@ class Codec:
         self._box: type[msgspec.Struct] | None = None
         self._simple = annotation if annotation in (str, int, bool, list, dict) else ()
         self._tells_apart = True
-        self.is_plain = False
+        self.is_plain: bool = False
         try:
             self._compile(annotation)
         except Unreadable as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
 
 from mainspring.core.fields import read_payload, read_word
 from mainspring.core.ids import DEFAULT_TENANT
@@ -16,14 +16,16 @@ from mainspring.registry import FunctionRegistry
 from mainspring.sdk.batch import Batch
 from mainspring.sdk.definitions import JobOptions, job_body
 from mainspring.sdk.function import NO_PAYLOAD, Function, SubmitOptions
-from mainspring.sdk.lists import AsyncLists, Lists
+from mainspring.sdk.lists import AsyncLists
 from mainspring.sdk.portal import Portal
 from mainspring.sdk.runs import RunHandle
 from mainspring.signals import Call, current_attempt
 
 if TYPE_CHECKING:
+    from mainspring.payloads.codec import Codec
     from mainspring.ports.executor import AttemptContext
     from mainspring.sdk.client import AsyncClient
+    from mainspring.sdk.sync_client import SyncClient
     from mainspring.sdk.transactions import DatabaseConnection
     from mainspring.wire.owners import OwnerView
 
@@ -33,6 +35,17 @@ T = TypeVar("T")
 DEFAULT_SERVER = "http://127.0.0.1:8620"
 _MAX_BYTES = 900_000
 _NO_NAME = "give App(name=…): without a name, nobody knows which jobs were this app's"
+
+
+class JobDecorator(Protocol):
+    """What `@app.job()` returns: it makes a function a job."""
+
+    @overload
+    def __call__(
+        self, call: Callable[P, Coroutine[Any, Any, T]], /
+    ) -> Function[P, Coroutine[Any, Any, T], T]: ...
+    @overload
+    def __call__(self, call: Callable[P, T], /) -> Function[P, T, T]: ...
 
 
 class App:
@@ -58,13 +71,13 @@ class App:
         self, server: str | None = None, *, tenant: str = DEFAULT_TENANT, name: str | None = None
     ) -> None:
         load_plugins()  # a job may have a trigger that a package adds
-        self.tenant = read_word(tenant, "tenant")
-        self.registry = FunctionRegistry()
+        self.tenant: str = read_word(tenant, "tenant")
+        self.registry: FunctionRegistry = FunctionRegistry()
         self._server = server
         self._host_server: str | None = None
         self._name = None if name is None else read_owner(name, "name")
         self._reference: str | None = None
-        self._functions: dict[str, Function[Any, Any]] = {}
+        self._functions: dict[str, Function[..., Any, Any]] = {}
         self._job_ids: dict[str, str] = {}
         self._client: AsyncClient | None = None
         self._portal = Portal(self._close_client)
@@ -80,9 +93,11 @@ class App:
         return cast("AsyncClient", _AsyncFacade(self.perform))
 
     @property
-    def sync(self) -> Any:
+    def sync(self) -> SyncClient:
         """The same methods for code without an event loop: each waits and returns the answer, or yields a list."""
-        return _SyncFacade(self.perform_sync)
+        from mainspring.sdk.sync_client import SyncClient
+
+        return SyncClient(self.perform_sync)
 
     @property
     def name(self) -> str | None:
@@ -134,14 +149,10 @@ class App:
         *,
         batch: Batch | Mapping[str, Any],
         **definition: Unpack[JobOptions],
-    ) -> Callable[[Callable[[list[Call[Any]]], R]], Function[..., R]]: ...
+    ) -> Callable[[Callable[[list[Call[Any]]], R]], Function[..., R, Any]]: ...
     @overload
-    def job(
-        self, name: str | None = None, **definition: Unpack[JobOptions]
-    ) -> Callable[[Callable[P, R]], Function[P, R]]: ...
-    def job(
-        self, name: str | None = None, **definition: Any
-    ) -> Callable[[Callable[..., R]], Function[..., R]]:
+    def job(self, name: str | None = None, **definition: Unpack[JobOptions]) -> JobDecorator: ...
+    def job(self, name: str | None = None, **definition: Any) -> Any:
         """Make a function a job.
 
         Args:
@@ -156,10 +167,10 @@ class App:
         if callable(name):
             raise InvalidInput("name", "write @app.job() with parentheses")
 
-        def decorate(call: Callable[..., R]) -> Function[..., R]:
+        def decorate(call: Callable[..., Any]) -> Function[..., Any, Any]:
             job_name = name if name is not None else getattr(call, "__name__", "")
             body = job_body(job_name, definition)
-            function: Function[..., R] = Function(self, job_name, call, body)
+            function: Function[..., Any, Any] = Function(self, job_name, call, body)
             self.registry.add(job_name, call)
             self._functions[job_name] = function
             return function
@@ -172,7 +183,7 @@ class App:
 
     async def submit(
         self, name: str, payloads: Sequence[object], options: SubmitOptions | None = None
-    ) -> list[RunHandle]:
+    ) -> list[RunHandle[Any]]:
         """Submit runs of a job by its name; `Function.enqueue` is the usual way.
 
         Raises:
@@ -186,19 +197,19 @@ class App:
             from mainspring.sdk.transactions import submit_within
 
             accepted = await submit_within(self.tenant, name, payloads, chosen)
-            return [RunHandle(self, run_id, status) for run_id, status in accepted]
+            return self._handles(name, accepted)
         return await self.perform(lambda client: self._submit(client, name, payloads, chosen))
 
     def submit_sync(
         self, name: str, payloads: Sequence[object], options: SubmitOptions | None = None
-    ) -> list[RunHandle]:
+    ) -> list[RunHandle[Any]]:
         """Like `submit`, for code without an event loop."""
         chosen = options or SubmitOptions()
         if chosen.connection is not None:
             from mainspring.sdk.transactions import submit_within_sync
 
             accepted = submit_within_sync(self.tenant, name, payloads, chosen)
-            return [RunHandle(self, run_id, status) for run_id, status in accepted]
+            return self._handles(name, accepted)
         return self.perform_sync(lambda client: self._submit(client, name, payloads, chosen))
 
     async def complete(
@@ -254,8 +265,9 @@ class App:
 
     async def _submit(
         self, client: AsyncClient, name: str, payloads: Sequence[object], options: SubmitOptions
-    ) -> list[RunHandle]:
-        handles: list[RunHandle] = []
+    ) -> list[RunHandle[Any]]:
+        handles: list[RunHandle[Any]] = []
+        codec = self._result_codec(name)
         for batch in _batches(name, payloads, options):
             try:
                 results = await client.submit_runs(batch)
@@ -266,8 +278,19 @@ class App:
                     message = f"{options.idempotency_key!r} was used for another request; use a new key"
                     raise Conflict("idempotency_key", message)
                 status = "submitted" if result.status == "duplicate" else result.status
-                handles.append(RunHandle(self, result.run_id, status))
+                handles.append(RunHandle(self, result.run_id, status, codec=codec))
         return handles
+
+    def _handles(self, name: str, accepted: Sequence[tuple[str, str]]) -> list[RunHandle[Any]]:
+        codec = self._result_codec(name)
+        return [RunHandle(self, run_id, status, codec=codec) for run_id, status in accepted]
+
+    def _result_codec(self, name: str) -> Codec | None:
+        """Return what reads the results of a job. Of a batched one, the function returns outcomes, not results."""
+        function = self._functions.get(name)
+        if function is None or function.types is None or function.definition.get("batch") is not None:
+            return None
+        return function.types.result
 
     async def _with_client(self, work: Callable[[AsyncClient], Coroutine[Any, Any, T]]) -> T:
         if self._client is None:
@@ -323,7 +346,7 @@ def _refusal(error: InvalidInput, name: str, done: int) -> MainspringError:
     return InvalidInput(field, error.message)
 
 
-class _Facade:
+class _AsyncFacade(AsyncLists):
     """The client's methods, each run on the loop of the app's client."""
 
     def __init__(self, perform: Callable[[Callable[[AsyncClient], Coroutine[Any, Any, Any]]], Any]) -> None:
@@ -338,11 +361,3 @@ class _Facade:
 
     def _call(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         return self._perform(lambda client: getattr(client, name)(*args, **kwargs))
-
-
-class _AsyncFacade(_Facade, AsyncLists):
-    """The same, with lists for `async for`."""
-
-
-class _SyncFacade(_Facade, Lists):
-    """The same, with lists for `for`."""

@@ -10,13 +10,13 @@ from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from mainspring.core.definition.keys import KEYED_OPTIONS, refuse_text_for_path
-from mainspring.core.fields import read_delay
+from mainspring.core.fields import kind, read_delay
 from mainspring.core.keypath import parse
 from mainspring.core.model import Priority
 from mainspring.core.priorities import read_priority
 from mainspring.core.triggers.moments import read_moment_or_delay
 from mainspring.errors import Conflict, InvalidInput
-from mainspring.payloads.signature import types_of
+from mainspring.payloads.signature import FunctionTypes, types_of
 
 if TYPE_CHECKING:
     from mainspring.sdk.app import App
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 _NAMELESS = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
 NO_PAYLOAD = object()
 """Stands for a submission without arguments, which uses the job's own payload."""
@@ -49,8 +50,11 @@ class SubmitOptions:
     connection: DatabaseConnection | None = None
 
 
-class Function(Generic[P, R]):
+class Function(Generic[P, R, T]):
     """A job's function. Call it to call the function; use `enqueue` to submit a run of the job.
+
+    `P` are its arguments, `R` is what a call returns, and `T` what a run has for its result: of an async function, what
+    awaiting the call gives.
 
     Attributes:
         name: the job's name; workers register the function under it, too.
@@ -64,15 +68,15 @@ class Function(Generic[P, R]):
     def __init__(self, app: App, name: str, call: Callable[P, R], definition: Mapping[str, Any]) -> None:
         update_wrapper(self, call)
         self.name = name
-        self.definition = dict(definition)
+        self.definition: dict[str, Any] = dict(definition)
         self._app = app
         self._call = call
         self._signature = inspect.signature(call)
-        self.types = types_of(call, self._signature)
-        kinds = {parameter.kind for parameter in self._signature.parameters.values()}
+        self.types: FunctionTypes | None = types_of(call, self._signature)
+        sorts = {parameter.kind for parameter in self._signature.parameters.values()}
         for field, key in _keys_of(definition):
             refuse_text_for_path(field, key, self._signature.parameters)
-        self._keyed = _keyed_arguments(definition) if kinds.isdisjoint(_NAMELESS) else None
+        self._keyed = _keyed_arguments(definition) if sorts.isdisjoint(_NAMELESS) else None
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self._call(*args, **kwargs)
@@ -80,7 +84,7 @@ class Function(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<job {self.name!r}: {self._call.__qualname__}>"
 
-    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> RunHandle:
+    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> RunHandle[T]:
         """Submit a run with these arguments; return when it is durably stored.
 
         Raises:
@@ -92,11 +96,11 @@ class Function(Generic[P, R]):
         """
         return await self.options().enqueue(*args, **kwargs)
 
-    def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> RunHandle:
+    def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> RunHandle[T]:
         """Like `enqueue`, for code without an event loop."""
         return self.options().enqueue_sync(*args, **kwargs)
 
-    async def enqueue_many(self, calls: Iterable[Mapping[str, Any] | Sequence[Any]]) -> list[RunHandle]:
+    async def enqueue_many(self, calls: Iterable[Mapping[str, Any] | Sequence[Any]]) -> list[RunHandle[T]]:
         """Submit many runs in few requests.
 
         Args:
@@ -104,7 +108,7 @@ class Function(Generic[P, R]):
         """
         return await self.options().enqueue_many(calls)
 
-    def enqueue_many_sync(self, calls: Iterable[Mapping[str, Any] | Sequence[Any]]) -> list[RunHandle]:
+    def enqueue_many_sync(self, calls: Iterable[Mapping[str, Any] | Sequence[Any]]) -> list[RunHandle[T]]:
         """Like `enqueue_many`, for code without an event loop."""
         return self.options().enqueue_many_sync(calls)
 
@@ -116,7 +120,7 @@ class Function(Generic[P, R]):
         priority: Priority | str | None = None,
         idempotency_key: str | None = None,
         connection: DatabaseConnection | None = None,
-    ) -> Submitter[P]:
+    ) -> Submitter[P, T]:
         """Return an object whose `enqueue` submits with these options.
 
         Args:
@@ -145,6 +149,33 @@ class Function(Generic[P, R]):
             connection=connection,
         )
         return Submitter(self._app, self, options)
+
+    def delay(self, wait: timedelta | str) -> Submitter[P, T]:
+        """Return an object whose `enqueue` submits runs that start after this time: `f.delay("5m").enqueue(x=1)`.
+
+        It counts from the store's now. Seconds as a number are refused, so that `f.delay(7)` is not taken for a
+        submission, as it is elsewhere.
+
+        Raises:
+            InvalidInput: it is no duration.
+        """
+        if not isinstance(wait, timedelta | str):
+            message = (
+                f"must be a timedelta or text like '5m', not {kind(wait)}; f.enqueue(…) submits arguments"
+            )
+            raise InvalidInput("delay", message)
+        return self.options(delay=wait)
+
+    def at(self, when: datetime | str) -> Submitter[P, T]:
+        """Return an object whose `enqueue` submits runs that start at this instant: `f.at(noon).enqueue(x=1)`.
+
+        Args:
+            when: as `run_at` of `options`.
+
+        Raises:
+            InvalidInput: it is no instant.
+        """
+        return self.options(run_at=when)
 
     def payload(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
         """Return these arguments as a payload: an object by names, or a list.
@@ -175,10 +206,10 @@ class Function(Generic[P, R]):
             self._add_defaults(bound.arguments, self._keyed or ())
         by_name: dict[str, Any] = {}
         for name, value in bound.arguments.items():
-            kind = self._signature.parameters[name].kind
-            if kind is inspect.Parameter.VAR_KEYWORD:
+            sort = self._signature.parameters[name].kind
+            if sort is inspect.Parameter.VAR_KEYWORD:
                 by_name |= value
-            elif kind in _NAMELESS:
+            elif sort in _NAMELESS:
                 message = (
                     f"{name!r} of {self.name!r} has no name in a call; give either positions or names only"
                 )
@@ -214,31 +245,31 @@ class Function(Generic[P, R]):
                 arguments.setdefault(name, value)
 
 
-class Submitter(Generic[P]):
+class Submitter(Generic[P, T]):
     """A function's `enqueue` with options."""
 
-    def __init__(self, app: App, function: Function[P, Any], options: SubmitOptions) -> None:
+    def __init__(self, app: App, function: Function[P, Any, T], options: SubmitOptions) -> None:
         self._app = app
         self._function = function
         self._options = options
 
-    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> RunHandle:
+    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> RunHandle[T]:
         """Submit a run with these arguments; return when it is durably stored."""
         payload = self._function.payload(args, kwargs)
         (handle,) = await self._app.submit(self._function.name, [payload], self._options)
         return _accepted(handle)
 
-    def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> RunHandle:
+    def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> RunHandle[T]:
         """Like `enqueue`, for code without an event loop."""
         payload = self._function.payload(args, kwargs)
         (handle,) = self._app.submit_sync(self._function.name, [payload], self._options)
         return _accepted(handle)
 
-    async def enqueue_many(self, calls: Iterable[Mapping[str, Any] | Sequence[Any]]) -> list[RunHandle]:
+    async def enqueue_many(self, calls: Iterable[Mapping[str, Any] | Sequence[Any]]) -> list[RunHandle[T]]:
         """Submit many runs in few requests."""
         return await self._app.submit(self._function.name, self._payloads(calls), self._options)
 
-    def enqueue_many_sync(self, calls: Iterable[Mapping[str, Any] | Sequence[Any]]) -> list[RunHandle]:
+    def enqueue_many_sync(self, calls: Iterable[Mapping[str, Any] | Sequence[Any]]) -> list[RunHandle[T]]:
         """Like `enqueue_many`, for code without an event loop."""
         return self._app.submit_sync(self._function.name, self._payloads(calls), self._options)
 
@@ -258,7 +289,7 @@ class Submitter(Generic[P]):
         return payloads
 
 
-def _accepted(handle: RunHandle) -> RunHandle:
+def _accepted(handle: RunHandle[T]) -> RunHandle[T]:
     if handle.status == "rejected":
         raise Conflict("unique", f"{handle.id} has the same key, and the job lets no second run in")
     return handle

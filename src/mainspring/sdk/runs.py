@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from mainspring.clock import LoopWaiter, monotonic
 from mainspring.core.states import FINAL_STATES, RunState
+from mainspring.errors import RunCancelled, RunFailed, RunSkipped
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    from mainspring.payloads.codec import Codec
     from mainspring.sdk.app import App
     from mainspring.sdk.client import AsyncClient
     from mainspring.wire.views import RunView
     from mainspring.wire.why import WhyView
 
+    T_co = TypeVar("T_co", covariant=True, default=Any)
+else:
+    from typing import TypeVar  # this one learns of defaults in Python 3.13
+
+    T_co = TypeVar("T_co", covariant=True)
+_ENDS = {RunState.CANCELLED: RunCancelled, RunState.SKIPPED: RunSkipped}
 _FIRST_PAUSE = 0.02
 _LAST_PAUSE = 1.0
 
 
-class RunHandle:
-    """A handle on a run, by its id.
+class RunHandle(Generic[T_co]):
+    """A handle on a run, by its id. `T_co` is what its function returns.
 
     Attributes:
         id: the run's id in its text form, `run_…`.
@@ -28,12 +38,15 @@ class RunHandle:
             from `enqueue_many` also `rejected`); this run is then the one that has the key.
     """
 
-    __slots__ = ("_app", "id", "status")
+    __slots__ = ("_app", "_codec", "id", "status")
 
-    def __init__(self, app: App, run_id: str, status: str = "submitted") -> None:
+    def __init__(
+        self, app: App, run_id: str, status: str = "submitted", *, codec: Codec | None = None
+    ) -> None:
         self._app = app
-        self.id = run_id
-        self.status = status
+        self._codec = codec
+        self.id: str = run_id
+        self.status: str = status
 
     def __repr__(self) -> str:
         return f"RunHandle({self.id!r})"
@@ -96,6 +109,30 @@ class RunHandle:
     def wait_sync(self, timeout: float | timedelta | None = None) -> RunView:
         """Like `wait`, for code without an event loop."""
         return self._app.perform_sync(lambda client: wait_for_run(client, self.id, timeout))
+
+    async def result(self, timeout: float | timedelta | None = None) -> T_co:
+        """Wait until the run has ended, and return what its function returned, as the annotation says it.
+
+        Args:
+            timeout: seconds; None means no limit.
+
+        Raises:
+            RunFailed: it is FAILED; its subclasses `RunCancelled` and `RunSkipped` say the other ends.
+            TimeoutError: the run has not ended by then. It continues.
+            InvalidInput: the function returned something else than its annotation says.
+        """
+        return self._read(await self.wait(timeout))
+
+    def result_sync(self, timeout: float | timedelta | None = None) -> T_co:
+        """Like `result`, for code without an event loop."""
+        return self._read(self.wait_sync(timeout))
+
+    def _read(self, run: RunView) -> T_co:
+        status = RunState(run.status)
+        if status is not RunState.SUCCEEDED:
+            raise _ENDS.get(status, RunFailed)(self.id, status.value, run.error, run.reason)
+        result: T_co = run.result if self._codec is None else self._codec.decode(run.result, "result")
+        return result
 
 
 async def wait_for_run(client: AsyncClient, run_id: str, timeout: float | timedelta | None = None) -> RunView:

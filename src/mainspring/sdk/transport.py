@@ -91,7 +91,7 @@ class Transport:
     def __init__(
         self, server: str, *, tenant: str = DEFAULT_TENANT, random: RandomSource | None = None
     ) -> None:
-        self.servers = read_servers(server)
+        self.servers: tuple[str, ...] = read_servers(server)
         self._headers: dict[str, str] = {}
         if read_word(tenant, "tenant") != DEFAULT_TENANT:
             self._headers["Mainspring-Tenant"] = tenant

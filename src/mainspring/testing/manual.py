@@ -12,8 +12,14 @@ from typing import Self
 from mainspring.core.batching import TAKES_BATCHES
 from mainspring.core.ids import SessionId
 from mainspring.engine.assembly import Engine, EngineSettings, Tools
-from mainspring.engine.scheduling.shards import ShardSettings
+from mainspring.engine.claiming.matcher import Matcher
+from mainspring.engine.common.service import Service
+from mainspring.engine.common.wakeups import Wakeups
+from mainspring.engine.gateway import LocalGateway
+from mainspring.engine.scheduling.ownership import Ownership
+from mainspring.engine.scheduling.shards import Shards, ShardSettings
 from mainspring.engine.settling.janitor import Retention
+from mainspring.engine.usecases.client import Client
 from mainspring.engine.usecases.definitions import Accepted
 from mainspring.executors import FunctionExecutor
 from mainspring.executors.egress import check_url
@@ -22,6 +28,7 @@ from mainspring.ports.executor import Executor
 from mainspring.ports.gateway import ClaimCall, ClaimReply, Lease, Registration, Report, ReportResult
 from mainspring.ports.store import Store
 from mainspring.ports.store.nodes import NodeFacts
+from mainspring.ports.telemetry import Telemetry
 from mainspring.registry import FunctionRegistry
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.clock import FakeClock, ManualWaiter
@@ -46,7 +53,7 @@ class ManualWorker:
         self._executors = executors
         self._registration = registration
         self._number = 0
-        self.session_id = SessionId(0)
+        self.session_id: SessionId = SessionId(0)
         self.held: list[Lease] = []
 
     async def register(self) -> None:
@@ -145,8 +152,8 @@ class ManualRuntime:
         seed: int = 0,
         beat_period: float = 10.0,
     ) -> None:
-        self.registry = registry or FunctionRegistry()
-        self.clock = clock or FakeClock()
+        self.registry: FunctionRegistry = registry or FunctionRegistry()
+        self.clock: FakeClock = clock or FakeClock()
         self.store: Store = store or MemoryStore(time=self.clock.now)
         accepted = Accepted(
             types=frozenset({"function", "http", "shell"}),
@@ -166,14 +173,14 @@ class ManualRuntime:
                 accepted=accepted,
             ),
         )
-        self.wakeups = self._engine.wakeups
-        self.matcher = self._engine.matcher
-        self.gateway = self._engine.gateway
-        self.client = self._engine.client
-        self.ownership = self._engine.ownership
-        self.shards = self._engine.shards
-        self.services = self._engine.services
-        self.telemetry = self._engine.telemetry
+        self.wakeups: Wakeups = self._engine.wakeups
+        self.matcher: Matcher = self._engine.matcher
+        self.gateway: LocalGateway = self._engine.gateway
+        self.client: Client = self._engine.client
+        self.ownership: Ownership = self._engine.ownership
+        self.shards: Shards | None = self._engine.shards
+        self.services: dict[str, Service] = self._engine.services
+        self.telemetry: Telemetry = self._engine.telemetry
         self._executors: list[Executor] = []
 
     async def __aenter__(self) -> Self:

@@ -51,12 +51,12 @@ class AttemptTask:
     def __init__(
         self, lease: Lease, session_id: SessionId, on_end: Callable[[AttemptTask], None] | None = None
     ) -> None:
-        self.lease = lease
-        self.session_id = session_id
+        self.lease: Lease = lease
+        self.session_id: SessionId = session_id
         self.task: asyncio.Task[None] | None = None
         self.begun_at: float | None = None
         self.ending: Ending | None = None
-        self.is_dropped = False
+        self.is_dropped: bool = False
         self._on_end = on_end
         self._executor: CallbackExecutor | None = None
         self._handle: object | None = None

@@ -35,7 +35,7 @@ class BatchMember(AttemptTask):
         batch: BatchTask,
     ) -> None:
         super().__init__(lease, session_id, on_end)
-        self.batch = batch
+        self.batch: BatchTask = batch
 
     @property
     def is_hand_back_wanted(self) -> bool:
@@ -75,8 +75,8 @@ class BatchTask:
     def __init__(
         self, leases: Sequence[Lease], session_id: SessionId, on_end: Callable[[AttemptTask], None]
     ) -> None:
-        self.members = [BatchMember(lease, session_id, on_end, self) for lease in leases]
-        self.open = len(leases)
+        self.members: list[BatchMember] = [BatchMember(lease, session_id, on_end, self) for lease in leases]
+        self.open: int = len(leases)
         self.task: asyncio.Task[None] | None = None
         self._called: list[BatchMember] = []
         self._executor: BatchExecutor | None = None

@@ -44,7 +44,7 @@ class Prefetch:
     def __init__(self, horizon: timedelta, *, slots: int = 1) -> None:
         self._horizon = horizon.total_seconds()
         self._slots = max(slots, 1)
-        self.patience = max(LEAST_PATIENCE, 4 * self._horizon)
+        self.patience: float = max(LEAST_PATIENCE, 4 * self._horizon)
         self._paused_until = 0.0
         self._rate = 0.0
         self._read_at: float | None = None

@@ -27,8 +27,8 @@ class WorkerSession:
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self.id: SessionId | None = None
-        self.beat_period = _FIRST_PERIOD
-        self.answered = 0
+        self.beat_period: float = _FIRST_PERIOD
+        self.answered: int = 0
         self._monotonic = monotonic
         self._confirmed_at = 0.0
 

@@ -43,7 +43,7 @@ class Worker:
         random: RandomSource,
         monotonic: Callable[[], float],
     ) -> None:
-        self.counters = WorkerCounters()
+        self.counters: WorkerCounters = WorkerCounters()
         self._gateway = gateway
         self._waiters = waiters
         self._session = WorkerSession(monotonic)

@@ -1,6 +1,7 @@
 """What `@app.job` makes of functions, without a server."""
 
 import asyncio
+import inspect
 import threading
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -8,9 +9,12 @@ from typing import Any
 import pytest
 
 from mainspring import App, Debounce, InvalidInput, Limit, Priority, Throttle, Unique
+from mainspring.sdk.client import AsyncClient
 from mainspring.sdk.definitions import job_body
 from mainspring.sdk.function import NO_PAYLOAD
 from mainspring.sdk.portal import Portal
+from mainspring.sdk.sync_client import SyncClient
+from mainspring.sdk.transport import Transport
 
 
 async def test_a_job_is_still_its_function() -> None:
@@ -94,7 +98,7 @@ def test_a_wrong_field_is_refused_at_once(definition: dict[str, Any], field: str
     def nothing() -> None: ...
 
     with pytest.raises(InvalidInput) as caught:
-        app.job(**definition)(nothing)  # type: ignore[no-untyped-call]
+        app.job(**definition)(nothing)
     assert caught.value.field == field
     assert app.definitions() == []
     assert app.registry.names() == ()
@@ -308,3 +312,23 @@ def test_a_run_is_submitted_for_an_instant_as_people_write_it() -> None:
     assert work.options(run_at="2026-12-01 09:00 Europe/Berlin") is not None
     with pytest.raises(InvalidInput, match="run_at"):
         work.options(run_at="soon")
+
+
+def test_a_number_is_no_delay_as_it_could_be_an_argument() -> None:
+    function = App().job()(print)
+    with pytest.raises(InvalidInput, match=r"^delay: must be a timedelta or text like '5m', not a number"):
+        function.delay(7)  # type: ignore[arg-type] # as a user of another library writes it
+    with pytest.raises(InvalidInput, match=r"^delay: "):
+        function.delay("ann@example.com")
+    with pytest.raises(InvalidInput, match=r"^run_at: "):
+        function.at("tomorrow-ish")
+
+
+def test_a_client_without_a_loop_has_every_method() -> None:
+    called = {name for name in dir(AsyncClient) if inspect.iscoroutinefunction(getattr(AsyncClient, name))}
+    methods = {name for name in called if not hasattr(Transport, name)}
+    assert methods == {name for name in vars(SyncClient) if not name.startswith("_")}
+    for name in methods:
+        assert inspect.signature(getattr(AsyncClient, name)).parameters.keys() == (
+            inspect.signature(getattr(SyncClient, name)).parameters.keys()
+        )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _PAGE = Whole(1, 1000)
 
 
-cluster_option = click.option(
+_cluster_option = click.option(
     "--cluster",
     "scope",
     is_flag=True,
@@ -41,7 +41,7 @@ def limit_group() -> None:
 @kind_option("--rate", RATE.kind, words=f"{RATE.summary[:-1]}, like 10/s.")
 @kind_option("--burst", BURST.kind, words=BURST.summary)
 @kind_option("--hold", HOLD.kind, default=Hold.ATTEMPT.value, words=HOLD.summary)
-@cluster_option
+@_cluster_option
 @caller_options
 @json_option
 def set_command(
@@ -71,7 +71,7 @@ def set_command(
 
 @limit_group.command("show")
 @click.argument("name")
-@cluster_option
+@_cluster_option
 @caller_options
 @json_option
 def show_command(name: str, server: str, *, scope: str, as_json: bool) -> None:
@@ -82,7 +82,7 @@ def show_command(name: str, server: str, *, scope: str, as_json: bool) -> None:
 @limit_group.command("list")
 @kind_option("--limit", _PAGE, default="100", words="The most to list.")
 @click.option("--after", metavar="NAME", help="Only limits after this one, to go on with a list.")
-@cluster_option
+@_cluster_option
 @caller_options
 @json_option
 def list_command(limit: int, after: str | None, server: str, *, scope: str, as_json: bool) -> None:
@@ -100,7 +100,7 @@ def list_command(limit: int, after: str | None, server: str, *, scope: str, as_j
 @click.argument("name")
 @kind_option("--limit", _PAGE, default="100", words="The most to list.")
 @click.option("--after", metavar="KEY", help="Only keys after this one, to go on with a list.")
-@cluster_option
+@_cluster_option
 @caller_options
 @json_option
 def keys_command(name: str, limit: int, after: str | None, server: str, *, scope: str, as_json: bool) -> None:
@@ -124,7 +124,7 @@ def keys_command(name: str, limit: int, after: str | None, server: str, *, scope
 
 @limit_group.command("rm")
 @click.argument("name")
-@cluster_option
+@_cluster_option
 @caller_options
 @json_option
 def rm_command(name: str, server: str, *, scope: str, as_json: bool) -> None:

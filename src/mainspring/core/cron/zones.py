@@ -57,7 +57,7 @@ class Zone:
     __slots__ = ("_chunks", "_epoch", "_info", "key")
 
     def __init__(self, key: str, info: zoneinfo.ZoneInfo) -> None:
-        self.key = key
+        self.key: str = key
         self._info = info
         self._epoch = datetime(1970, 1, 1, tzinfo=info)
         self._chunks: dict[int, tuple[list[int], list[Segment]]] = {}

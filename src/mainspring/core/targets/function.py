@@ -38,7 +38,7 @@ class FunctionType(TargetType):
 
     name = "function"
     summary = "Calls a function that the app registered: the server's own app, or that of a worker."
-    options = Options(
+    options: ClassVar[Options] = Options(
         Option(
             name="function",
             kind=FunctionName(),
@@ -46,7 +46,7 @@ class FunctionType(TargetType):
             example="mail.send",
         ),
     )
-    short: ClassVar = {"function": "function"}
+    short: ClassVar[Mapping[str, str]] = {"function": "function"}
 
     def make(
         self, values: Mapping[str, Any], path: Path, *, functions: frozenset[str] | None

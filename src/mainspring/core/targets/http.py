@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -101,7 +102,7 @@ class HttpType(TargetType):
 
     name = "http"
     summary = "Calls a URL."
-    options = Options(
+    options: ClassVar[Options] = Options(
         Option(name="url", kind=Url(), summary="Call this URL.", example="https://example.com/hooks/report"),
         Option(
             name="method",
@@ -111,4 +112,4 @@ class HttpType(TargetType):
         ),
         Option(name="headers", kind=Headers(), summary="Further header fields.", default={}),
     )
-    short: ClassVar = {"callback_url": "url"}
+    short: ClassVar[Mapping[str, str]] = {"callback_url": "url"}

@@ -69,8 +69,8 @@ class ShellType(TargetType):
 
     name = "shell"
     summary = "Runs a command. Server and worker need --allow-shell."
-    switch = "allow_shell"
-    options = Options(
+    switch: ClassVar[str | None] = "allow_shell"
+    options: ClassVar[Options] = Options(
         Option(
             name="command",
             kind=Command(),
@@ -100,7 +100,7 @@ class ShellType(TargetType):
             is_nullable=True,
         ),
     )
-    short: ClassVar = {"command": "command", "shell": "shell"}
+    short: ClassVar[Mapping[str, str]] = {"command": "command", "shell": "shell"}
 
     def make(
         self, values: Mapping[str, Any], path: Path, *, functions: frozenset[str] | None

@@ -67,7 +67,7 @@ class AnyOfType(TriggerType):
     is_own = True
     summary = "Fires whenever one of its triggers does; equal instants make one fire."
     value = AnyOf
-    options = Options(
+    options: ClassVar[Options] = Options(
         Option(
             name="triggers",
             kind=_Parts(),
@@ -75,7 +75,7 @@ class AnyOfType(TriggerType):
             example=[{"cron": "0 9 * * MON-FRI"}, {"cron": "0 12 * * SAT"}],
         ),
     )
-    short: ClassVar = {"any_of": "triggers"}
+    short: ClassVar[Mapping[str, str]] = {"any_of": "triggers"}
 
     def make(self, values: Mapping[str, Any], path: Path, *, now: datetime, old: Trigger | None) -> AnyOf:
         """Make a trigger. A part that the old one has already keeps its anchor, or its instant that has passed."""

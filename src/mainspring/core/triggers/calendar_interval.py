@@ -99,7 +99,7 @@ class CalendarIntervalType(TriggerType):
     is_own = True
     summary = "Fires every so many days, weeks, months or years, at a time of day in a zone."
     value = CalendarInterval
-    options = Options(
+    options: ClassVar[Options] = Options(
         Option(
             name="every",
             kind=CalendarPeriod(),
@@ -153,7 +153,7 @@ class CalendarIntervalType(TriggerType):
             example="2026-01-15",
         ),
     )
-    short: ClassVar = {
+    short: ClassVar[Mapping[str, str]] = {
         "calendar_interval": "every",
         "at": "at",
         "day": "day",

@@ -20,7 +20,7 @@ class CronType(TriggerType):
     is_own = True
     summary = "Fires by a cron expression, as Debian's cron reads it, without its traps."
     value = Cron
-    options = Options(
+    options: ClassVar[Options] = Options(
         Option(
             name="expression",
             kind=CheckedText("text like '*/5 * * * *'"),
@@ -38,7 +38,7 @@ class CronType(TriggerType):
             is_nullable=True,
         ),
     )
-    short: ClassVar = {"cron": "expression", "tz": "tz", "dst": "dst"}
+    short: ClassVar[Mapping[str, str]] = {"cron": "expression", "tz": "tz", "dst": "dst"}
 
     def make(self, values: Mapping[str, Any], path: Path, *, now: datetime, old: Trigger | None) -> Cron:
         """Make a trigger that fires within the next hundred years."""

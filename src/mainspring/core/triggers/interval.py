@@ -50,7 +50,7 @@ class IntervalType(TriggerType):
     is_own = True
     summary = "Fires at the anchor plus every multiple of the interval, so it does not drift."
     value = Interval
-    options = Options(
+    options: ClassVar[Options] = Options(
         Option(
             name="every",
             kind=Duration(timedelta(seconds=1), 3650 * DAY),
@@ -67,7 +67,7 @@ class IntervalType(TriggerType):
             is_nullable=True,
         ),
     )
-    short: ClassVar = {"every": "every"}
+    short: ClassVar[Mapping[str, str]] = {"every": "every"}
 
     def make(self, values: Mapping[str, Any], path: Path, *, now: datetime, old: Trigger | None) -> Interval:
         """Make a trigger. Without an anchor, the same interval keeps its own, and another counts from the request."""

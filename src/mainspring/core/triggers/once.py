@@ -35,7 +35,7 @@ class OnceType(TriggerType):
     is_own = True
     summary = "Fires at one instant and never again."
     value = Once
-    options = Options(
+    options: ClassVar[Options] = Options(
         Option(
             name="at",
             kind=MomentText(),
@@ -45,7 +45,7 @@ class OnceType(TriggerType):
             example="2026-11-21T09:00:00+01:00",
         ),
     )
-    short: ClassVar = {"run_at": "at"}
+    short: ClassVar[Mapping[str, str]] = {"run_at": "at"}
     is_recurring = False
 
     def make(self, values: Mapping[str, Any], path: Path, *, now: datetime, old: Trigger | None) -> Once:

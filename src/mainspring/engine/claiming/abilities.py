@@ -44,12 +44,12 @@ class Abilities:
         self.types: frozenset[str] = frozenset(offer.types)
         self.functions: frozenset[str] = frozenset(offer.functions)
         self.labels: frozenset[str] = frozenset(offer.labels)
-        self.reach = Reach(self.serve)
+        self.reach: Reach = Reach(self.serve)
         self._routes: dict[str, bool] = {}
         self._without: dict[frozenset[str], Abilities] = {}
-        self.width = 1
-        self.is_turn_of_lines = False
-        self.is_turn_of_batches = False
+        self.width: int = 1
+        self.is_turn_of_lines: bool = False
+        self.is_turn_of_batches: bool = False
 
     def widen(self, lucky: int, *, most: int) -> None:
         """Note how many of the calls that were asked for got runs. If all did, there may be as much again."""

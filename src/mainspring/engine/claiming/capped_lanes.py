@@ -31,7 +31,7 @@ class CappedLanes:
     def __init__(self) -> None:
         self.caps: LaneCaps = NO_CAPS
         self.news: set[LaneId] = set()
-        self.are_stops_old = False
+        self.are_stops_old: bool = False
         self._keys: dict[LaneId, tuple[KeyId, ...]] = {}
         self._lanes: dict[KeyId, set[LaneId]] = {}  # by the caps of tenants
         self._places: dict[KeyId, Counter[Place]] = {}  # how many lanes each has, by the other caps

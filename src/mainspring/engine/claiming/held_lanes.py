@@ -24,8 +24,8 @@ class HeldLanes:
     """
 
     def __init__(self) -> None:
-        self.is_outdated = False
-        self.changes = 0
+        self.is_outdated: bool = False
+        self.changes: int = 0
         self._restrictions = Restrictions()
         self._news: Restrictions | None = None
         self._ids: set[LaneId] = set()

@@ -58,8 +58,8 @@ class KnownLanes:
     """
 
     def __init__(self) -> None:
-        self.changes = 0
-        self.capped = CappedLanes()
+        self.changes: int = 0
+        self.capped: CappedLanes = CappedLanes()
         self.lined_up: set[LaneId] = set()
         self.plain_lines: set[LaneId] = set()
         self.batched: set[LaneId] = set()

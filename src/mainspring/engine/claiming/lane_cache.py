@@ -54,9 +54,9 @@ class LaneCache:
     """
 
     def __init__(self) -> None:
-        self.order = LaneOrder()
-        self.lines = LinesInView()
-        self.held = HeldLanes()
+        self.order: LaneOrder = LaneOrder()
+        self.lines: LinesInView = LinesInView()
+        self.held: HeldLanes = HeldLanes()
         self._lanes = KnownLanes()
         self._rounds = LaneRounds()
         self._period = POLL_PERIOD
@@ -67,7 +67,7 @@ class LaneCache:
         self._has_line_news = True
         self._made_room: frozenset[KeyId] | None = frozenset()  # since claims were begun; None: any may have
         self._no_room = NoRoom()
-        self.chooser = LaneChooser(
+        self.chooser: LaneChooser = LaneChooser(
             order=self.order, lines=self.lines, held=self.held, lanes=self._lanes, no_room=self._no_room
         )
 

@@ -81,7 +81,7 @@ class Matcher:
         self._is_closed = False
         self._numbers = LastNumbers()
         self._lanes = LaneCache()
-        self.reserved = ReservedSlots(self._lanes.order, clock)
+        self.reserved: ReservedSlots = ReservedSlots(self._lanes.order, clock)
         self._answers = Answers(self._waiting, self._sessions, self._numbers, self._lanes.chooser)
         self._has_news, self._has_hint = True, False
         self._turn, self._straight = AskingTurn(), 0

@@ -40,7 +40,7 @@ class GroupCommit(Generic[T, R]):
         self._most = most
         self._waiting: list[_Caller[T, R]] = []
         self._carrier: asyncio.Task[None] | None = None
-        self.sizes = Distribution(SIZES)
+        self.sizes: Distribution = Distribution(SIZES)
 
     async def __call__(self, items: Sequence[T]) -> Sequence[R]:
         """Add items to the next call and return their results."""

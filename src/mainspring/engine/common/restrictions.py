@@ -61,7 +61,7 @@ class RestrictionFollower:
     name = "restrictions"
 
     def __init__(self, store: Store, reader: RestrictionReader, *, wakeups: Wakeups, waiter: Waiter) -> None:
-        self.current = Restrictions()
+        self.current: Restrictions = Restrictions()
         self._store = store
         self._reader = reader
         self._wakeups = wakeups

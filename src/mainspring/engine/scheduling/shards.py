@@ -74,7 +74,7 @@ class Shards:
         self._write_health = write_health
         self._host_time = host_time
         self._watch: Watch[str] | None = None
-        self.figures = ShardFigures(tzdata=node.tzdata)
+        self.figures: ShardFigures = ShardFigures(tzdata=node.tzdata)
         ownership.subscribe_fences(waiter.signal)
 
     def measures(self) -> Iterator[Measure]:

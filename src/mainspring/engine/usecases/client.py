@@ -61,9 +61,9 @@ class Client:
     ) -> None:
         self._store, self._clock = store, clock
         wakeups, calendars = wakeups or Wakeups(), calendars or CalendarReader(store)
-        self.intake = Intake(store, clock=clock)
+        self.intake: Intake = Intake(store, clock=clock)
         restrictions = RestrictionReader(store, calendars)
-        self.jobs = Jobs(
+        self.jobs: Jobs = Jobs(
             store,
             clock=clock,
             ids=ids,
@@ -73,21 +73,22 @@ class Client:
             intake=self.intake,
             restrictions=restrictions,
         )
-        self.offer_reader = OfferReader(store, clock=clock)
-        self.owners = Owners(store, self.jobs, self.offer_reader, clock=clock, wakeups=wakeups)
-        self.calendars = Calendars(store, calendars, clock=clock, wakeups=wakeups)
-        self.backfills = Backfills(
+        self.offer_reader: OfferReader = OfferReader(store, clock=clock)
+        self.owners: Owners = Owners(store, self.jobs, self.offer_reader, clock=clock, wakeups=wakeups)
+        self.calendars: Calendars = Calendars(store, calendars, clock=clock, wakeups=wakeups)
+        self.backfills: Backfills = Backfills(
             store, clock=clock, ids=ids, calendars=calendars, limits=backfill_limits or BackfillLimits()
         )
-        self.limits = Limits(store, clock=clock, wakeups=wakeups)
-        self.caps = CapSwitch(store, clock=clock, wakeups=wakeups)
-        self.tenants, self.queues = Tenants(store, self.caps), Queues(store, self.caps)
-        self.labels = Labels(self.caps)
-        self.priority_classes = PriorityClasses(store)
-        self.pauses = PauseSwitch(store, clock=clock, wakeups=wakeups)
-        self.blackouts = Blackouts(store, restrictions, clock=clock, wakeups=wakeups)
-        self.overviews = OverviewReader(store, restrictions, clock=clock)
-        self.runs = Runs(
+        self.limits: Limits = Limits(store, clock=clock, wakeups=wakeups)
+        self.caps: CapSwitch = CapSwitch(store, clock=clock, wakeups=wakeups)
+        self.tenants: Tenants = Tenants(store, self.caps)
+        self.queues: Queues = Queues(store, self.caps)
+        self.labels: Labels = Labels(self.caps)
+        self.priority_classes: PriorityClasses = PriorityClasses(store)
+        self.pauses: PauseSwitch = PauseSwitch(store, clock=clock, wakeups=wakeups)
+        self.blackouts: Blackouts = Blackouts(store, restrictions, clock=clock, wakeups=wakeups)
+        self.overviews: OverviewReader = OverviewReader(store, restrictions, clock=clock)
+        self.runs: Runs = Runs(
             store,
             clock=clock,
             wakeups=wakeups,
@@ -98,7 +99,7 @@ class Client:
             key_lifetime=key_lifetime,
             list_budget=list_budget,
         )
-        self.redrives = Redrives(
+        self.redrives: Redrives = Redrives(
             store,
             clock=clock,
             intake=self.intake,

@@ -58,7 +58,7 @@ class Intake:
             self._take_permits, most=MOST_TOGETHER
         )
         self._refused = dict.fromkeys(_REASONS, 0)
-        self.is_open = True
+        self.is_open: bool = True
 
     def follow(self, policies: Policies) -> None:
         """Go by these caps and rates from now on."""

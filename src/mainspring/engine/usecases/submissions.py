@@ -10,7 +10,7 @@ from mainspring.core.fields import read_instant
 from mainspring.core.ids import JobId
 from mainspring.core.limits import KeyMaker
 from mainspring.core.model import INLINE_LIMIT, Job, LaneKey, Priority, RunKind
-from mainspring.core.once_keys import canonical, once_keys_of
+from mainspring.core.once_keys import OnceKeys, canonical, once_keys_of
 from mainspring.core.values import value
 from mainspring.errors import InvalidInput, PayloadTooLarge
 from mainspring.ports.store.runs import IdempotencyKey, NewRun
@@ -52,13 +52,13 @@ class JobForm:
 
     def __init__(self, job: Job, key_lifetime: timedelta) -> None:
         spec = job.spec
-        self.job = job
-        self.key_lifetime = key_lifetime
-        self.lane = LaneKey(spec.queue, spec.route, job.tenant, spec.priority)
-        self.timeout = spec.timeout
-        self.once = once_keys_of(spec)
-        self.wait = None if spec.debounce is None else spec.debounce.wait
-        self.keys = KeyMaker(job.id, spec) if spec.is_lined_up else None
+        self.job: Job = job
+        self.key_lifetime: timedelta = key_lifetime
+        self.lane: LaneKey = LaneKey(spec.queue, spec.route, job.tenant, spec.priority)
+        self.timeout: timedelta = spec.timeout
+        self.once: OnceKeys | None = once_keys_of(spec)
+        self.wait: timedelta | None = None if spec.debounce is None else spec.debounce.wait
+        self.keys: KeyMaker | None = KeyMaker(job.id, spec) if spec.is_lined_up else None
 
 
 def make_submitted_run(

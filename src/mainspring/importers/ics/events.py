@@ -121,7 +121,7 @@ class EventTimes:
         self._values = values
         self._last = last
         self._steps = steps
-        self.is_cut = False
+        self.is_cut: bool = False
 
     def spans(self, event: IcsEvent, without: frozenset[Key]) -> Iterator[Span]:
         """Yield stretches of time in the calendar's zone, as wall seconds.

@@ -63,8 +63,8 @@ class IcsValues:
     __slots__ = ("_zones", "home", "last")
 
     def __init__(self, home: Zone, last: date) -> None:
-        self.home = home
-        self.last = last
+        self.home: Zone = home
+        self.last: date = last
         self._zones: dict[str, Zone | None] = {}
 
     def moment(self, line: IcsLine, text: str | None = None) -> IcsMoment:

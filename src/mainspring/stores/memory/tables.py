@@ -105,6 +105,11 @@ class BackfillTables:
 class Tables:
     """The data of one memory store."""
 
+    policies: PolicyTables
+    calendars: CalendarTables
+    limits: LimitTables
+    backfills: BackfillTables
+
     def __init__(self) -> None:
         self.jobs: dict[JobId, JobRow] = {}
         self.tenants: dict[JobId, str] = {}  # of deleted jobs, too
@@ -137,14 +142,14 @@ class Tables:
         self.sessions: dict[SessionId, SessionRow] = {}
         self.past_sessions: dict[SessionId, tuple[WorkerName, datetime]] = {}  # whose rows are gone
         self.nodes: dict[str, NodeRow] = {}
-        self.shards = [ShardRow() for _ in range(SHARDS)]
+        self.shards: list[ShardRow] = [ShardRow() for _ in range(SHARDS)]
         self.tzdata: str | None = None
         self.census: Census | None = None
         self.policies, self.calendars = PolicyTables(), CalendarTables()
         self.limits, self.backfills = LimitTables(), BackfillTables()
 
         self._run_sequence, self._fire_range_sequence, self._lane_sequence = count(1), count(1), count(1)
-        self.session_sequence = count(1)
+        self.session_sequence: count[int] = count(1)
 
     # -- clocks and fire ranges --------------------------------------------------------------------------------------
 

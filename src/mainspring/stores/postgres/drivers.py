@@ -76,8 +76,8 @@ class CallersConnection:
     __slots__ = ("_psycopg", "driver", "is_async")
 
     def __init__(self, driver: Any, *, psycopg: Any = None, is_async: bool = True) -> None:
-        self.driver = driver
-        self.is_async = is_async
+        self.driver: Any = driver
+        self.is_async: bool = is_async
         self._psycopg = psycopg
 
     def transaction(self, statements: _Statements) -> Transaction:

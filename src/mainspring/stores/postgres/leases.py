@@ -20,7 +20,7 @@ LANE = _FIELDS
 """The column with a row's lane; `ready_at` comes next."""
 _MOST_TENANTS = 100_000
 
-lane_of = itemgetter(LANE)
+lane_of: itemgetter[int] = itemgetter(LANE)
 
 
 class RepeatedRows(list[Record]):

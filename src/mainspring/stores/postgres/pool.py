@@ -54,7 +54,7 @@ class Slots:
         self._settings = settings_for(role)
         if role is Role.BROWSE:
             self._settings["statement_timeout"] = f"{math.ceil(options.browse_timeout * 1000)}ms"
-        self.begin = begin_with(options, self._settings)
+        self.begin: str = begin_with(options, self._settings)
         self._semaphore = asyncio.Semaphore(count)
         self._idle: list[Connection | None] = [None] * count
         self._opened: dict[Connection, _Talk] = {}

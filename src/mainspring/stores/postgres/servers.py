@@ -110,8 +110,8 @@ class Servers:
         self._preferred = 0
         self._is_untold = False
         self._lineage = Lineage()
-        self.recent = Recent()
-        self.losses = Losses()
+        self.recent: Recent = Recent()
+        self.losses: Losses = Losses()
         self.on_failover: list[Callable[[], None]] = []
 
     async def connect(self, *, settings: Mapping[str, str], command_timeout: float | None) -> Connection:

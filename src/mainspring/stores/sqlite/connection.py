@@ -48,11 +48,11 @@ class DatabaseCall:
     __slots__ = ("error", "future", "is_given_up", "result", "work")
 
     def __init__(self, work: Work, future: asyncio.Future[Any]) -> None:
-        self.work = work
-        self.future = future
+        self.work: Work = work
+        self.future: asyncio.Future[Any] = future
         self.result: Any = None
         self.error: BaseException | None = None
-        self.is_given_up = False
+        self.is_given_up: bool = False
 
     def give_up(self) -> None:
         """Note that nobody waits for the result any more."""
@@ -149,7 +149,7 @@ class Transactions:
         self._current: DatabaseCall | None = None
         self._is_writer = is_writer
         self._on_rollback = on_rollback
-        self.sizes = Distribution(SIZES)
+        self.sizes: Distribution = Distribution(SIZES)
         self._connection: apsw.Connection | None = None
 
     def open(self) -> None:

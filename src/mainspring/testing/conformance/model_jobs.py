@@ -42,7 +42,7 @@ class JobMoves(WalkBase):
             new = make_new_job(spec, tenant=self.random.choice(TENANTS))
             jobs.append(replace(new, id=self.ids.new_job_id(), next_fire=self.some_next_fire(0, 30)))
         await self.agree(lambda side: side.store.add_jobs(jobs, now=self.now))
-        self.job_ids += [job.id for job in jobs]
+        self.job_ids.extend(job.id for job in jobs)
 
     def some_next_fire(self, earliest: int, latest: int) -> NextFire | None:
         """Choose where a clock goes: so many seconds from now, and sometimes held back by a jitter."""

@@ -166,7 +166,7 @@ class RunMoves(WalkBase):
             if self.chance(0.1):  # the same run again, with the same end or another one
                 batch.append(batch[-1] if self.chance(0.3) else (lease.serial, self._end(facts, lease.spec)))
         await self.agree(lambda side: side.apply(batch, self.now))
-        self.ends += batch
+        self.ends.extend(batch)
 
     def _end(self, facts: AttemptFacts, spec: JobSpec) -> Transition:
         kind = self.random.choice(

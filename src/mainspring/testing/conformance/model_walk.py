@@ -39,15 +39,15 @@ class WalkBase:
     """
 
     def __init__(self, reference: Store, subject: Store, *, seed: int) -> None:
-        self.reference = Side(reference)
-        self.subject = Side(subject)
+        self.reference: Side = Side(reference)
+        self.subject: Side = Side(subject)
         self.seed = seed
-        self.random = Random(seed)
-        self.ids = IdSequence(1)
+        self.random: Random = Random(seed)
+        self.ids: IdSequence = IdSequence(1)
         self.now = START
         self.log: list[str] = []
-        self.serial = 0
-        self.microseconds = 0
+        self.serial: int = 0
+        self.microseconds: int = 0
         self.job_ids: list[JobId] = []
         self.seen_jobs: list[Job] = []
         self.seen_clocks: dict[JobId, DueClock] = {}

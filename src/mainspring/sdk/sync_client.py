@@ -1,0 +1,423 @@
+"""All routes of the HTTP API as typed methods, for code without an event loop.
+
+Made by `make docs-generate` from `mainspring.sdk.client`; do not edit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Protocol, TypeVar, Unpack
+
+from mainspring.sdk.client import AsyncClient
+from mainspring.sdk.lists import Lists, RunFilters
+from mainspring.wire.backfills import BackfillAnswer, BackfillPage, BackfillView
+from mainspring.wire.blackouts import BlackoutList
+from mainspring.wire.calendars import (
+    CalendarDays,
+    CalendarImported,
+    CalendarPage,
+    CalendarView,
+    CalendarWritten,
+    FireList,
+    TriggerPreview,
+)
+from mainspring.wire.health import HealthView
+from mainspring.wire.ledger import FireRangeList, LedgerPage, LedgerView
+from mainspring.wire.limits import KeyPage, LimitPage, LimitView
+from mainspring.wire.overview import OverviewView
+from mainspring.wire.owners import OwnerView
+from mainspring.wire.pages import BriefPage, JobPage, RunPage, WorkerPage
+from mainspring.wire.pauses import PauseList
+from mainspring.wire.policies import LabelPage, LabelView, QueuePage, QueueView, TenantPage, TenantView
+from mainspring.wire.priorities import PriorityClassPage, PriorityClassView
+from mainspring.wire.views import (
+    BulkJobView,
+    BulkRunView,
+    CancelView,
+    CountsView,
+    Deleted,
+    JobView,
+    RunDetail,
+    StatusView,
+    SubmittedView,
+)
+from mainspring.wire.why import WhyView
+from mainspring.wire.written import JobWritten
+
+T = TypeVar("T")
+_USUAL_LIMIT = 100
+
+
+class Perform(Protocol):
+    """Makes calls with a client while the calling thread waits."""
+
+    def __call__(self, work: Callable[[AsyncClient], Coroutine[Any, Any, T]], /) -> T: ...
+
+
+class SyncClient(Lists):
+    """A server's API, for one tenant, as `AsyncClient` has it. `App.sync` is one.
+
+    Args:
+        perform: makes a call, and returns its answer.
+    """
+
+    def __init__(self, perform: Perform) -> None:
+        self._perform = perform
+
+    def create_job(self, body: Mapping[str, Any]) -> JobWritten:
+        """Create a job."""
+        return self._perform(lambda client: client.create_job(body))
+
+    def create_jobs(self, bodies: Sequence[Mapping[str, Any]]) -> list[BulkJobView]:
+        """Create up to 1,000 jobs."""
+        return self._perform(lambda client: client.create_jobs(bodies))
+
+    def put_job(self, body: Mapping[str, Any]) -> JobWritten:
+        """Create a job, or redefine the job of that name."""
+        return self._perform(lambda client: client.put_job(body))
+
+    def list_jobs(self, *, after: str | None = None, limit: int = 100, name: str | None = None) -> JobPage:
+        """Return a page of jobs, or only the job with a given name; `jobs` goes through all pages."""
+        return self._perform(lambda client: client.list_jobs(after=after, limit=limit, name=name))
+
+    def get_job(self, job_id: str) -> JobView:
+        """Return a job."""
+        return self._perform(lambda client: client.get_job(job_id))
+
+    def edit_job(self, job_id: str, patch: Mapping[str, Any]) -> JobWritten:
+        """Change a job's fields."""
+        return self._perform(lambda client: client.edit_job(job_id, patch))
+
+    def delete_job(self, job_id: str) -> Deleted:
+        """Delete a job."""
+        return self._perform(lambda client: client.delete_job(job_id))
+
+    def get_status(self, job_id: str) -> StatusView:
+        """Return a job's status."""
+        return self._perform(lambda client: client.get_status(job_id))
+
+    def pause_job(self, job_id: str) -> JobView:
+        """Pause a job."""
+        return self._perform(lambda client: client.pause_job(job_id))
+
+    def resume_job(self, job_id: str) -> JobView:
+        """Resume a job."""
+        return self._perform(lambda client: client.resume_job(job_id))
+
+    def list_fire_ranges(self, job_id: str, *, limit: int = 100) -> FireRangeList:
+        """Return a job's fire ranges."""
+        return self._perform(lambda client: client.list_fire_ranges(job_id, limit=limit))
+
+    def get_ledger(
+        self, job_id: str, *, from_time: str | None = None, to_time: str | None = None
+    ) -> LedgerView:
+        """Compare the fires that a job owed with those on record: instants, or text like `2h`."""
+        return self._perform(lambda client: client.get_ledger(job_id, from_time=from_time, to_time=to_time))
+
+    def list_ledgers(
+        self,
+        *,
+        after: str | None = None,
+        limit: int = 100,
+        from_time: str | None = None,
+        to_time: str | None = None,
+    ) -> LedgerPage:
+        """Do the same for a page of jobs."""
+        return self._perform(
+            lambda client: client.list_ledgers(after=after, limit=limit, from_time=from_time, to_time=to_time)
+        )
+
+    def submit_run(
+        self, job_id: str, body: Mapping[str, Any] | None = None, *, idempotency_key: str | None = None
+    ) -> SubmittedView:
+        """Submit a run of a job. `body` may have `payload`, `run_at` or `delay`, and `priority`."""
+        return self._perform(lambda client: client.submit_run(job_id, body, idempotency_key=idempotency_key))
+
+    def submit_runs(self, items: Sequence[Mapping[str, Any]]) -> list[BulkRunView]:
+        """Submit up to 1,000 runs, each of a job by `job_id` or by name (`job`)."""
+        return self._perform(lambda client: client.submit_runs(items))
+
+    def list_runs(
+        self, *, before: str | None = None, limit: int = 100, **wanted: Unpack[RunFilters]
+    ) -> RunPage:
+        """Return a page of runs, the newest first; `runs` goes through all pages."""
+        return self._perform(lambda client: client.list_runs(before=before, limit=limit, **wanted))
+
+    def list_briefs(
+        self, *, before: str | None = None, limit: int = 100, **wanted: Unpack[RunFilters]
+    ) -> BriefPage:
+        """Return a page of runs without payload, result and output; `briefs` goes through all pages."""
+        return self._perform(lambda client: client.list_briefs(before=before, limit=limit, **wanted))
+
+    def get_run(self, run_id: str) -> RunDetail:
+        """Return a run with its attempts."""
+        return self._perform(lambda client: client.get_run(run_id))
+
+    def get_run_why(self, run_id: str) -> WhyView:
+        """Say in one sentence why a run has not started, or what became of it."""
+        return self._perform(lambda client: client.get_run_why(run_id))
+
+    def cancel_run(self, run_id: str) -> CancelView:
+        """Cancel a run."""
+        return self._perform(lambda client: client.cancel_run(run_id))
+
+    def redrive_run(self, run_id: str, body: Mapping[str, Any] | None = None) -> SubmittedView:
+        """Run a FAILED or CANCELLED run again. `body` may have `definition` (`newest` or `kept`) and `payload`."""
+        return self._perform(lambda client: client.redrive_run(run_id, body))
+
+    def count_runs(self) -> CountsView:
+        """Return how many runs are in each state, and how old the count is."""
+        return self._perform(lambda client: client.count_runs())
+
+    def list_tenants(self, *, after: str | None = None, limit: int = 100) -> TenantPage:
+        """Return a page of the tenants for which something was set."""
+        return self._perform(lambda client: client.list_tenants(after=after, limit=limit))
+
+    def get_tenant(self, tenant: str) -> TenantView:
+        """Return what is set for a tenant; the defaults if nothing was set."""
+        return self._perform(lambda client: client.get_tenant(tenant))
+
+    def put_tenant(self, tenant: str, body: Mapping[str, Any]) -> TenantView:
+        """Set a tenant's `weight`, `reserved`, `max_running`, `max_queued`, `max_jobs` and `submit_rate`.
+
+        What is left out gets its default.
+        """
+        return self._perform(lambda client: client.put_tenant(tenant, body))
+
+    def list_limits(self, *, after: str | None = None, limit: int = 100, scope: str = "tenant") -> LimitPage:
+        """Return a page of the limits that jobs share; with the scope `cluster` of those that all tenants share."""
+        return self._perform(lambda client: client.list_limits(after=after, limit=limit, scope=scope))
+
+    def get_limit(self, name: str, *, scope: str = "tenant") -> LimitView:
+        """Return a limit that jobs share."""
+        return self._perform(lambda client: client.get_limit(name, scope=scope))
+
+    def put_limit(self, name: str, body: Mapping[str, Any], *, scope: str = "tenant") -> LimitView:
+        """Set a limit for jobs to use: `max_running`, `rate`, `burst`, `hold`.
+
+        With the scope `cluster`, jobs of all tenants share it that have none of that name.
+        """
+        return self._perform(lambda client: client.put_limit(name, body, scope=scope))
+
+    def delete_limit(self, name: str, *, scope: str = "tenant") -> Deleted:
+        """Delete a limit that no job uses."""
+        return self._perform(lambda client: client.delete_limit(name, scope=scope))
+
+    def list_limit_keys(
+        self, name: str, *, after: str | None = None, limit: int = 100, scope: str = "tenant"
+    ) -> KeyPage:
+        """Return a page of the keys of a limit, with how much of each is taken."""
+        return self._perform(
+            lambda client: client.list_limit_keys(name, after=after, limit=limit, scope=scope)
+        )
+
+    def list_priority_classes(self, *, after: str | None = None, limit: int = 100) -> PriorityClassPage:
+        """Return a page of the classes that jobs may name as their priority."""
+        return self._perform(lambda client: client.list_priority_classes(after=after, limit=limit))
+
+    def get_priority_class(self, name: str) -> PriorityClassView:
+        """Return a priority class."""
+        return self._perform(lambda client: client.get_priority_class(name))
+
+    def put_priority_class(self, name: str, body: Mapping[str, Any]) -> PriorityClassView:
+        """Set a priority class: `tier`, `preempts`, `preemptible`. Jobs copy it when they are written."""
+        return self._perform(lambda client: client.put_priority_class(name, body))
+
+    def delete_priority_class(self, name: str) -> Deleted:
+        """Delete a priority class. Jobs that named it keep what they copied."""
+        return self._perform(lambda client: client.delete_priority_class(name))
+
+    def list_queues(self, *, after: str | None = None, limit: int = 100) -> QueuePage:
+        """Return a page of the queues for which something was set."""
+        return self._perform(lambda client: client.list_queues(after=after, limit=limit))
+
+    def get_queue(self, queue: str) -> QueueView:
+        """Return what is set for a queue; the defaults if nothing was set."""
+        return self._perform(lambda client: client.get_queue(queue))
+
+    def put_queue(self, queue: str, body: Mapping[str, Any]) -> QueueView:
+        """Set a queue's `order`, `aging`, `aging_share`, `max_running`, `max_queued`, `expires_after`, `preempt_after`.
+
+        What is left out gets its default.
+        """
+        return self._perform(lambda client: client.put_queue(queue, body))
+
+    def list_labels(self, *, after: str | None = None, limit: int = 100) -> LabelPage:
+        """Return a page of the labels for which something was set."""
+        return self._perform(lambda client: client.list_labels(after=after, limit=limit))
+
+    def get_label(self, label: str) -> LabelView:
+        """Return what is set for a label."""
+        return self._perform(lambda client: client.get_label(label))
+
+    def put_label(self, label: str, body: Mapping[str, Any]) -> LabelView:
+        """Set a label's `max_running`: how many runs that need it may be under way at a time."""
+        return self._perform(lambda client: client.put_label(label, body))
+
+    def delete_label(self, label: str) -> Deleted:
+        """Unset what is set for a label."""
+        return self._perform(lambda client: client.delete_label(label))
+
+    def list_pauses(self) -> PauseList:
+        """Return what is paused now: queues, tenants, or everything."""
+        return self._perform(lambda client: client.list_pauses())
+
+    def pause_queue(self, queue: str, body: Mapping[str, Any] | None = None) -> PauseList:
+        """Stop a queue for all tenants. `body` may have `note`, `until` and `mode`. Return what is paused now."""
+        return self._perform(lambda client: client.pause_queue(queue, body))
+
+    def resume_queue(self, queue: str) -> PauseList:
+        """End the pause of a queue. Return what is still paused."""
+        return self._perform(lambda client: client.resume_queue(queue))
+
+    def pause_tenant(self, tenant: str, body: Mapping[str, Any] | None = None) -> PauseList:
+        """Stop all runs of a tenant. `body` may have `note`, `until` and `mode`. Return what is paused now."""
+        return self._perform(lambda client: client.pause_tenant(tenant, body))
+
+    def resume_tenant(self, tenant: str) -> PauseList:
+        """End the pause of a tenant. Return what is still paused."""
+        return self._perform(lambda client: client.resume_tenant(tenant))
+
+    def pause_all(self, body: Mapping[str, Any] | None = None) -> PauseList:
+        """Stop everything. `body` may have `note`, `until` and `mode`. Return what is paused now."""
+        return self._perform(lambda client: client.pause_all(body))
+
+    def resume_all(self) -> PauseList:
+        """End the pause of everything; those of queues and tenants stay. Return what is still paused."""
+        return self._perform(lambda client: client.resume_all())
+
+    def list_queue_blackouts(self, queue: str) -> BlackoutList:
+        """Return by which calendars a queue stands still."""
+        return self._perform(lambda client: client.list_queue_blackouts(queue))
+
+    def put_queue_blackouts(self, queue: str, items: Sequence[Mapping[str, Any]]) -> BlackoutList:
+        """Have a queue stand still while calendars hold. Each item has a `calendar`, maybe a `mode` and a `note`."""
+        return self._perform(lambda client: client.put_queue_blackouts(queue, items))
+
+    def list_tenant_blackouts(self, tenant: str) -> BlackoutList:
+        """Return by which calendars a tenant's runs stand still."""
+        return self._perform(lambda client: client.list_tenant_blackouts(tenant))
+
+    def put_tenant_blackouts(self, tenant: str, items: Sequence[Mapping[str, Any]]) -> BlackoutList:
+        """Have a tenant's runs stand still while calendars of its own hold; see `put_queue_blackouts`."""
+        return self._perform(lambda client: client.put_tenant_blackouts(tenant, items))
+
+    def list_blackouts(self) -> BlackoutList:
+        """Return by which calendars everything stands still; `list_pauses` has those of queues and tenants, too."""
+        return self._perform(lambda client: client.list_blackouts())
+
+    def put_blackouts(self, items: Sequence[Mapping[str, Any]]) -> BlackoutList:
+        """Have everything stand still while calendars hold; see `put_queue_blackouts`."""
+        return self._perform(lambda client: client.put_blackouts(items))
+
+    def list_workers(self, *, after: str | None = None, limit: int = _USUAL_LIMIT) -> WorkerPage:
+        """Return a page of live worker sessions; `workers` goes through all pages."""
+        return self._perform(lambda client: client.list_workers(after=after, limit=limit))
+
+    def list_calendars(self, *, after: str | None = None, limit: int = 100) -> CalendarPage:
+        """Return a page of calendars, by name."""
+        return self._perform(lambda client: client.list_calendars(after=after, limit=limit))
+
+    def get_calendar(self, name: str, *, version: int | None = None) -> CalendarView:
+        """Return the newest version of a calendar, or a given one."""
+        return self._perform(lambda client: client.get_calendar(name, version=version))
+
+    def put_calendar(self, name: str, body: Mapping[str, Any]) -> CalendarWritten:
+        """Create a calendar, or give it a new version. `body` has `rules`, and may have `tz` and `invert`."""
+        return self._perform(lambda client: client.put_calendar(name, body))
+
+    def import_calendar(self, name: str, text: str | bytes, *, tz: str | None = None) -> CalendarImported:
+        """Create a calendar from the events of an ICS file, or give it a new version.
+
+        Args:
+            text: what the file holds.
+            tz: the zone in which days begin; None is the one that the file names, or else UTC.
+        """
+        return self._perform(lambda client: client.import_calendar(name, text, tz=tz))
+
+    def delete_calendar(self, name: str) -> Deleted:
+        """Delete a calendar that nothing uses."""
+        return self._perform(lambda client: client.delete_calendar(name))
+
+    def list_calendar_versions(
+        self, name: str, *, before: int | None = None, limit: int = 100
+    ) -> CalendarPage:
+        """Return a page of a calendar's versions, the newest first."""
+        return self._perform(lambda client: client.list_calendar_versions(name, before=before, limit=limit))
+
+    def list_calendar_days(
+        self,
+        name: str,
+        *,
+        from_date: str | None = None,
+        to_date: str | None = None,
+        version: int | None = None,
+    ) -> CalendarDays:
+        """Return the dates of a range that a calendar holds; by default of a year from today."""
+        return self._perform(
+            lambda client: client.list_calendar_days(
+                name, from_date=from_date, to_date=to_date, version=version
+            )
+        )
+
+    def list_job_fires(self, job_id: str, *, from_time: str | None = None, count: int = 5) -> FireList:
+        """Return when a job fires next, and what its calendars do with its fires."""
+        return self._perform(lambda client: client.list_job_fires(job_id, from_time=from_time, count=count))
+
+    def preview_trigger(
+        self, body: Mapping[str, Any], *, from_time: str | None = None, count: int = 5
+    ) -> TriggerPreview:
+        """Return what a job is understood as, and when it would fire.
+
+        Args:
+            body: a job, or only what says when it fires (`cron`, `every`, `calendars`…).
+            from_time: only fires at or after this instant.
+            count: how many fires.
+        """
+        return self._perform(lambda client: client.preview_trigger(body, from_time=from_time, count=count))
+
+    def backfill(
+        self, job_id: str, from_time: str | datetime, to_time: str | datetime, **options: Any
+    ) -> BackfillAnswer:
+        """Make the runs of a job for `from_time <= t < to_time`, which is past; with `dry_run` only say which.
+
+        Args:
+            from_time, to_time: text in ISO 8601 with an offset, or aware datetimes.
+            options: `dry_run`, `skip_done`, `definition`, `rate`, `max_live`, `priority` and `note`.
+        """
+        return self._perform(lambda client: client.backfill(job_id, from_time, to_time, **options))
+
+    def list_backfills(
+        self, *, job_id: str | None = None, before: str | None = None, limit: int = 100
+    ) -> BackfillPage:
+        """Return a page of backfills, of one job or of all, the newest first."""
+        return self._perform(lambda client: client.list_backfills(job_id=job_id, before=before, limit=limit))
+
+    def get_backfill(self, backfill_id: str) -> BackfillView:
+        """Return a backfill, and how far it has come."""
+        return self._perform(lambda client: client.get_backfill(backfill_id))
+
+    def pause_backfill(self, backfill_id: str) -> BackfillView:
+        """Make no further runs of a backfill for now."""
+        return self._perform(lambda client: client.pause_backfill(backfill_id))
+
+    def resume_backfill(self, backfill_id: str) -> BackfillView:
+        """Go on with a paused backfill."""
+        return self._perform(lambda client: client.resume_backfill(backfill_id))
+
+    def cancel_backfill(self, backfill_id: str) -> BackfillView:
+        """Make no further runs of a backfill, and cancel those that wait."""
+        return self._perform(lambda client: client.cancel_backfill(backfill_id))
+
+    def get_overview(self) -> OverviewView:
+        """Return what the cluster does, and what needs attention."""
+        return self._perform(lambda client: client.get_overview())
+
+    def get_health(self) -> HealthView:
+        """Return the server's health."""
+        return self._perform(lambda client: client.get_health())
+
+    def put_owner(self, owner: str, jobs: Sequence[str], *, prune: bool = False) -> OwnerView:
+        """Say which jobs an app's code defines. With `prune`, those that it does not define any more are deleted."""
+        return self._perform(lambda client: client.put_owner(owner, jobs, prune=prune))
