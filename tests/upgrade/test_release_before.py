@@ -320,8 +320,13 @@ def _comparable(answer: Any) -> Any:
     return answer
 
 
-NEW_FIELDS_OF_RUNS = frozenset({"job", "worker", "host", "redrive_of"})
-"""What a single run tells since then."""
+NEW_FIELDS = frozenset(
+    {
+        *("job", "worker", "host", "redrive_of", "result_left_out", "attempts"),
+        *("owner", "undefined_since", "warnings"),
+    }
+)
+"""What runs and jobs tell since then. Attempts have got a host, and the one under way is among them."""
 
 
 def _without_new_options(answer: Any) -> Any:
@@ -332,11 +337,10 @@ def _without_new_options(answer: Any) -> Any:
         return answer
     if "items" in answer:
         return answer | {"items": _without_new_options(answer["items"])}
-    new = NEW_FIELDS_OF_RUNS if "attempts" in answer else frozenset()
     return {
         name: value
         for name, value in answer.items()
-        if name not in new and (name not in NEW_OPTIONS or value != NEW_OPTIONS[name])
+        if name not in NEW_FIELDS and (name not in NEW_OPTIONS or value != NEW_OPTIONS[name])
     }
 
 
