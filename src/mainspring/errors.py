@@ -13,6 +13,7 @@
     ├── RunFailed             a run whose result is wanted did not succeed
     │   ├── RunCancelled      it was cancelled
     │   └── RunSkipped        it was skipped: expired, or kept out by a policy
+    ├── ResultLeftOut         a run whose result is wanted succeeded, but its result could not be kept
     ├── MissingExtra          a feature needs packages that are not installed here
     ├── PayloadTooLarge       a payload or result is over the inline limit
     ├── StoreUnavailable      the store did not answer; nothing is known to be lost
@@ -181,3 +182,19 @@ class RunCancelled(RunFailed):
 
 class RunSkipped(RunFailed):
     """A run whose result is wanted was skipped, because it expired or a policy kept it out."""
+
+
+class ResultLeftOut(MainspringError):
+    """A run whose result is wanted has succeeded, but its result could not be kept: it is too large, or no JSON.
+
+    Attributes:
+        run_id: the run's id in its text form.
+        reason: `too_large`, `too_deep` or `not_json`.
+        note: what was wrong with the result.
+    """
+
+    def __init__(self, run_id: str, reason: str, note: str) -> None:
+        super().__init__(f"{run_id} succeeded without a result that can be read: {note or reason}")
+        self.run_id = run_id
+        self.reason = reason
+        self.note = note

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mainspring import App, FailRun, RetryRun, SnoozeRun
+from mainspring import App, FailRun, ResultLeftOut, RetryRun, SnoozeRun
 from mainspring.core.definition import read_definition
 from mainspring.signals import RunSignal
 from tests.processes.processes import run, server
@@ -80,6 +80,17 @@ def test_large_result_is_left_out_and_said_to_be(url: str, tmp_path: Path) -> No
     assert "left out: the result is 70,002 bytes of JSON; at most 65,536 can be kept (sha256 " in shown
     shown = run("run", "show", run_id, "--json", "--server", url, cwd=tmp_path).stdout
     assert json.loads(shown)["result_left_out"]["reason"] == "too_large"
+
+
+async def test_result_that_was_left_out_is_not_taken_for_none(url: str) -> None:
+    app = App(url)
+    try:
+        [run] = await app.submit("report", [{}])
+        with pytest.raises(ResultLeftOut, match="the result is 70,002 bytes") as left_out:
+            await run.result(timeout=20)
+        assert left_out.value.reason == "too_large"
+    finally:
+        app.close()
 
 
 def test_commands_and_bodies_of_the_page_are_taken_and_shown_as_it_says(url: str, tmp_path: Path) -> None:

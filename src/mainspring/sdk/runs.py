@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from mainspring.clock import LoopWaiter, monotonic
 from mainspring.core.states import FINAL_STATES, RunState
-from mainspring.errors import RunCancelled, RunFailed, RunSkipped
+from mainspring.errors import ResultLeftOut, RunCancelled, RunFailed, RunSkipped
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -117,6 +117,7 @@ class RunHandle(Generic[T_co]):
             timeout: seconds; None means no limit.
 
         Raises:
+            ResultLeftOut: it succeeded, but its result could not be kept.
             RunFailed: it is FAILED; its subclasses `RunCancelled` and `RunSkipped` say the other ends.
             TimeoutError: the run has not ended by then. It continues.
             InvalidInput: the function returned something else than its annotation says.
@@ -131,6 +132,9 @@ class RunHandle(Generic[T_co]):
         status = RunState(run.status)
         if status is not RunState.SUCCEEDED:
             raise _ENDS.get(status, RunFailed)(self.id, status.value, run.error, run.reason)
+        left_out = run.result_left_out
+        if left_out is not None:
+            raise ResultLeftOut(self.id, left_out.reason, left_out.note)
         result: T_co = run.result if self._codec is None else self._codec.decode(run.result, "result")
         return result
 
