@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from mainspring.core.causes import Cause
 from mainspring.core.outcomes import Failure
 from mainspring.executors import HttpExecutor
 from mainspring.executors._names import MAX_LOOKUPS, MAX_UNPROVEN, NameLookups, SlowName
@@ -158,7 +159,8 @@ async def test_failure_says_that_the_name_was_slow(names: Names) -> None:
     await executor.start()
     outcome = await executor.execute(make_attempt({"url": "https://a.dead.test/"}, timeout=20))
     await executor.stop()
-    assert outcome == Failure(error="the host a.dead.test was not resolved within 0.05 s")
+    message = "the host a.dead.test was not resolved within 0.05 s"
+    assert outcome == Failure(error=message, cause=Cause(is_connection=True))
 
 
 async def test_system_knows_the_hosts_file() -> None:
