@@ -235,10 +235,8 @@ GUARDS: tuple[Guard, ...] = (
         (
             Edit(
                 "mainspring.core.outcomes",
-                "elif spec.delivery is Delivery.AT_MOST_ONCE:\n"
-                '        target, reason = RunState.FAILED, "lost"\n'
-                "    elif quarantined",
-                "elif quarantined",
+                "elif spec.delivery is Delivery.AT_MOST_ONCE or (",
+                "elif (",
             ),
         ),
     ),
@@ -316,9 +314,9 @@ GUARDS: tuple[Guard, ...] = (
             Edit(
                 "mainspring.core.outcomes",
                 "    if facts.is_cancel_requested:\n"
-                '        target, reason = RunState.CANCELLED, "cancelled"\n'
-                "    elif not failure",
-                "    if not failure",
+                '        after = _After(RunState.CANCELLED, "cancelled")\n'
+                "    elif is_final",
+                "    if is_final",
             ),
         ),
     ),
