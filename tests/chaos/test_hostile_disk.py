@@ -176,7 +176,8 @@ def test_full_disk_loses_and_doubles_nothing_and_passes(disk: Path, tmp_path: Pa
         room.touch()
         held = product.await_end(through)
         # Nobody was declared dead for heartbeats that found no room (design 5), so nothing was lost or repeated.
-        assert (held["status"], held["crashes"], held["attempts"]) == ("SUCCEEDED", 0, []), held
+        ends = [attempt["outcome"] for attempt in held["attempts"]]
+        assert (held["status"], held["crashes"], ends) == ("SUCCEEDED", 0, ["succeeded"]), held
 
         since, until = int(full_at) + 1, int(room_at) - 1
         assert until > since

@@ -25,6 +25,7 @@ TABLES = (
     "attempt",
     "fire_range",
     "session",
+    "past_session",
     "lane",
     "node",
     "shard_lease",

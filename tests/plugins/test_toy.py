@@ -70,7 +70,7 @@ def test_a_server_without_the_package_names_the_type_and_keeps_the_job(
         assert job["target"] == {"type": "append", "path": str(file)}
         assert job["next_fire_times"] == [job["next_fire_time"]]
         assert "step" in run("job", "list", "--server", url).stdout
-        ledger = run("job", "ledger", "beat", "--server", url)
+        ledger = run("ledger", "beat", "--server", url)
         assert (ledger.returncode, "'step' is not known here; install the package" in ledger.stderr) == (
             2,
             True,

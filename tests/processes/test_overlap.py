@@ -94,7 +94,7 @@ def test_a_broken_job_stops_and_says_why(url: str, tmp_path: Path) -> None:
     assert show()["pause_note"] == "its last 2 runs failed"
     listed = run("job", "list", "--server", url, cwd=tmp_path).stdout
     assert "paused: its last 2 runs failed" in listed
-    ledger = run("job", "ledger", "broken", "--server", url, cwd=tmp_path)
+    ledger = run("ledger", "broken", "--server", url, cwd=tmp_path)
     assert ledger.returncode == 0, ledger.stdout
     resumed = run("job", "resume", "broken", "--server", url, cwd=tmp_path)
     assert "next fire" in resumed.stdout

@@ -129,12 +129,12 @@ def test_a_worker_of_its_own_and_the_ways_of_jobs_and_runs(folder: Path) -> None
         added = answer("job", "add", "again", "--function", "add", "--every", "90s", "--retries", 7, url=url)
         assert (added["trigger"]["every_seconds"], added["retry"]["max_retries"]) == (90, 7)
         assert answer("job", "show", added["job_id"], url=url)["name"] == "again"
-        ledger = run("job", "ledger", "again", "--server", url)
+        ledger = run("ledger", "again", "--server", url)
         assert (ledger.returncode, ledger.stderr) == (0, "")
         # The page must not be read as a day's worth where the job was changed a moment ago.
         start = added["created_at"][:19].replace("T", " ")
-        assert ledger.stdout.startswith(f"checked from {start}")
-        assert ledger.stdout.endswith(" (nothing was due): 0 owed, 0 missing, 0 surplus\n")
+        assert ledger.stdout.startswith(f"again, since {start}")
+        assert ledger.stdout.endswith(" 0 missing, 0 surplus\n")
         assert answer("job", "rm", "again", url=url)["deleted"] is True
         assert run("job", "show", "again", "--server", url).returncode == 2
 
@@ -293,17 +293,17 @@ def test_up_makes_a_data_folder_for_its_own_user_alone(folder: Path) -> None:
         (("job", "list"), 1, "no answer from http://127.0.0.1:9"),
         (("job", "run", "x", "--wait", 1), 1, "no answer from http://127.0.0.1:9"),
         (("job", "add", "--body", "-"), 2, "body: is not JSON"),
-        (("job", "add", "x", "--command", "ls"), 2, "command: is not JSON"),
+        (("job", "add", "x", "--command", "[ls"), 2, "command: is not JSON"),
         (("job", "run", "x", "--payload", "{"), 2, "payload: is not JSON"),
         (("job", "run", "x", "--wait", -1), 2, "wait: must be 0 or more seconds, not '-1'"),
         (("job", "run", "x", "--wait", "nan"), 2, "wait: must be 0 or more seconds, not 'nan'"),
         (("job", "run", "x", "--wait"), 2, "Option '--wait' requires an argument"),
         (("run", "show", "../counts"), 2, "run: "),
         (("import", "crontab", "absent"), 2, "file: absent: "),
-        (("next", "* * * *"), 2, "expression: "),
+        (("next", "* * * *"), 2, "schedule: "),
         (("next", "* * * * *", "--tz", "Mars"), 2, "tz: "),
         (("next", "* * * * *", "--after", "now"), 2, "after: "),
-        (("next", "0 0 30 2 *"), 2, "day of month: "),
+        (("next", "0 0 30 2 *"), 2, "schedule: day of month: "),
         (("nonsense",), 2, "No such command"),
         (("next",), 2, "Missing argument"),
     ],
