@@ -180,7 +180,8 @@ async def test_no_field_is_refused_in_the_words_of_the_decoder(
             url = operation.url(job["job_id"] if operation.variable else None)
             content = f"[{body}]" if is_list else body
             answer = await http.request(operation.method, url, content=content, headers=JSON)
-            assert answer.status_code in {200, 201, 202, 204, 422}, (body[:80], answer.text[:200])
+            good = {200, 201, 202, 204} if "/runs/" not in operation.path else {404}  # there is no such run
+            assert answer.status_code in {*good, 422}, (body[:80], answer.text[:200])
             if answer.status_code == 422:
                 (error,) = answer.json()["errors"]
                 seen += 1

@@ -233,7 +233,7 @@ async def test_bulk_names_the_item_that_is_wrong(http: Http, job: dict[str, Any]
         ({"cron": "99 * * * *"}, "cron", "minute: '99': 99 is not"),
         ({"cron": "* *"}, "cron", "'* *' has 2 fields"),
         ({"cron": "* * * * *", "calendars": {"exclude": ["x"]}}, "calendars.exclude", "there is no calendar"),
-        ({"cron": "* * * * *", "retry": {}}, "retry", "there is no such field"),
+        ({"cron": "* * * * *", "retri": {}}, "retri", "there is no such field"),
     ],
 )
 async def test_refusal_of_a_preview_names_its_field(

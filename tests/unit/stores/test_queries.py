@@ -1,5 +1,6 @@
 """The loader of named queries."""
 
+import re
 from dataclasses import fields
 from pathlib import Path
 
@@ -97,7 +98,8 @@ def test_name_that_stands_twice_is_refused(package: Path) -> None:
 @pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
 def test_queries_of_the_stores_are_one_statement_each(dialect: str) -> None:
     for query in load_queries(f"mainspring.stores.{dialect}").values():
-        assert ";" not in query.text.replace("; ", ""), query.name
+        text = re.sub(r"\$\$.*?\$\$", "", query.text, flags=re.DOTALL)  # a block is one statement
+        assert ";" not in text.replace("; ", ""), query.name
 
 
 def test_fragment_takes_its_place_with_a_prefix_where_asked_for() -> None:

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
+from mainspring.core import census
 from mainspring.core.states import RunState
 from mainspring.engine.scheduling.census import PERIOD, SETTLING, SHARE
-from mainspring.engine.usecases import runs
 from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import TookTooLong
 from mainspring.testing.manual import TENANT
@@ -120,7 +120,7 @@ async def test_few_runs_are_counted_anew_although_the_census_met_with_a_pause(
 async def test_counts_are_those_of_the_census_where_counting_takes_long(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runs, "FEW", 0)
+    monkeypatch.setattr(census, "FEW", 0)
     await submit_one(bench)
     await slow_down(bench, monkeypatch, 0.03)
     await take(bench)
