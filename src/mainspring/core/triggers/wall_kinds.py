@@ -146,16 +146,26 @@ class TimeOfDay(_TextForm):
 
 
 @dataclass(frozen=True, slots=True)
-class DayOfMonth(Kind):
-    """A day of the month; 31 is the last one of every month."""
+class _NumberOrWord(Kind):
+    """A number, or a word that stands for one; kept as a number."""
 
-    metavar: ClassVar[str] = "DAY"
     is_json: ClassVar[bool] = False
 
     def from_text(self, text: str, path: str) -> int | str:
         """Read digits; a word is for `read`."""
         del path
         return int(text) if text.isascii() and text.isdigit() and len(text) < 4 else text
+
+    def stored_schema(self) -> Schema:
+        """Return a number's schema."""
+        return {"type": "integer"}
+
+
+@dataclass(frozen=True, slots=True)
+class DayOfMonth(_NumberOrWord):
+    """A day of the month; 31 is the last one of every month."""
+
+    metavar: ClassVar[str] = "DAY"
 
     def read(self, value: object, path: str, old: Any) -> int:
         """Read a number or `last`."""
@@ -171,26 +181,16 @@ class DayOfMonth(Kind):
         """Return the schema of a number or the word."""
         return {"anyOf": [{"type": "integer", "minimum": 1, "maximum": 31}, {"const": "last"}]}
 
-    def stored_schema(self) -> Schema:
-        """Return a number's schema."""
-        return {"type": "integer"}
-
     def limits(self) -> str:
         """Say its bounds."""
         return "1 to 31, or `last`"
 
 
 @dataclass(frozen=True, slots=True)
-class MonthOfYear(Kind):
+class MonthOfYear(_NumberOrWord):
     """A month by number or name, kept as a number."""
 
     metavar: ClassVar[str] = "MONTH"
-    is_json: ClassVar[bool] = False
-
-    def from_text(self, text: str, path: str) -> int | str:
-        """Read digits; a name is for `read`."""
-        del path
-        return int(text) if text.isascii() and text.isdigit() and len(text) < 4 else text
 
     def read(self, value: object, path: str, old: Any) -> int:
         """Read a number or a name."""
@@ -205,10 +205,6 @@ class MonthOfYear(Kind):
     def schema(self) -> Schema:
         """Return the schema of a number or a name."""
         return {"anyOf": [{"type": "integer", "minimum": 1, "maximum": 12}, {"type": "string"}]}
-
-    def stored_schema(self) -> Schema:
-        """Return a number's schema."""
-        return {"type": "integer"}
 
     def limits(self) -> str:
         """Say its bounds."""
