@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
 from math import inf
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
 from mainspring.ports.executor import AttemptContext
 
@@ -18,7 +21,10 @@ else:
     from typing import TypeVar  # this one learns of defaults in Python 3.13
 
     T = TypeVar("T")
+D = TypeVar("D")
+_NOTHING = object()
 _attempt: ContextVar[AttemptContext] = ContextVar("mainspring_attempt")
+_stand_in: ContextVar[Callable[[], AttemptContext]] = ContextVar("mainspring_stand_in")
 
 
 class RunSignal(Exception):
@@ -111,18 +117,47 @@ Outcome = Done | Failed | Exception
 the call alone."""
 
 
-def current_attempt() -> AttemptContext:
+@overload
+def current_attempt() -> AttemptContext: ...
+@overload
+def current_attempt(default: D) -> AttemptContext | D: ...
+def current_attempt(default: object = _NOTHING) -> object:
     """Return the attempt that the calling function belongs to.
 
-    It works in async and sync functions, and in the tasks that they start.
+    It works in async and sync functions, and in the tasks that they start. If you call a job's function directly, as a
+    test does, it gets a stand-in: attempt 1 of a run whose id is 0, with an idempotency key of its own.
+
+    Args:
+        default: what to return outside an attempt instead of raising.
 
     Raises:
-        LookupError: the caller does not run within an attempt, or runs within a batch: see `Call.attempt`.
+        LookupError: the caller runs neither within an attempt nor in a direct call of a job's function, or it runs
+            within a batch: see `Call.attempt`.
     """
+    attempt = _attempt.get(None)
+    if attempt is not None:
+        return attempt
+    lent = _stand_in.get(None)
+    if lent is not None:
+        return lent()
+    if default is _NOTHING:
+        raise LookupError("current_attempt() was called outside an attempt")
+    return default
+
+
+def has_attempt() -> bool:
+    """Say whether the caller runs within an attempt, or in a direct call that has a stand-in for one."""
+    return _attempt.get(None) is not None or _stand_in.get(None) is not None
+
+
+@contextmanager
+def lending(make: Callable[[], AttemptContext]) -> Iterator[None]:
+    """Have `current_attempt` return a stand-in until the block ends. It is made when it is first asked for."""
+    token = _stand_in.set(cast("Callable[[], AttemptContext]", cache(make)))
     try:
-        return _attempt.get()
-    except LookupError:
-        raise LookupError("current_attempt() was called outside an attempt") from None
+        yield
+    finally:
+        _stand_in.reset(token)
 
 
 def find_attempt() -> AttemptContext | None:

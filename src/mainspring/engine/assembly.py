@@ -78,6 +78,7 @@ class EngineSettings:
         list_budget: how long a list of runs looks before it answers what it has found.
         backfills: what backfills get that say nothing else, and how large they may be.
         catch_up: the pace of the catch-up of jobs that say nothing else.
+        logs_events: whether the log gets failed attempts, lost runs and missed fires.
     """
 
     node: NodeFacts | None
@@ -89,6 +90,7 @@ class EngineSettings:
     list_budget: timedelta = BUDGET
     backfills: BackfillLimits = field(default_factory=BackfillLimits)
     catch_up: Pace = USUAL_CATCH_UP
+    logs_events: bool = True
 
 
 class Engine:
@@ -125,7 +127,9 @@ class Engine:
             restrictions=restriction_reader,
         )
         self._write_health = WriteHealth()
-        self._event_log = EventLog(clock=tools.clock, waiter=tools.waiter())
+        self._event_log = EventLog(
+            clock=tools.clock, waiter=tools.waiter(), is_silent=not settings.logs_events
+        )
         self.gateway: LocalGateway = LocalGateway(
             store,
             self.matcher,

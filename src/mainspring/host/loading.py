@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import traceback
 from pathlib import Path
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from mainspring.sdk.app import App
 
 _FIELD = "MODULE:APP"
+_OWN_FOLDER = f"{Path(__file__).parents[1]}{os.sep}"
 
 
 def load_app(reference: str, *, keeps_output: bool = False) -> App:
@@ -63,17 +65,19 @@ def _import(module_name: str) -> object:
             message = f"there is no module {missing!r} in {Path.cwd()} or among the installed packages"
             raise InvalidInput(_FIELD, message) from None
         raise InvalidInput(_FIELD, f"{_place(error)} needs {missing!r}, which is not installed") from error
+    except InvalidInput as error:  # of a definition; its field and remedy are all that the user needs
+        raise InvalidInput(_place(error).rstrip(","), str(error)) from error
     except Exception as error:
         message = f"{_place(error)} raises {type(error).__name__}: {error}"
         raise InvalidInput(_FIELD, message) from error
 
 
 def _place(error: BaseException) -> str:
-    """Return where the user's own code raised the error: the last frame outside the import machinery."""
+    """Return where the user's own code raised the error: the last frame outside the import machinery and Mainspring."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith("<frozen") and frame.filename != __file__
+        if not frame.filename.startswith(("<frozen", _OWN_FOLDER))
     ]
     if isinstance(error, SyntaxError):
         return f"{error.filename}, line {error.lineno},"

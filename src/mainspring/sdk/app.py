@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
 
@@ -17,17 +19,21 @@ from mainspring.sdk.batch import Batch
 from mainspring.sdk.definitions import JobOptions, job_body
 from mainspring.sdk.function import NO_PAYLOAD, Function, SubmitOptions
 from mainspring.sdk.lists import AsyncLists
+from mainspring.sdk.places import add_place
 from mainspring.sdk.portal import Portal
-from mainspring.sdk.runs import RunHandle
+from mainspring.sdk.runs import RunHandle, wait_for_run
 from mainspring.signals import Call, current_attempt
 
 if TYPE_CHECKING:
     from mainspring.payloads.codec import Codec
     from mainspring.ports.executor import AttemptContext
     from mainspring.sdk.client import AsyncClient
+    from mainspring.sdk.staging import Stage
     from mainspring.sdk.sync_client import SyncClient
     from mainspring.sdk.transactions import DatabaseConnection
+    from mainspring.testing.mode import TestingMode, TestingOptions
     from mainspring.wire.owners import OwnerView
+    from mainspring.wire.views import RunView
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -80,6 +86,7 @@ class App:
         self._functions: dict[str, Function[..., Any, Any]] = {}
         self._job_ids: dict[str, str] = {}
         self._client: AsyncClient | None = None
+        self._stage: Stage | None = None
         self._portal = Portal(self._close_client)
 
     @property
@@ -169,9 +176,13 @@ class App:
 
         def decorate(call: Callable[..., Any]) -> Function[..., Any, Any]:
             job_name = name if name is not None else getattr(call, "__name__", "")
-            body = job_body(job_name, definition)
-            function: Function[..., Any, Any] = Function(self, job_name, call, body)
-            self.registry.add(job_name, call)
+            try:
+                body = job_body(job_name, definition)
+                function: Function[..., Any, Any] = Function(self, job_name, call, body)
+                self.registry.add(job_name, call)
+            except InvalidInput as error:
+                # How it was found out is of no use to the user, whose line is the one above this one.
+                raise add_place(error, job_name, sys._getframe(1)).with_traceback(None) from None
             self._functions[job_name] = function
             return function
 
@@ -194,6 +205,7 @@ class App:
         """
         chosen = options or SubmitOptions()
         if chosen.connection is not None:
+            self._refuse_transactions_in_tests()
             from mainspring.sdk.transactions import submit_within
 
             accepted = await submit_within(self.tenant, name, payloads, chosen)
@@ -206,6 +218,7 @@ class App:
         """Like `submit`, for code without an event loop."""
         chosen = options or SubmitOptions()
         if chosen.connection is not None:
+            self._refuse_transactions_in_tests()
             from mainspring.sdk.transactions import submit_within_sync
 
             accepted = submit_within_sync(self.tenant, name, payloads, chosen)
@@ -235,6 +248,7 @@ class App:
             StaleLease: the attempt is over, because its lease was lost or it has ended its run before. The transaction
                 has failed, so nothing of it is kept.
         """
+        self._refuse_transactions_in_tests()
         from mainspring.sdk.transactions import complete_within
 
         await complete_within(connection, attempt or current_attempt(), result)
@@ -247,17 +261,68 @@ class App:
         attempt: AttemptContext | None = None,
     ) -> None:
         """Like `complete`, for functions without an event loop."""
+        self._refuse_transactions_in_tests()
         from mainspring.sdk.transactions import complete_within_sync
 
         complete_within_sync(connection, attempt or current_attempt(), result)
 
+    def _refuse_transactions_in_tests(self) -> None:
+        if self._stage is not None:
+            message = (
+                "app.testing() keeps runs in memory, where no transaction reaches them; use a server instead"
+            )
+            raise InvalidInput("connection", message)
+
     async def perform(self, work: Callable[[AsyncClient], Coroutine[Any, Any, T]]) -> T:
         """Make calls with the app's client, from any event loop."""
+        if self._stage is not None:
+            return await self._stage.perform(work)
         return await self._portal.call_async(lambda: self._with_client(work))
 
     def perform_sync(self, work: Callable[[AsyncClient], Coroutine[Any, Any, T]]) -> T:
         """Make calls with the app's client while the calling thread waits."""
+        if self._stage is not None:
+            return self._stage.perform_sync(work)
         return self._portal.call(lambda: self._with_client(work))
+
+    async def wait_for(self, run_id: str, timeout: float | timedelta | None = None) -> RunView:
+        """Wait until a run has ended; `RunHandle.wait` is the usual way."""
+        if self._stage is not None:
+            return await self._stage.wait(run_id, timeout)
+        return await self.perform(lambda client: wait_for_run(client, run_id, timeout))
+
+    def wait_for_sync(self, run_id: str, timeout: float | timedelta | None = None) -> RunView:
+        """Like `wait_for`, for code without an event loop."""
+        if self._stage is not None:
+            return self._stage.wait_sync(run_id, timeout)
+        return self.perform_sync(lambda client: wait_for_run(client, run_id, timeout))
+
+    def testing(self, mode: str = "eager", **options: Unpack[TestingOptions]) -> TestingMode:
+        """Serve the app within this process until a block ends: `with app.testing() as t`, or `async with`.
+
+        Inside, nothing reaches a server. Runs are kept in memory, and time stands still until it is moved. Leaving the
+        block forgets the runs.
+
+        Args:
+            mode: `eager`: a call that makes a run due carries it out before it returns, with its retries. `held`:
+                runs wait for `t.work()`, `t.run_all()` or `t.jump()`.
+            options: `raise_errors`, `now`, `http` and `shell`; see `mainspring.testing.TestingMode`.
+
+        Raises:
+            InvalidInput: there is no such mode, or the app is being tested already.
+        """
+        from mainspring.testing.mode import TestingMode
+
+        return TestingMode(self, mode, **options)
+
+    def serve_on(self, stage: Stage | None) -> None:
+        """Send the app's calls to a stage instead of a server; None sends them to the server again."""
+        self._stage = stage
+
+    @property
+    def stage(self) -> Stage | None:
+        """Where the app's calls go instead of a server."""
+        return self._stage
 
     def close(self) -> None:
         """End the app's thread and connections; this happens by itself at exit. A later call reopens them."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import update_wrapper
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
 from mainspring.core.definition.keys import KEYED_OPTIONS, refuse_text_for_path
 from mainspring.core.fields import kind, read_delay
@@ -17,6 +17,7 @@ from mainspring.core.priorities import read_priority
 from mainspring.core.triggers.moments import read_moment_or_delay
 from mainspring.errors import Conflict, InvalidInput
 from mainspring.payloads.signature import FunctionTypes, types_of
+from mainspring.sdk.direct import call_directly
 
 if TYPE_CHECKING:
     from mainspring.sdk.app import App
@@ -79,7 +80,9 @@ class Function(Generic[P, R, T]):
         self._keyed = _keyed_arguments(definition) if sorts.isdisjoint(_NAMELESS) else None
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self._call(*args, **kwargs)
+        if self.definition.get("batch") is not None:  # each of its calls brings its own attempt
+            return self._call(*args, **kwargs)
+        return cast("R", call_directly(self.name, self._app.tenant, self._call, args, kwargs))
 
     def __repr__(self) -> str:
         return f"<job {self.name!r}: {self._call.__qualname__}>"

@@ -104,11 +104,11 @@ class RunHandle(Generic[T_co]):
         Raises:
             TimeoutError: the run has not ended by then. It continues.
         """
-        return await self._app.perform(lambda client: wait_for_run(client, self.id, timeout))
+        return await self._app.wait_for(self.id, timeout)
 
     def wait_sync(self, timeout: float | timedelta | None = None) -> RunView:
         """Like `wait`, for code without an event loop."""
-        return self._app.perform_sync(lambda client: wait_for_run(client, self.id, timeout))
+        return self._app.wait_for_sync(self.id, timeout)
 
     async def result(self, timeout: float | timedelta | None = None) -> T_co:
         """Wait until the run has ended, and return what its function returned, as the annotation says it.

@@ -24,6 +24,7 @@ from mainspring.errors import (
     Unreachable,
 )
 from mainspring.sdk.bodies import check_key, check_texts, encode_body
+from mainspring.sdk.staging import check_allowed
 from mainspring.wire.operation import JSON
 
 if TYPE_CHECKING:
@@ -175,6 +176,7 @@ class Transport:
 
     async def _ask(self, request: _Request, *, may_repeat: bool) -> tuple[str, int, bytes]:
         """Return the server that answered, its status and its body."""
+        check_allowed(self._chosen)
         await self.start()
         assert self._session is not None
         others = self._shuffled([server for server in self.servers if server != self._chosen])

@@ -141,6 +141,7 @@ class ManualRuntime:
         store: a store to run on; a memory store by default.
         seed: the seed of the random source (backoff jitter).
         beat_period: seconds between heartbeats.
+        logs_events: whether the log gets what goes wrong.
     """
 
     def __init__(
@@ -151,15 +152,11 @@ class ManualRuntime:
         clock: FakeClock | None = None,
         seed: int = 0,
         beat_period: float = 10.0,
+        logs_events: bool = True,
     ) -> None:
         self.registry: FunctionRegistry = registry or FunctionRegistry()
         self.clock: FakeClock = clock or FakeClock()
         self.store: Store = store or MemoryStore(time=self.clock.now)
-        accepted = Accepted(
-            types=frozenset({"function", "http", "shell"}),
-            functions=lambda: frozenset(self.registry.names()),
-            check_url=check_url,
-        )
         self._engine = Engine(
             self.store,
             Tools(
@@ -170,7 +167,8 @@ class ManualRuntime:
                 beat_period=timedelta(seconds=beat_period),
                 shards=ShardSettings(),
                 retention=Retention(),
-                accepted=accepted,
+                accepted=_accept(self.registry),
+                logs_events=logs_events,
             ),
         )
         self.wakeups: Wakeups = self._engine.wakeups
@@ -242,3 +240,11 @@ class ManualRuntime:
             seconds -= step
             await self.tick()
             await self.plan()
+
+
+def _accept(registry: FunctionRegistry) -> Accepted:
+    return Accepted(
+        types=frozenset({"function", "http", "shell"}),
+        functions=lambda: frozenset(registry.names()),
+        check_url=check_url,
+    )

@@ -37,7 +37,17 @@ def test_an_app_in_the_current_folder(folder: Path) -> None:
         (
             "from mainspring import App\napp = App()\n@app.job(cron='x')\ndef f(): ...",
             "bad_7:app",
-            "raises InvalidInput: cron",
+            "bad_7.py, line 3: cron: ",
+        ),
+        (
+            "from mainspring import App\napp = App()\n\n@app.job(\n  crom='1 * * * *',\n)\ndef f(): ...",
+            "bad_8:app",
+            "bad_8.py, line 4: crom: there is no such field; did you mean 'cron'?",
+        ),
+        (
+            "from mainspring import App\napp = App()\n@app.job()\ndef f(): ...\nf.options(delay='1x')",
+            "bad_9:app",
+            "bad_9.py, line 5: delay: ",
         ),
     ],
 )

@@ -29,11 +29,15 @@ class EventLog:
     """The log of failed attempts, dead letters, lost runs and missed fires.
 
     What succeeds costs nothing here: nobody calls.
+
+    Args:
+        is_silent: write nothing, for an engine that has no log.
     """
 
     name = "event_log"
 
-    def __init__(self, *, clock: Clock, waiter: Waiter) -> None:
+    def __init__(self, *, clock: Clock, waiter: Waiter, is_silent: bool = False) -> None:
+        self._is_silent = is_silent
         self._clock = clock
         self.waiter = waiter
         self._budget = LineBudget(clock.monotonic())
@@ -91,6 +95,8 @@ class EventLog:
             )
 
     def _take(self, subject: str, kind: str) -> bool:
+        if self._is_silent:
+            return False
         has_line = self._budget.take(subject, kind, self._clock.monotonic())
         if not has_line:
             self.waiter.signal()
