@@ -62,7 +62,7 @@ class EngineRoom:
         tenant: str,
         now: datetime,
     ) -> None:
-        self.clock = FakeClock(now)
+        self.clock: FakeClock = FakeClock(now)
         self._store = MemoryStore(time=self.clock.now)
         self._tables = self._store._tables
         self._runtime = ManualRuntime(registry, store=self._store, clock=self.clock, logs_events=False)
@@ -75,7 +75,7 @@ class EngineRoom:
             ping=self._store.read_time,
             shards=self._runtime.shards,
         )
-        self.client = InProcessClient(api, tenant=tenant, on_change=self.unsettle)
+        self.client: InProcessClient = InProcessClient(api, tenant=tenant, on_change=self.unsettle)
         self._definitions = definitions
         self._defined = 0
         self._known_versions = -1

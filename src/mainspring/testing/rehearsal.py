@@ -74,7 +74,7 @@ class Rehearsal:
         self, room: EngineRoom, portal: Portal, caller: Caller, *, is_eager: bool, raises: bool
     ) -> None:
         self.room = room
-        self.hands = Hands(portal, caller)
+        self.hands: Hands = Hands(portal, caller)
         self._portal = portal
         self._caller = caller
         self._is_eager = is_eager
