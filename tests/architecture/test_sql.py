@@ -61,7 +61,7 @@ ONLY_SQLITE = {
     "settle_dead_ends": "PostgreSQL counts both tables in settle_ends",
     "unsettle": "PostgreSQL takes off the tally in prune_history",
     "drop_empty_tallies": "PostgreSQL drops the tally of a day with its partition",
-    "read_census_epoch": "PostgreSQL holds the shard's row by hold_shards",
+    "read_epoch_of_first_shard": "PostgreSQL holds the shard's row by hold_shards",
     "read_unique_key": "PostgreSQL locks the key by lock_unique_keys, then its holder by lock_holders",
     "remove_runs": "PostgreSQL deletes in the statement that inserts into the history",
 }

@@ -26,6 +26,7 @@ TABLES = (
     "fire_range",
     "session",
     "past_session",
+    "ledger_check",
     "lane",
     "node",
     "shard_lease",

@@ -119,6 +119,7 @@ GUARDS: tuple[Guard, ...] = (
             Edit(_FENCING, "run.session_id == session_id", "run.session_id in {session_id, None}"),
             Edit(_CLAIMS, "        assert run.session_id is not None\n", ""),
             Edit(_CLAIMS, "self._tables.sessions[run.session_id].offer.worker", '"?"'),
+            Edit(_CLAIMS, "self._tables.sessions[run.session_id].offer.host", '"?"'),
         ),
     ),
     Guard(

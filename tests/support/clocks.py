@@ -149,7 +149,7 @@ class Trial:
         assert self.clock.now() - instants[-1] <= timedelta(seconds=2)
         assert {run.id for run in runs if run.job_id != tick} == self._submitted
         assert all(self._is_right(run) for run in runs)
-        ledger = await self.runtime.client.jobs.ledger(TENANT, tick)
+        ledger = await self.runtime.client.ledgers.read(TENANT, tick)
         assert ledger.balance.is_even
         assert [session.id for session in await self.runtime.store.list_sessions()] == [
             self._worker.session_id

@@ -9,10 +9,15 @@ from enum import StrEnum
 
 from mainspring.core.census import LiveLine
 from mainspring.core.fields import show
+from mainspring.core.job_findings import JobFindings, JobProblem
+from mainspring.core.job_warnings import UNDEFINED
+from mainspring.core.ledger_check import EVERY, LedgerCheck
 from mainspring.core.states import RunState
 
 LATE = timedelta(seconds=60)
 """A fire that is this late, or a run that has been ready this long, is worth a sentence."""
+MOST_PROBLEMS = 5
+"""Problems of jobs that are told of; `/health` has more of them."""
 _BEATS = 5
 """Heartbeats of a server that may be missing before it is said to be silent."""
 _LEAST_SILENCE = timedelta(seconds=10)
@@ -69,6 +74,8 @@ class ClusterFacts:
         paused_queues: queues that give out nothing.
         overdue: clocks that have been due for longer than `LATE`; `overdue_since` is the oldest of those instants.
         runs_lost: acknowledged runs that a failover of the database is known to have lost.
+        findings: what the last look at all jobs has found; None if there was none.
+        ledger: what the last check of all ledgers came to; None before the first one.
     """
 
     servers: tuple[ServerFacts, ...]
@@ -78,11 +85,18 @@ class ClusterFacts:
     overdue: int = 0
     overdue_since: datetime | None = None
     runs_lost: int = 0
+    findings: JobFindings | None = None
+    ledger: LedgerCheck | None = None
 
 
 def judge_cluster(facts: ClusterFacts, now: datetime) -> list[Attention]:
     """Return what needs attention, the worst first."""
-    found = [*_judge_servers(facts, now), *_judge_queues(facts, now)]
+    found = [
+        *_judge_servers(facts, now),
+        *_judge_ledger(facts.ledger, now),
+        *_judge_queues(facts, now),
+        *_judge_jobs(facts.findings),
+    ]
     return sorted(found, key=lambda each: each.level is not AttentionLevel.BAD)
 
 
@@ -125,6 +139,35 @@ def _judge_queues(facts: ClusterFacts, now: datetime) -> Iterator[Attention]:
             yield Attention("unserved", AttentionLevel.BAD, f"no worker serves queue {queue}: {wait}")
         else:
             yield Attention("backlog", AttentionLevel.WARNING, wait)
+
+
+def _judge_ledger(check: LedgerCheck | None, now: datetime) -> Iterator[Attention]:
+    """Tell of fires that the last check missed, and of a check that has not been made for long."""
+    if check is None:
+        return
+    if not check.is_even:
+        differences = f"{_count(check.missing, 'fire')} missing, {check.surplus:,} surplus"
+        sentence = (
+            f"the ledgers of {_count(check.uneven, 'job')} are uneven: {differences}; see mainspring ledger"
+        )
+        yield Attention("ledger_uneven", AttentionLevel.BAD, sentence)
+    if now - check.next_at > EVERY:
+        sentence = f"the ledgers of all jobs were last checked {_show(now - check.ended_at)} ago"
+        yield Attention("ledger_unchecked", AttentionLevel.WARNING, sentence)
+
+
+def _judge_jobs(findings: JobFindings | None) -> Iterator[Attention]:
+    """Tell of jobs that no code defines any more, or that no worker can run."""
+    for problem in () if findings is None else findings.problems[:MOST_PROBLEMS]:
+        kind = "jobs_undefined" if problem.code == UNDEFINED else "jobs_unserved"
+        yield Attention(kind, AttentionLevel.WARNING, f"{_name(problem)}: {problem.sentence}")
+
+
+def _name(problem: JobProblem) -> str:
+    """Name the jobs that have a problem, or the first of them."""
+    more = problem.jobs - len(problem.examples)
+    names = ", ".join(problem.examples)
+    return f"{'job' if problem.jobs == 1 else 'jobs'} {names}{f' and {more:,} more' if more > 0 else ''}"
 
 
 def waiting_of(lines: Iterable[LiveLine]) -> dict[str, tuple[int, datetime]]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from types import MappingProxyType
 
 from mainspring.core.calendars.joined import clock_trigger
@@ -15,6 +16,7 @@ from mainspring.core.planning import walk_range
 from mainspring.core.triggers import Trigger
 
 MOST_EXAMPLES = 3
+_TOGETHER = 10_000
 CALENDAR = "calendar"
 """The reason of a fire that calendars keep out."""
 CATCH_UP = "catch_up"
@@ -82,16 +84,10 @@ class Ledger:
     balance: Balance
 
 
-def balance_fires(
-    trigger: Trigger,
-    from_at: datetime,
-    to_at: datetime,
-    *,
-    recorded: Iterable[datetime],
-    fire_ranges: Iterable[FireRange] = (),
-    skipped: Mapping[datetime, str] = MappingProxyType({}),
-) -> Balance:
-    """Compare every fire time t of a trigger, `from_at <= t <= to_at`, with the records.
+class Balancing:
+    """Compares every fire time t of a trigger, `from_at <= t <= to_at`, with the records, some fires at a time.
+
+    A period may hold hundreds of thousands of fires. Whoever shares a thread with others takes turns between steps.
 
     End the period before anything that may still be under way: at the clock row's `fired_through`, or a moment ago.
 
@@ -105,27 +101,70 @@ def balance_fires(
             schedule's own. Any other range records the fires in it that calendars keep out.
         skipped: the reasons of those of the recorded runs that were skipped, by their nominal times.
     """
-    records = Counter(instant for instant in recorded if from_at <= instant <= to_at)
-    fire_ranges = list(fire_ranges)
-    missing: list[datetime] = []
-    without_work: list[tuple[str, datetime]] = []
-    expected = 0
-    sieve = trigger.sieve if isinstance(trigger, SievedTrigger) else None
-    for instant in walk_range(clock_trigger(trigger), from_at, to_at, None):
-        expected += 1
-        if records[instant]:
-            records[instant] -= 1
-            if instant in skipped:
-                without_work.append((skipped[instant], instant))
-            continue
-        is_excluded = sieve is not None and sieve.excluded_by(instant) is not None
-        reasons = (_reason_of(fire_range, instant, is_excluded=is_excluded) for fire_range in fire_ranges)
+
+    def __init__(
+        self,
+        trigger: Trigger,
+        from_at: datetime,
+        to_at: datetime,
+        *,
+        recorded: Iterable[datetime],
+        fire_ranges: Iterable[FireRange] = (),
+        skipped: Mapping[datetime, str] = MappingProxyType({}),
+    ) -> None:
+        self._fires = walk_range(clock_trigger(trigger), from_at, to_at, None)
+        self._records = Counter(instant for instant in recorded if from_at <= instant <= to_at)
+        self._fire_ranges = list(fire_ranges)
+        self._skipped = skipped
+        self._sieve = trigger.sieve if isinstance(trigger, SievedTrigger) else None
+        self._expected = 0
+        self._missing: list[datetime] = []
+        self._without_work: list[tuple[str, datetime]] = []
+
+    def step(self, fires: int) -> bool:
+        """Compare that many fires more. Return whether there may be others."""
+        before = self._expected
+        for instant in islice(self._fires, fires):
+            self._expected += 1
+            self._compare(instant)
+        return self._expected - before == fires
+
+    def balance(self) -> Balance:
+        """Return the comparison. Call it when no fires are left."""
+        surplus = tuple(_in_order(self._records))
+        return Balance(self._expected, tuple(self._missing), surplus, tuple(self._without_work))
+
+    def _compare(self, instant: datetime) -> None:
+        if self._records[instant]:
+            self._records[instant] -= 1
+            if instant in self._skipped:
+                self._without_work.append((self._skipped[instant], instant))
+            return
+        is_excluded = self._sieve is not None and self._sieve.excluded_by(instant) is not None
+        reasons = (_reason_of(one, instant, is_excluded=is_excluded) for one in self._fire_ranges)
         reason = next((found for found in reasons if found is not None), None)
         if reason is None:
-            missing.append(instant)
+            self._missing.append(instant)
         else:
-            without_work.append((reason, instant))
-    return Balance(expected, tuple(missing), tuple(_in_order(records)), tuple(without_work))
+            self._without_work.append((reason, instant))
+
+
+def balance_fires(
+    trigger: Trigger,
+    from_at: datetime,
+    to_at: datetime,
+    *,
+    recorded: Iterable[datetime],
+    fire_ranges: Iterable[FireRange] = (),
+    skipped: Mapping[datetime, str] = MappingProxyType({}),
+) -> Balance:
+    """Compare all fires of a period at once. The arguments are those of `Balancing`."""
+    balancing = Balancing(
+        trigger, from_at, to_at, recorded=recorded, fire_ranges=fire_ranges, skipped=skipped
+    )
+    while balancing.step(_TOGETHER):
+        pass
+    return balancing.balance()
 
 
 def _reason_of(fire_range: FireRange, instant: datetime, *, is_excluded: bool) -> str | None:

@@ -29,6 +29,7 @@ from mainspring.engine.scheduling.catch_up import CatchUp
 from mainspring.engine.scheduling.census import CensusTaker
 from mainspring.engine.scheduling.failures import FailureWatch
 from mainspring.engine.scheduling.job_check import JobCheck
+from mainspring.engine.scheduling.ledger_check import LedgerChecker
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.scheduling.planner import Planner
 from mainspring.engine.scheduling.shards import Shards, ShardSettings
@@ -152,6 +153,7 @@ class Engine:
             accepted=settings.accepted,
             key_lifetime=settings.key_lifetime,
             list_budget=settings.list_budget,
+            kept=settings.retention.history,
             backfill_limits=settings.backfills,
         )
         self.ownership: Ownership = Ownership()
@@ -276,6 +278,14 @@ class Engine:
                 waiter=tools.waiter(),
             ),
             CensusTaker(store, clock=tools.clock, ownership=ownership, waiter=tools.waiter()),
+            LedgerChecker(
+                store,
+                clock=tools.clock,
+                ownership=ownership,
+                calendars=calendars,
+                kept=settings.retention.history,
+                waiter=tools.waiter(),
+            ),
             self.job_check,
         ]
 

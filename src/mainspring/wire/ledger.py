@@ -8,6 +8,7 @@ from msgspec import Meta, Struct
 
 from mainspring.core.ids import format_job_id
 from mainspring.core.ledger import Ledger
+from mainspring.core.ledger_check import LedgerCheck
 from mainspring.core.model import FireRange
 from mainspring.wire.views import Instant, JobIdText
 
@@ -61,6 +62,57 @@ class LedgerPage(Struct):
 
     items: list[LedgerView]
     next: str | None
+
+
+class UnevenJobView(Struct, kw_only=True):
+    """A job of the tenant whose recorded fires differ from those that it owed."""
+
+    job_id: JobIdText
+    job: str
+    missing: int
+    surplus: int
+    first: Annotated[Instant, Meta(description="The earliest fire that is missing or surplus.")]
+
+
+class LedgerCheckView(Struct, kw_only=True):
+    """What the last check of all jobs came to: the server compares them once a day. Counts are of all tenants."""
+
+    began_at: Instant
+    ended_at: Instant
+    since: Annotated[Instant, Meta(description="The start of the period that was compared.")]
+    jobs: int
+    expected: Annotated[int, Meta(description="Fires that were owed.")]
+    without_work: Annotated[int, Meta(description="Of these, how many made no run, for a known reason.")]
+    missing: int
+    surplus: int
+    uneven_jobs: Annotated[int, Meta(description="Jobs with missing or surplus fires.")]
+    examples: Annotated[list[UnevenJobView], Meta(description="Some of them, of this tenant.")]
+
+
+def view_ledger_check(check: LedgerCheck, tenant: str) -> LedgerCheckView:
+    """Show what a check of all jobs came to, to a tenant."""
+    return LedgerCheckView(
+        began_at=check.began_at,
+        ended_at=check.ended_at,
+        since=check.since,
+        jobs=check.jobs,
+        expected=check.expected,
+        without_work=check.without_work,
+        missing=check.missing,
+        surplus=check.surplus,
+        uneven_jobs=check.uneven,
+        examples=[
+            UnevenJobView(
+                job_id=format_job_id(one.job_id),
+                job=one.name,
+                missing=one.missing,
+                surplus=one.surplus,
+                first=one.first_at,
+            )
+            for one in check.examples
+            if one.tenant == tenant
+        ],
+    )
 
 
 def view_fire_range(fire_range: FireRange) -> FireRangeView:

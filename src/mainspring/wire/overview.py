@@ -11,6 +11,7 @@ from mainspring.core.attention import Attention, AttentionLevel, waiting_of
 from mainspring.core.census import LiveLine
 from mainspring.core.states import RunState
 from mainspring.ports.store.nodes import NodeState
+from mainspring.wire.ledger import LedgerCheckView
 from mainspring.wire.pauses import PauseList
 from mainspring.wire.views import CountsView, Instant
 
@@ -78,6 +79,10 @@ class OverviewView(Struct, kw_only=True):
     runs: CountsView
     queues: list[QueueLoadView]
     paused: Annotated[PauseList, Meta(description="Pauses that are on, and blackouts that hold now.")]
+    ledger: Annotated[
+        LedgerCheckView | None,
+        Meta(description="What the last check of all jobs' ledgers came to; null before the first one."),
+    ] = None
 
 
 def view_attention(found: Sequence[Attention]) -> list[AttentionView]:

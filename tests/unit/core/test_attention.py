@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from mainspring.core.attention import AttentionLevel, ClusterFacts, ServerFacts, judge_cluster
+from mainspring.core.attention import MOST_PROBLEMS, AttentionLevel, ClusterFacts, ServerFacts, judge_cluster
 from mainspring.core.census import LiveLine
+from mainspring.core.job_findings import JobFindings, JobProblem
+from mainspring.core.job_warnings import UNDEFINED
+from mainspring.core.ledger_check import EVERY, LedgerCheck
 from mainspring.core.states import RunState
 from mainspring.testing.factories import START, at
 
@@ -76,3 +80,48 @@ def test_overdue_fires_and_lost_runs_are_bad() -> None:
     )
     assert found.sentence == "1 fire overdue, the oldest by 1m40s"
     assert found.level is AttentionLevel.BAD
+
+
+def test_an_uneven_ledger_is_bad_and_an_old_check_a_warning() -> None:
+    check = LedgerCheck(
+        began_at=NOW - EVERY,
+        ended_at=NOW - EVERY,
+        since=START,
+        jobs=7,
+        uneven=0,
+        expected=100,
+        without_work=0,
+        missing=0,
+        surplus=0,
+    )
+    assert kinds(ledger=check) == []
+    assert kinds(ledger=replace(check, began_at=NOW - 2 * EVERY)) == []
+    assert kinds(ledger=replace(check, began_at=NOW - 2 * EVERY - timedelta(seconds=1))) == [
+        ("ledger_unchecked", "warning")
+    ]
+    [found] = judge_cluster(
+        ClusterFacts(
+            servers=(SERVER,), lines=(), served=((),), ledger=replace(check, uneven=2, missing=3, surplus=1)
+        ),
+        NOW,
+    )
+    assert (found.kind, found.level.value) == ("ledger_uneven", "bad")
+    assert "2 jobs are uneven: 3 fires missing, 1 surplus" in found.sentence
+
+
+def test_jobs_that_nobody_defines_or_can_run_are_warned_of() -> None:
+    problems = tuple(
+        JobProblem(code=code, what=code, sentence=f"It is {code}.", jobs=jobs, examples=("a", "b")[:jobs])
+        for code, jobs in ((UNDEFINED, 5), ("queue", 2), ("function", 1), ("x", 1), ("y", 1), ("z", 1))
+    )
+    findings = JobFindings(looked_at=NOW, jobs=10, warned=9, problems=problems)
+    found = judge_cluster(ClusterFacts(servers=(SERVER,), lines=(), served=((),), findings=findings), NOW)
+    assert [(one.kind, one.level.value) for one in found] == [
+        ("jobs_undefined", "warning"),
+        *[("jobs_unserved", "warning")] * (MOST_PROBLEMS - 1),
+    ]
+    assert [one.sentence for one in found[:3]] == [
+        "jobs a, b and 3 more: It is undefined.",
+        "jobs a, b: It is queue.",
+        "job a: It is function.",
+    ]

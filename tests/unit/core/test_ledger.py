@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mainspring.core.clocks import NextFire
 from mainspring.core.ids import FireRangeId, JobId
-from mainspring.core.ledger import Balance, balance_fires
+from mainspring.core.ledger import Balance, Balancing, balance_fires
 from mainspring.core.model import FireRange, FireRangeKind, JobSpec, Misfire, MisfireRule, Target
 from mainspring.core.planning import plan_fires
 from mainspring.core.triggers import Interval
@@ -151,3 +151,20 @@ def drain(fire_range: FireRange, number: int) -> tuple[FireRange, list[datetime]
         instant += MINUTES.every
     cursor_at = fires[-1] if fires else None
     return make_fire_range(fire_range.kind, fire_range.from_at, fire_range.to_at, cursor_at), fires
+
+
+@given(
+    lost=st.sets(st.integers(0, 20), max_size=5),
+    extra=st.sets(st.integers(0, 1200), max_size=5),
+    together=st.integers(1, 25),
+)
+def test_steps_of_any_size_come_to_the_same(lost: set[int], extra: set[int], together: int) -> None:
+    recorded = [START + timedelta(minutes=minute) for minute in range(21) if minute not in lost]
+    recorded += [START + timedelta(seconds=second) for second in extra]
+    bounds = START, START + timedelta(minutes=20)
+    balancing = Balancing(MINUTES, *bounds, recorded=recorded)
+    steps = 1
+    while balancing.step(together):
+        steps += 1
+    assert balancing.balance() == balance_fires(MINUTES, *bounds, recorded=recorded)
+    assert steps == balancing.balance().expected // together + 1

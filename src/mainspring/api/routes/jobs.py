@@ -10,7 +10,8 @@ from mainspring.api.reading import check_bulk, path_job_id, query_job_id, query_
 from mainspring.core.definition import warn_of_definition
 from mainspring.core.ids import format_job_id
 from mainspring.core.model import Job
-from mainspring.engine.usecases.ledger import LedgerPeriod, check_period
+from mainspring.engine.common.ledger import LedgerPeriod
+from mainspring.engine.usecases.ledger import check_period
 from mainspring.errors import InvalidInput
 from mainspring.wire import operations
 from mainspring.wire.ledger import FireRangeList, LedgerPage, LedgerView, view_fire_range, view_ledger
@@ -99,14 +100,14 @@ async def list_fire_ranges(call: Call) -> FireRangeList:
 @handles(operations.GET_JOB_LEDGER)
 async def get_ledger(call: Call) -> LedgerView:
     period = _period(call)
-    return view_ledger(await call.engine.jobs.ledger(call.tenant, path_job_id(call.key), period))
+    return view_ledger(await call.engine.ledgers.read(call.tenant, path_job_id(call.key), period))
 
 
 @handles(operations.LIST_LEDGERS)
 async def list_ledgers(call: Call) -> LedgerPage:
     query = call.query
     after = query_job_id(query["after"], "after") if "after" in query else None
-    found, following = await call.engine.jobs.ledgers(
+    found, following = await call.engine.ledgers.page(
         call.tenant, _period(call), after=after, limit=query["limit"]
     )
     return LedgerPage(

@@ -6,6 +6,7 @@ from importlib.metadata import version
 
 from mainspring.api.call import Call, Endpoint, handles
 from mainspring.wire import operations
+from mainspring.wire.ledger import view_ledger_check
 from mainspring.wire.overview import (
     JobCountsView,
     OverviewView,
@@ -20,7 +21,7 @@ from mainspring.wire.views import view_counts
 
 @handles(operations.GET_OVERVIEW)
 async def get_overview(call: Call) -> OverviewView:
-    found = await call.engine.overviews.read(call.tenant)
+    found = await call.engine.overviews.read(call.tenant, call.services.findings())
     return OverviewView(
         now=found.now,
         version=version("mainspring"),
@@ -36,6 +37,7 @@ async def get_overview(call: Call) -> OverviewView:
         runs=view_counts(found.runs, age=found.age),
         queues=view_queues(found.lines),
         paused=view_pauses(found.pauses, found.blackouts),
+        ledger=None if found.ledger is None else view_ledger_check(found.ledger, call.tenant),
     )
 
 

@@ -30,7 +30,7 @@ def status_command(server: str, *, as_json: bool) -> int:
     """Show servers, workers, jobs, runs and queues at a glance, what is paused, and what needs attention.
 
     The exit code is 3 if something is wrong: nothing schedules, fires are overdue, or runs wait where no worker
-    serves. Warnings and failed runs do not change it.
+    serves, or the daily check has missed fires. Warnings and failed runs do not change it.
     """
 
     async def work(client: AsyncClient) -> OverviewView:
@@ -66,10 +66,21 @@ def _print(found: OverviewView) -> None:
         "jobs": f"{jobs.active:,} active, {jobs.paused:,} paused{' or more' if jobs.is_more else ''}",
         "runs": f"{waiting}\n{ended}, {runs.SKIPPED:,} skipped",
         "paused": "\n".join(_paused(found)) or "nothing",
+        "ledger": _sum_up_ledger(found),
         "counted": f"{show_rough(age)} ago" if age else None,
     }
     print_fields(fields)
     _print_queues(found)
+
+
+def _sum_up_ledger(found: OverviewView) -> str:
+    """Say what the daily check of all fires has found."""
+    check = found.ledger
+    if check is None:
+        return "not checked yet; a server checks all jobs once a day"
+    owed = f"{check.expected:,} fires of {check.jobs:,} jobs owed"
+    differences = f"{check.missing:,} missing, {check.surplus:,} surplus"
+    return f"{owed}, {differences}; checked {show_age(check.ended_at, found.now)} ago"
 
 
 def _servers(found: OverviewView) -> Iterator[str]:

@@ -1,6 +1,9 @@
-"""How long what looks again and again rests after a look that took long."""
+"""How what takes long lets others have their turn, and how long it rests before it looks again."""
 
 from __future__ import annotations
+
+from collections.abc import Generator
+from types import coroutine
 
 SHARE = 0.05
 """The share of the time that looks may take, unless something else is said."""
@@ -30,3 +33,9 @@ class Pacing:
         usual = took if has_failed else min(took, self._before)
         self._before = took
         return min(usual / self._share, self._longest)
+
+
+@coroutine
+def give_way() -> Generator[None, None, None]:
+    """Let everything else that is ready on this thread go first."""
+    yield

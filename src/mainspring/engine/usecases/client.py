@@ -12,6 +12,7 @@ from mainspring.engine.common.queue_expiries import QueueExpiryFollower
 from mainspring.engine.common.restrictions import RestrictionReader
 from mainspring.engine.common.serving import OfferReader
 from mainspring.engine.common.wakeups import Wakeups
+from mainspring.engine.settling.janitor import Retention
 from mainspring.engine.usecases.backfills import Backfills
 from mainspring.engine.usecases.blackouts import Blackouts
 from mainspring.engine.usecases.browsing import BUDGET
@@ -20,6 +21,7 @@ from mainspring.engine.usecases.caps import CapSwitch, Labels
 from mainspring.engine.usecases.definitions import Accepted
 from mainspring.engine.usecases.intake import Intake
 from mainspring.engine.usecases.jobs import Jobs
+from mainspring.engine.usecases.ledger import Ledgers
 from mainspring.engine.usecases.limits import Limits
 from mainspring.engine.usecases.overview import OverviewReader
 from mainspring.engine.usecases.owners import Owners
@@ -33,6 +35,8 @@ from mainspring.ports.clock import Clock, IdSource
 from mainspring.ports.store import Store
 from mainspring.ports.store.sessions import SessionFacts
 
+_KEPT = Retention().history
+
 
 class Client:
     """Use cases on jobs (`client.jobs`), runs (`client.runs`) and calendars, and on what is set for tenants and others.
@@ -41,7 +45,7 @@ class Client:
     priority classes (`client.priority_classes`), and what is paused (`client.pauses`), also by calendars
     (`client.blackouts`). `client.owners` knows whose code defines which jobs, and `client.offer_reader` what live
     workers offer. `client.backfills` makes the runs of jobs for a range that is past, `client.redrives` runs failed
-    ones again, and `client.overviews` says what all of it does.
+    ones again, `client.ledgers` compares owed fires with records, and `client.overviews` says what all of it does.
     """
 
     def __init__(
@@ -57,6 +61,7 @@ class Client:
         expiries: QueueExpiryFollower | None = None,
         key_lifetime: timedelta = KEY_LIFETIME,
         list_budget: timedelta = BUDGET,
+        kept: timedelta = _KEPT,
         backfill_limits: BackfillLimits | None = None,
     ) -> None:
         self._store, self._clock = store, clock
@@ -73,6 +78,7 @@ class Client:
             intake=self.intake,
             restrictions=restrictions,
         )
+        self.ledgers: Ledgers = Ledgers(store, self.jobs, calendars, clock=clock, kept=kept)
         self.offer_reader: OfferReader = OfferReader(store, clock=clock)
         self.owners: Owners = Owners(store, self.jobs, self.offer_reader, clock=clock, wakeups=wakeups)
         self.calendars: Calendars = Calendars(store, calendars, clock=clock, wakeups=wakeups)

@@ -10,7 +10,6 @@ from mainspring.core.calendars.preview import Preview, next_made, preview_fires
 from mainspring.core.clocks import ChangeVerdict
 from mainspring.core.definition import names_target, read_timing, warn_of_definition
 from mainspring.core.ids import JobId, RunId, format_job_id
-from mainspring.core.ledger import Ledger
 from mainspring.core.model import FireRange, Job, JobSpec, JobStatus
 from mainspring.core.planning import first_fire_at, next_fire
 from mainspring.core.states import LIVE_STATES, RunState
@@ -29,7 +28,6 @@ from mainspring.engine.usecases.clock_changes import (
 )
 from mainspring.engine.usecases.definitions import Accepted, DefinitionReader
 from mainspring.engine.usecases.intake import Intake
-from mainspring.engine.usecases.ledger import NO_PERIOD, LedgerPeriod, read_ledger, read_page
 from mainspring.engine.usecases.limits import check_limits
 from mainspring.engine.usecases.previews import JobPreview, SkippedFires
 from mainspring.engine.usecases.scheduled import Scheduled, Scheduling
@@ -311,23 +309,6 @@ class Jobs:
             next_fire_at=next_made(trigger, job.next_fire_at),
             retry_count=run.attempt - 1 if run is not None else 0,
         )
-
-    async def ledger(self, tenant: str, job_id: JobId, period: LedgerPeriod = NO_PERIOD) -> Ledger:
-        """Compare a job's expected fires with those on record, as far as that can be done: see `LedgerPeriod`."""
-        return await self._ledger(await self.get(tenant, job_id), period)
-
-    async def ledgers(
-        self, tenant: str, period: LedgerPeriod = NO_PERIOD, *, after: JobId | None, limit: int
-    ) -> tuple[list[Ledger], JobId | None]:
-        """Do the same for jobs in order of creation. Return the last one's id if there may be more."""
-        jobs = await self._store.list_jobs(tenant, after=after, limit=limit)
-        found = await read_page(jobs, lambda job: self._ledger(job, period), clock=self._clock)
-        is_last = len(found) == len(jobs) < limit
-        return found, None if is_last or not found else found[-1].job.id
-
-    async def _ledger(self, job: Job, period: LedgerPeriod) -> Ledger:
-        spec = await self._calendars.before(job)
-        return await read_ledger(self._store, job, spec.trigger, now=self._clock.now(), period=period)
 
     async def triggers(self, jobs: Sequence[Job]) -> list[Trigger | None]:
         """Return the triggers of jobs, with calendars where they have some."""

@@ -1,47 +1,22 @@
-"""A job's expected fires minus its recorded ones: zero at any time (law 4)."""
+"""The ledgers that users ask for: the period that they may ask for, and pages of them."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from mainspring.core.ids import RunId
-from mainspring.core.ledger import Balance, Ledger, balance_fires
-from mainspring.core.model import Job, RunKind
-from mainspring.core.states import RunState
-from mainspring.core.triggers import Trigger
+from mainspring.core.ids import JobId
+from mainspring.core.ledger import Ledger
+from mainspring.core.ledger_check import LedgerCheck
+from mainspring.core.model import Job
+from mainspring.engine.common.calendars import CalendarReader
+from mainspring.engine.common.ledger import LONGEST, NO_PERIOD, USUAL, LedgerPeriod, read_ledger
+from mainspring.engine.usecases.jobs import Jobs
 from mainspring.errors import InvalidInput
 from mainspring.ports.clock import Clock
 from mainspring.ports.store import Store
 
-USUAL = timedelta(days=1)
-"""The period that is compared if none is asked for."""
-LONGEST = timedelta(days=7)
 BUDGET = 1.0
 """Seconds after which a page of ledgers ends, even if it has less jobs than were asked for."""
-_PAGE = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class LedgerPeriod:
-    """The period that was asked for; None leaves a bound to the job."""
-
-    from_at: datetime | None = None
-    to_at: datetime | None = None
-
-    def bounds(self, job: Job, now: datetime) -> tuple[datetime, datetime]:
-        """Return the bounds within which a job's fires can be compared.
-
-        The comparison ends with the newest fire on record. It starts a day ago or when it was asked for, but not before
-        the job was last changed, because another definition, other calendars or a pause applied until then.
-        """
-        from_at = max(now - USUAL if self.from_at is None else self.from_at, job.updated_at)
-        to_at = from_at if job.fired_through is None else job.fired_through
-        return from_at, to_at if self.to_at is None else min(to_at, self.to_at)
-
-
-NO_PERIOD = LedgerPeriod()
 
 
 def check_period(from_at: datetime | None, to_at: datetime | None, *, now: datetime) -> LedgerPeriod:
@@ -57,58 +32,45 @@ def check_period(from_at: datetime | None, to_at: datetime | None, *, now: datet
     return LedgerPeriod(from_at, to_at)
 
 
-async def read_ledger(
-    store: Store, job: Job, trigger: Trigger | None, *, now: datetime, period: LedgerPeriod = NO_PERIOD
-) -> Ledger:
-    """Compare the fires that a job's trigger owed with those on record.
+class Ledgers:
+    """Use cases on ledgers: of a job, of a page of jobs, and what the last check of all of them came to.
 
     Args:
-        trigger: the job's, with its calendars.
+        kept: how long ended runs are kept.
     """
-    from_at, to_at = period.bounds(job, now)
-    if trigger is None or to_at <= from_at:
-        return Ledger(job, from_at, from_at, Balance(0, (), ()))
-    fire_ranges = [
-        fire_range
-        for fire_range in await store.list_fire_ranges(job.id, limit=_PAGE)
-        if fire_range.version == job.version
-    ]
-    recorded, skipped = await _recorded(store, job, from_at)
-    balance = balance_fires(
-        trigger, from_at, to_at, recorded=recorded, fire_ranges=fire_ranges, skipped=skipped
-    )
-    return Ledger(job, from_at, to_at, balance)
 
+    def __init__(
+        self, store: Store, jobs: Jobs, calendars: CalendarReader, *, clock: Clock, kept: timedelta
+    ) -> None:
+        self._store, self._jobs, self._calendars = store, jobs, calendars
+        self._clock, self._kept = clock, kept
 
-async def _recorded(store: Store, job: Job, from_at: datetime) -> tuple[list[datetime], dict[datetime, str]]:
-    """Return the nominal times of the version's scheduled runs, back to those created before `from_at`.
+    async def read(self, tenant: str, job_id: JobId, period: LedgerPeriod = NO_PERIOD) -> Ledger:
+        """Compare a job's expected fires with those on record, as far as that can be done: see `LedgerPeriod`."""
+        return await self._read(await self._jobs.get(tenant, job_id), period)
 
-    Also return the reasons of those that were skipped.
-    """
-    recorded: list[datetime] = []
-    skipped: dict[datetime, str] = {}
-    before: RunId | None = None
-    while True:
-        page = await store.list_runs(job.tenant, job_id=job.id, before=before, limit=_PAGE, is_brief=True)
-        for run in page:
-            if run.fire_at is None or run.kind is not RunKind.SCHEDULED or run.version != job.version:
-                continue
-            recorded.append(run.fire_at)
-            if run.state is RunState.SKIPPED:
-                skipped[run.fire_at] = run.reason or "skipped"
-        if len(page) < _PAGE or page[-1].created_at < from_at:
-            return recorded, skipped
-        before = page[-1].id
+    async def page(
+        self, tenant: str, period: LedgerPeriod = NO_PERIOD, *, after: JobId | None, limit: int
+    ) -> tuple[list[Ledger], JobId | None]:
+        """Do the same for jobs in order of creation: for one at least, and for more until the time for a page is over.
 
+        Return the last one's id if there may be more.
+        """
+        jobs = await self._store.list_jobs(tenant, after=after, limit=limit)
+        begun = self._clock.monotonic()
+        found: list[Ledger] = []
+        for job in jobs:
+            found.append(await self._read(job, period))
+            if self._clock.monotonic() - begun > BUDGET:
+                break
+        is_last = len(found) == len(jobs) < limit
+        return found, None if is_last or not found else found[-1].job.id
 
-async def read_page(
-    jobs: Sequence[Job], read: Callable[[Job], Awaitable[Ledger]], *, clock: Clock
-) -> list[Ledger]:
-    """Read the ledgers of jobs, of the first of them at least, until the time for a page is over."""
-    begun = clock.monotonic()
-    found: list[Ledger] = []
-    for job in jobs:
-        found.append(await read(job))
-        if clock.monotonic() - begun > BUDGET:
-            break
-    return found
+    async def last_check(self) -> LedgerCheck | None:
+        """Return what the last check of all jobs came to; None before the first one."""
+        return await self._store.read_ledger_check()
+
+    async def _read(self, job: Job, period: LedgerPeriod) -> Ledger:
+        [spec] = await self._calendars.apply_to_jobs([(job.id, job.tenant, job.spec)])
+        now = self._clock.now()
+        return await read_ledger(self._store, job, spec.trigger, now=now, kept=self._kept, period=period)

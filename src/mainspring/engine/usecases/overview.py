@@ -9,6 +9,8 @@ from datetime import datetime, timedelta
 from mainspring.core.attention import LATE, Attention, ClusterFacts, ServerFacts, judge_cluster
 from mainspring.core.blackouts import BlackoutState, state_of
 from mainspring.core.census import LiveLine, add_up
+from mainspring.core.job_findings import JobFindings
+from mainspring.core.ledger_check import LedgerCheck
 from mainspring.core.pauses import LanePauses, Pause, PauseKey, PauseScope
 from mainspring.core.states import RunState
 from mainspring.engine.common.restrictions import RestrictionReader
@@ -37,6 +39,7 @@ class Overview:
         workers: live workers, at most `MOST_WORKERS`; `held` is how many runs each holds.
         servers: those that schedule, as their last heartbeats left them.
         pauses, blackouts: what is paused now.
+        ledger: what the last check of all ledgers came to.
     """
 
     now: datetime
@@ -49,6 +52,7 @@ class Overview:
     servers: Sequence[NodeState]
     pauses: Sequence[Pause]
     blackouts: Sequence[BlackoutState]
+    ledger: LedgerCheck | None
     attention: Sequence[Attention]
 
     @property
@@ -65,8 +69,11 @@ class OverviewReader:
         self._restrictions = restrictions
         self._clock = clock
 
-    async def read(self, tenant: str) -> Overview:
+    async def read(self, tenant: str, findings: JobFindings | None = None) -> Overview:
         """Return what the cluster does, for a tenant.
+
+        Args:
+            findings: what the last look at all jobs has found.
 
         Raises:
             TookTooLong: there are too many runs to be counted now, and no census has been taken yet.
@@ -87,6 +94,8 @@ class OverviewReader:
             overdue=overdue.clocks,
             overdue_since=overdue.oldest_due_at,
             runs_lost=sum(failover.runs_lost for failover in store.failovers),
+            findings=findings,
+            ledger=await store.read_ledger_check(),
         )
         return Overview(
             now=now,
@@ -99,6 +108,7 @@ class OverviewReader:
             servers=cluster.nodes,
             pauses=pauses.on(now),
             blackouts=[state_of(window, now) for window in pauses.blackouts if window.is_on(now)],
+            ledger=facts.ledger,
             attention=judge_cluster(facts, now),
         )
 

@@ -27,6 +27,7 @@ from mainspring.ports.store.census import CensusStore
 from mainspring.ports.store.claims import ClaimStore
 from mainspring.ports.store.failures import FailureStore
 from mainspring.ports.store.jobs import JobStore
+from mainspring.ports.store.ledger_check import LedgerCheckStore
 from mainspring.ports.store.limits import LimitStore
 from mainspring.ports.store.nodes import NodeStore
 from mainspring.ports.store.owners import OwnerStore
@@ -50,6 +51,7 @@ class Store(
     UpkeepStore,
     BrowseStore,
     CensusStore,
+    LedgerCheckStore,
     PolicyStore,
     PriorityStore,
     PreemptionStore,

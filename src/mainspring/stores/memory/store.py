@@ -17,6 +17,7 @@ from mainspring.stores.memory.census import MemoryCensusStore
 from mainspring.stores.memory.claims import MemoryClaimStore
 from mainspring.stores.memory.failures import MemoryFailureStore
 from mainspring.stores.memory.jobs import MemoryJobStore
+from mainspring.stores.memory.ledger_check import MemoryLedgerCheckStore
 from mainspring.stores.memory.limits import MemoryLimitStore
 from mainspring.stores.memory.nodes import MemoryNodeStore
 from mainspring.stores.memory.owners import MemoryOwnerStore
@@ -46,6 +47,7 @@ class MemoryStore(
     MemoryUpkeepStore,
     MemoryBrowseStore,
     MemoryCensusStore,
+    MemoryLedgerCheckStore,
     MemoryPolicyStore,
     MemoryPriorityStore,
     MemoryPreemptionStore,

@@ -30,6 +30,7 @@ from mainspring.core.ids import (
     job_shard,
     make_run_id,
 )
+from mainspring.core.ledger_check import LedgerCheck
 from mainspring.core.model import Attempt, FireRangeKind, JobSpec, LaneKey, Overlap, Priority, RunKind
 from mainspring.core.overlap import LiveOfJob, OverlapVerdict, judge_overlap
 from mainspring.core.pauses import Pause, PauseKey
@@ -145,6 +146,7 @@ class Tables:
         self.shards: list[ShardRow] = [ShardRow() for _ in range(SHARDS)]
         self.tzdata: str | None = None
         self.census: Census | None = None
+        self.ledger_check: LedgerCheck | None = None
         self.policies, self.calendars = PolicyTables(), CalendarTables()
         self.limits, self.backfills = LimitTables(), BackfillTables()
 

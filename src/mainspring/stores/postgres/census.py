@@ -11,6 +11,7 @@ from mainspring.ports.store.nodes import Epochs
 from mainspring.stores._sql.census import decode_census, encode_census
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
+from mainspring.stores.postgres.nodes import holds_shard_0
 
 
 class PostgresCensusStore:
@@ -56,7 +57,7 @@ class PostgresCensusStore:
         """See `CensusStore`. One transaction adds everything."""
 
         async def work(transaction: Transaction) -> None:
-            if not await _owns_census(transaction, epochs):
+            if not await holds_shard_0(transaction, epochs):
                 return
             # The lock comes first, so that the next statement sees what a janitor removed just before.
             [mark] = await transaction.fetch("lock_settled")
@@ -70,7 +71,7 @@ class PostgresCensusStore:
 
     async def put_census(self, census: Census, *, epochs: Epochs) -> bool:
         async def work(transaction: Transaction) -> bool:
-            if not await _owns_census(transaction, epochs):
+            if not await holds_shard_0(transaction, epochs):
                 return False
             await transaction.execute("put_census", body=encode_census(census))
             return True
@@ -80,10 +81,3 @@ class PostgresCensusStore:
     async def read_census(self) -> Census | None:
         [row] = await self._connections.fetch(Role.BROWSE, "read_census", is_repeatable=True)
         return None if row["body"] is None else decode_census(row["body"])
-
-
-async def _owns_census(transaction: Transaction, epochs: Epochs) -> bool:
-    """Hold shard 0, and say whether the writer still owns it, and with it the census (law 3)."""
-    [row] = await transaction.fetch("hold_shards", shards=[0])
-    is_owner: bool = epochs.get(0) == row["epoch"]
-    return is_owner

@@ -128,3 +128,10 @@ def _node_of(row: Record) -> NodeState:
         last_beat_at=row["last_beat_at"],
         served=row["served"],
     )
+
+
+async def holds_shard_0(transaction: Transaction, epochs: Epochs) -> bool:
+    """Hold shard 0, and say whether the writer still owns it, and with it what the store has only once (law 3)."""
+    [row] = await transaction.fetch("hold_shards", shards=[0])
+    is_owner: bool = epochs.get(0) == row["epoch"]
+    return is_owner

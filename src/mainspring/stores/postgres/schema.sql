@@ -249,6 +249,13 @@ CREATE TABLE lane (
     CONSTRAINT lane_pkey PRIMARY KEY (id)
 );
 
+CREATE TABLE ledger_check (
+    id smallint NOT NULL,
+    body text,
+    CONSTRAINT ledger_check_is_one CHECK ((id = 1)),
+    CONSTRAINT ledger_check_pkey PRIMARY KEY (id)
+);
+
 CREATE TABLE limit_rule (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     tenant text NOT NULL,

@@ -24,6 +24,7 @@ from mainspring.stores.postgres.failures import PostgresFailureStore
 from mainspring.stores.postgres.inserts import LaneIds
 from mainspring.stores.postgres.jobs import PostgresJobStore
 from mainspring.stores.postgres.leases import LaneTenants
+from mainspring.stores.postgres.ledger_check import PostgresLedgerCheckStore
 from mainspring.stores.postgres.limits import PostgresLimitStore
 from mainspring.stores.postgres.nodes import PostgresNodeStore
 from mainspring.stores.postgres.owners import PostgresOwnerStore
@@ -59,6 +60,7 @@ class PostgresStore(
     PostgresUpkeepStore,
     PostgresBrowseStore,
     PostgresCensusStore,
+    PostgresLedgerCheckStore,
     PostgresPolicyStore,
     PostgresPriorityStore,
     PostgresPreemptionStore,

@@ -12,6 +12,7 @@ from mainspring.ports.store.census import Counted
 from mainspring.ports.store.nodes import Epochs
 from mainspring.stores._sql.census import decode_census, encode_census
 from mainspring.stores.sqlite.connection import Database
+from mainspring.stores.sqlite.nodes import owns_shard_0
 from mainspring.stores.sqlite.rows import to_instant, to_micros
 from mainspring.stores.sqlite.statements import execute, fetch_rows, fetch_value
 
@@ -43,7 +44,7 @@ class SqliteCensusStore:
         """See `CensusStore`."""
 
         def work(db: apsw.Connection) -> bool:
-            if not _owns_census(db, epochs):
+            if not owns_shard_0(db, epochs):
                 return False
             since: int = fetch_value(db, "read_settled")
             until = to_micros(before)
@@ -65,7 +66,7 @@ class SqliteCensusStore:
         """See `CensusStore`."""
 
         def work(db: apsw.Connection) -> bool:
-            if not _owns_census(db, epochs):
+            if not owns_shard_0(db, epochs):
                 return False
             execute(db, "put_census", {"body": encode_census(census)})
             return True
@@ -91,9 +92,3 @@ def _count(db: apsw.Connection, tenant: str | None) -> Counted:
         ],
         [EndedLine(row.tenant, RunState(row.state), row.runs) for row in ended],
     )
-
-
-def _owns_census(db: apsw.Connection, epochs: Epochs) -> bool:
-    """Say whether the writer still owns shard 0, and with it the census (law 3)."""
-    epoch: int = fetch_value(db, "read_census_epoch")
-    return epochs.get(0) == epoch

@@ -118,3 +118,9 @@ class SqliteNodeStore:
 def _release(db: apsw.Connection, node_id: str, epochs: Epochs) -> None:
     values = [{"node_id": node_id, "shard": shard, "epoch": epoch} for shard, epoch in epochs.items()]
     execute_many(db, "leave_shard", values)
+
+
+def owns_shard_0(db: apsw.Connection, epochs: Epochs) -> bool:
+    """Say whether the writer still owns shard 0, and with it what the store has only once (law 3)."""
+    epoch: int = fetch_value(db, "read_epoch_of_first_shard")
+    return epochs.get(0) == epoch

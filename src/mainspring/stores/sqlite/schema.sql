@@ -238,6 +238,11 @@ CREATE TABLE lane (
     CONSTRAINT lane_key UNIQUE (queue, route, tenant, priority)
 ) STRICT;
 
+CREATE TABLE ledger_check (
+    id INTEGER PRIMARY KEY CONSTRAINT ledger_check_is_one CHECK (id = 1),
+    body TEXT
+) STRICT;
+
 CREATE TABLE limit_rule (
     id INTEGER PRIMARY KEY,
     tenant TEXT NOT NULL,

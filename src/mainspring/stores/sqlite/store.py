@@ -28,6 +28,7 @@ from mainspring.stores.sqlite.connection import (
 from mainspring.stores.sqlite.failures import SqliteFailureStore
 from mainspring.stores.sqlite.inserts import InternedLanes
 from mainspring.stores.sqlite.jobs import SqliteJobStore
+from mainspring.stores.sqlite.ledger_check import SqliteLedgerCheckStore
 from mainspring.stores.sqlite.limits import SqliteLimitStore
 from mainspring.stores.sqlite.nodes import SqliteNodeStore
 from mainspring.stores.sqlite.owners import SqliteOwnerStore
@@ -59,6 +60,7 @@ class SqliteStore(
     SqliteUpkeepStore,
     SqliteBrowseStore,
     SqliteCensusStore,
+    SqliteLedgerCheckStore,
     SqlitePolicyStore,
     SqlitePriorityStore,
     SqlitePreemptionStore,

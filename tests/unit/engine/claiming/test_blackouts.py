@@ -183,7 +183,7 @@ async def test_fires_wait_or_are_skipped_and_the_preview_says_so(bench: Bench) -
         skipped: [(at(10), None), (at(20), "blackout"), (at(30), "blackout"), (at(40), None)],
         once: [(at(25), "blackout")],
     }
-    assert (await jobs.ledger(TENANT, skipped)).balance.is_even
+    assert (await bench.runtime.client.ledgers.read(TENANT, skipped)).balance.is_even
 
 
 async def test_a_trigger_is_previewed_beside_what_concerns_its_tenant(bench: Bench) -> None:

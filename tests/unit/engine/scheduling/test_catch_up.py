@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -10,8 +10,8 @@ import pytest
 from mainspring.core.ids import JobId
 from mainspring.core.model import FireRange, RunKind
 from mainspring.core.states import RunState
+from mainspring.engine.common.ledger import read_ledger
 from mainspring.engine.scheduling import catch_up
-from mainspring.engine.usecases.ledger import read_ledger
 from mainspring.testing.factories import at, own_shards
 from mainspring.testing.manual import TENANT
 from tests.unit.engine.conftest import Bench
@@ -92,7 +92,9 @@ async def test_the_balance_is_even_all_the_way(bench: Bench) -> None:
         await bench.runtime.tick("catch-up")
         [job] = await store.get_jobs([job_id])
         assert job is not None
-        ledger = await read_ledger(store, job, job.spec.trigger, now=bench.runtime.clock.now())
+        ledger = await read_ledger(
+            store, job, job.spec.trigger, now=bench.runtime.clock.now(), kept=timedelta(days=30)
+        )
         assert ledger.balance.is_even
         await worker.work()
         bench.runtime.clock.advance(1)

@@ -49,7 +49,7 @@ async def gaps(bench: Bench, job_id: JobId) -> list[tuple[datetime, datetime | N
 
 
 async def is_even(bench: Bench, job_id: JobId) -> bool:
-    return (await bench.runtime.client.jobs.ledger(TENANT, job_id)).balance.is_even
+    return (await bench.runtime.client.ledgers.read(TENANT, job_id)).balance.is_even
 
 
 async def test_a_single_fire_that_is_kept_out_is_a_skipped_run(bench: Bench) -> None:

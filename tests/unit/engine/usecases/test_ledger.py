@@ -9,7 +9,7 @@ from tests.unit.engine.conftest import Bench
 
 
 async def ledger_of(bench: Bench, job_id: JobId) -> Ledger:
-    return await bench.runtime.client.jobs.ledger(TENANT, job_id)
+    return await bench.runtime.client.ledgers.read(TENANT, job_id)
 
 
 async def test_ledger_is_even_after_fires_skips_and_an_outage(bench: Bench) -> None:

@@ -62,6 +62,3 @@ UPDATE census SET body = :body;
 
 -- name: read_census
 SELECT body FROM census;
-
--- name: read_census_epoch
-SELECT epoch FROM shard_lease WHERE shard = 0;

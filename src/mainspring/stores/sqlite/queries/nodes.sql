@@ -38,3 +38,6 @@ UPDATE shard_lease SET node_id = NULL WHERE shard = :shard AND epoch = :epoch AN
 
 -- name: remove_node
 DELETE FROM node WHERE id = :node_id;
+
+-- name: read_epoch_of_first_shard
+SELECT epoch FROM shard_lease WHERE shard = 0;
