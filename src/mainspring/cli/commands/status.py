@@ -78,7 +78,7 @@ def _sum_up_ledger(found: OverviewView) -> str:
     check = found.ledger
     if check is None:
         return "not checked yet; a server checks all jobs once a day"
-    owed = f"{check.expected:,} fires of {check.jobs:,} jobs owed"
+    owed = f"{check.expected:,} fires of {check.jobs:,} job{'' if check.jobs == 1 else 's'} owed"
     differences = f"{check.missing:,} missing, {check.surplus:,} surplus"
     return f"{owed}, {differences}; checked {show_age(check.ended_at, found.now)} ago"
 

@@ -129,6 +129,8 @@ class LedgerChecker:
         """Store what was found, unless the shard has gone to another node."""
         assert self._sum is not None
         check, self._sum = self._sum.conclude(now), None
+        if not check.jobs:
+            return  # a store that is new says nothing for the first day otherwise
         epochs = {0: self._ownership.epochs[0]} if 0 in self._ownership.epochs else {}
         if not await self._store.put_ledger_check(check, epochs=epochs):
             self._ownership.fence([0], used=epochs)

@@ -91,6 +91,7 @@ async def test_a_check_is_made_once_a_day_and_goes_on_where_the_last_one_began(b
 
 
 async def test_after_long_without_a_check_the_period_is_the_longest(bench: Bench) -> None:
+    await bench.add()
     first = await check(bench)
     bench.runtime.clock.advance(30 * EVERY.total_seconds())
     second = await check(bench)
@@ -160,3 +161,12 @@ async def test_runs_that_are_no_longer_kept_are_not_missed(bench: Bench) -> None
     assert ledger.balance.is_even
     assert ledger.from_at == now - kept + SKEW
     assert ledger.balance.expected == 15
+
+
+async def test_a_store_without_jobs_is_not_called_checked(bench: Bench) -> None:
+    for _ in range(3):
+        await tick(bench)
+    assert await bench.runtime.store.read_ledger_check() is None
+    await bench.add(every="10s")
+    await fire_some(bench)
+    assert (await check(bench)).expected == 6
