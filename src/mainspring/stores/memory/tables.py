@@ -111,6 +111,8 @@ class Tables:
     limits: LimitTables
     backfills: BackfillTables
 
+    ledger_check: LedgerCheck | None = None
+
     def __init__(self) -> None:
         self.jobs: dict[JobId, JobRow] = {}
         self.tenants: dict[JobId, str] = {}  # of deleted jobs, too
@@ -146,7 +148,6 @@ class Tables:
         self.shards: list[ShardRow] = [ShardRow() for _ in range(SHARDS)]
         self.tzdata: str | None = None
         self.census: Census | None = None
-        self.ledger_check: LedgerCheck | None = None
         self.policies, self.calendars = PolicyTables(), CalendarTables()
         self.limits, self.backfills = LimitTables(), BackfillTables()
 
