@@ -110,7 +110,6 @@ class Tables:
     calendars: CalendarTables
     limits: LimitTables
     backfills: BackfillTables
-
     ledger_check: LedgerCheck | None = None
 
     def __init__(self) -> None:
