@@ -1,4 +1,4 @@
-"""`mainspring import crontab`: what its preview warns of, and jobs that an earlier import left behind."""
+"""`mainspring import crontab`: what its preview warns of, what it skips, and what an earlier import left behind."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.processes.processes import run, server
 
 
 def preview(text: str, *options: str) -> dict[str, Any]:
-    done = CliRunner().invoke(cli, ["import", "crontab", "-", "--json", *options], input=text)
+    done = CliRunner().invoke(cli, ["import", "crontab", "-", "--json", "--tz", "UTC", *options], input=text)
     assert done.exit_code == 0, done.output
     value: dict[str, Any] = json.loads(done.stdout)
     return value
@@ -41,30 +41,68 @@ def test_a_file_of_windows(tmp_path: Path) -> None:
     assert [entry["definition"]["name"] for entry in json.loads(done.stdout)["entries"]] == ["a", "b"]
 
 
-ALONE = "0 1 * * * a\n"
-TWO = "0 2 * * * a\n0 1 * * * a\n"
+FAULTY = "0 1 * * * a\n61 * * * * b\n@fortnightly c\n0 4 * * * d\n"
 
 
-@pytest.mark.parametrize(("before", "after"), [(ALONE, TWO), (TWO, ALONE)])
-def test_a_job_that_a_renamed_line_left_behind_is_named(tmp_path: Path, before: str, after: str) -> None:
-    def apply(text: str) -> dict[str, Any]:
-        done = run("import", "crontab", "-", "--yes", "--json", "--server", url, text=text)
-        assert done.returncode == 0, done.stderr
+def test_without_a_zone_the_machines_own_is_taken_and_named() -> None:
+    done = CliRunner().invoke(cli, ["import", "crontab", "-", "--json"], input="0 1 * * * a\n")
+    found = json.loads(done.stdout)
+    (note,) = found["notes"]
+    assert note["place"] == "times"
+    zone = found["entries"][0]["definition"]["tz"]
+    assert ("this machine is in UTC" if zone == "UTC" else zone) in note["message"]
+    assert "--tz" in note["message"]
+
+
+def test_faulty_lines_keep_the_others_out_unless_they_are_skipped() -> None:
+    done = run("import", "crontab", "-", "--tz", "UTC", text=FAULTY)
+    assert done.returncode == 2
+    assert "error: line 2: minute: " in done.stderr
+    assert "nothing was imported; --skip-refused imports the others" in done.stderr
+    done = run("import", "crontab", "-", "--tz", "UTC", "--skip-refused", text=FAULTY)
+    assert done.returncode == 3
+    assert "skipped: line 3: expression: " in done.stderr
+    assert "nothing was imported" not in done.stderr
+    done = run("import", "crontab", "-", "--skip-refused", text="61 * * * * b\n")
+    assert done.returncode == 2
+    assert "nothing was imported" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "words"),
+    [
+        (FAULTY, ("--yes", "--prune", "--skip-refused"), "prune: goes only with a source without faults"),
+        ("0 1 * * * a\n", ("--prune",), "prune: deletes jobs, so it goes with --yes"),
+        ("0 1 * * * a\n", ("--owner", "a/b"), "owner: must hold no '/'"),
+        ("0 1 * * * a\n", ("--tz", "Mars/Base"), "tz: 'Mars/Base' is not a time zone known here"),
+    ],
+)
+def test_what_does_not_go_together_is_said(text: str, options: tuple[str, ...], words: str) -> None:
+    done = run("import", "crontab", "-", *options, text=text)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_import_knows_the_jobs_of_the_one_before(tmp_path: Path) -> None:
+    def apply(text: str, *options: str, code: int = 0) -> dict[str, Any]:
+        done = run(
+            "import", "crontab", "-", "--yes", "--json", "--tz", "UTC", "--server", url, *options, text=text
+        )
+        assert done.returncode == code, done.stderr
         value: dict[str, Any] = json.loads(done.stdout)
         return value
 
+    def left(answer: dict[str, Any]) -> set[str]:
+        return {job["name"] for job in answer["left"]}
+
     with server("--store", "memory://", "--allow-shell", cwd=tmp_path) as (_, url):
-        first = apply(before)
-        assert first["notes"] == []
-        (name,) = {entry["definition"]["name"] for entry in first["entries"] if is_at_one(entry)}
-        second = apply(after)
-        assert {result["result"] for result in second["results"]} == {"created"}
-        messages = [note["message"] for note in second["notes"]]
-        assert any(f"mainspring job rm {name}" in message for message in messages)
-        removed = run("job", "rm", name, "--server", url)
-        assert removed.returncode == 0, removed.stderr
-        assert not any(f"mainspring job rm {name}" in note["message"] for note in apply(after)["notes"])
-
-
-def is_at_one(entry: dict[str, Any]) -> bool:
-    return bool(entry["definition"]["cron"] == "0 1 * * *")
+        assert left(apply("0 1 * * * a\n0 2 * * * b\n0 3 * * * c\n")) == set()
+        assert left(apply("0 9 * * * x\n", "--owner", "another")) == set()  # another crontab: nobody's loss
+        skipped = apply("0 1 * * * a\n0 2 * * * b\n61 * * * * c\n", "--skip-refused", code=3)
+        assert [result["result"] for result in skipped["results"]] == ["unchanged", "unchanged"]
+        assert left(skipped) == {"c"}
+        pruned = apply("0 1 * * * a\n", "--prune")
+        assert ({job["name"] for job in pruned["deleted"]}, left(pruned)) == ({"b", "c"}, set())
+        shown = run("job", "list", "--server", url)
+        assert [name in shown.stdout.split() for name in "abcx"] == [True, False, False, True]

@@ -11,8 +11,8 @@ from hashlib import sha256
 from typing import Any
 
 from mainspring.core.cron import Cron, CronError
-from mainspring.core.definition import read_definition
 from mainspring.errors import InvalidInput
+from mainspring.importers.found import Found, ImportedJob, ImportNote, ImportProblem, check_body, refusal
 
 DEFAULT_SHELL = "/bin/sh"
 _LONGEST_SLUG = 60
@@ -28,8 +28,9 @@ _ENVIRONMENT = re.compile(
 _REDIRECT = re.compile(r"(?:[0-9]*|&)>{1,2}\s*(?:&[0-9-]|\S+)|<\s*\S+")
 _VARIABLE = re.compile(r"\$(?:\{[^}]*\}|[A-Za-z_][A-Za-z0-9_]*)/")
 _NOT_SLUG = re.compile(r"[^a-z0-9._]+")
+_TILDE = "cron chooses anew each time it reads the crontab"
+_MAIL = "MAILTO is kept in the jobs' environment, but no mail is sent yet: the output is kept with each run"
 _IGNORED = {
-    "MAILTO": "output is kept with the run instead of being mailed",
     "MAILFROM": "output is kept with the run instead of being mailed",
     "RANDOM_DELAY": "set the job's `jitter` instead",
     "LOGNAME": "it is the name of the user who runs the command",
@@ -37,62 +38,7 @@ _IGNORED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class CrontabEntry:
-    """One line that is a job.
-
-    Attributes:
-        line: its line number in the file, from 1.
-        body: the job's definition, as `POST /api/v1/jobs` takes it.
-        cron: its schedule.
-        other_names: the names it has in versions of the file where other lines share its command's name, or no longer
-            do.
-    """
-
-    line: int
-    body: dict[str, Any]
-    cron: Cron
-    other_names: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """The job's name."""
-        return str(self.body["name"])
-
-
-@dataclass(frozen=True, slots=True)
-class CrontabProblem:
-    """A line that cannot be imported: the part that is wrong, and why."""
-
-    line: int
-    field: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"line {self.line}: {self.field}: {self.message}"
-
-
-@dataclass(frozen=True, slots=True)
-class CrontabNote:
-    """Something that works differently from cron."""
-
-    line: int
-    message: str
-
-    def __str__(self) -> str:
-        return f"line {self.line}: {self.message}"
-
-
-@dataclass(frozen=True, slots=True)
-class CrontabImport:
-    """What a crontab holds."""
-
-    entries: tuple[CrontabEntry, ...]
-    problems: tuple[CrontabProblem, ...]
-    notes: tuple[CrontabNote, ...]
-
-
-def read_crontab(text: str, *, system: bool, seconds: bool, tz: str = "UTC") -> CrontabImport:
+def read_crontab(text: str, *, system: bool, seconds: bool, tz: str = "UTC") -> Found:
     """Read a crontab.
 
     Args:
@@ -104,7 +50,7 @@ def read_crontab(text: str, *, system: bool, seconds: bool, tz: str = "UTC") -> 
     reader = _Reader(system=system, seconds=seconds, tz=tz)
     for number, line in enumerate(text.removeprefix(_BYTE_ORDER_MARK).split("\n"), start=1):
         reader.read(number, line.removesuffix("\r"))
-    return CrontabImport(_named(reader.entries), tuple(reader.problems), tuple(reader.notes))
+    return Found(_named(reader.entries), tuple(reader.problems), tuple(reader.notes))
 
 
 @dataclass(slots=True)
@@ -114,9 +60,9 @@ class _Reader:
     system: bool
     seconds: bool
     tz: str
-    entries: list[CrontabEntry] = field(default_factory=list)
-    problems: list[CrontabProblem] = field(default_factory=list)
-    notes: list[CrontabNote] = field(default_factory=list)
+    entries: list[ImportedJob] = field(default_factory=list)
+    problems: list[ImportProblem] = field(default_factory=list)
+    notes: list[ImportNote] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
     zone: str = ""
 
@@ -132,17 +78,19 @@ class _Reader:
             else:
                 self.entries.append(self._entry(number, content))
         except InvalidInput as error:
-            self.problems.append(CrontabProblem(number, error.field, error.message))
+            self.problems.append(refusal(number, error))
 
     def _set(self, number: int, name: str, value: str) -> None:
         if name == "CRON_TZ":
             self._set_zone(value.removeprefix(":"))
         elif name in _IGNORED:
             if value:
-                self.notes.append(CrontabNote(number, f"{name} is ignored: {_IGNORED[name]}"))
+                self.notes.append(ImportNote(number, f"{name} is ignored: {_IGNORED[name]}"))
         elif name.startswith("MAINSPRING_"):
             raise InvalidInput(name, "names that begin with MAINSPRING_ are set by the worker")
         else:
+            if name == "MAILTO" and value:
+                self.notes.append(ImportNote(number, _MAIL))
             self.environment[name] = value
 
     def _set_zone(self, zone: str) -> None:
@@ -155,7 +103,7 @@ class _Reader:
         except CronError as error:
             raise InvalidInput("CRON_TZ", error.message) from None
 
-    def _entry(self, number: int, content: str) -> CrontabEntry:
+    def _entry(self, number: int, content: str) -> ImportedJob:
         times, rest = self._times(_without_dash(content))
         zone = self.zone or self.tz
         try:
@@ -168,7 +116,11 @@ class _Reader:
             _check_user(user)
         if not rest:
             raise InvalidInput("command", "is missing")
-        self.notes += [CrontabNote(number, warning) for warning in cron.warnings]
+        self.notes += [ImportNote(number, warning) for warning in cron.warnings]
+        if "~" in times:
+            self.notes.append(
+                ImportNote(number, f"~ is chosen once for each job, by its name, and stays: {_TILDE}")
+            )
         command, stdin = _split_input(rest)
         body: dict[str, Any] = {
             "name": _slug(command),
@@ -177,8 +129,8 @@ class _Reader:
             "target": self._target(command, stdin, user),
             "retry": {"max_retries": 0},  # as under cron: we cannot know whether a repeat does harm
         }
-        read_definition(body, now=_ANY_INSTANT)
-        return CrontabEntry(number, body, cron)
+        check_body(body, _ANY_INSTANT)
+        return ImportedJob(number, body)
 
     def _times(self, content: str) -> tuple[str, str]:
         if content.startswith("@"):
@@ -211,7 +163,7 @@ class _Reader:
         return target
 
 
-def _named(entries: list[CrontabEntry]) -> tuple[CrontabEntry, ...]:
+def _named(entries: list[ImportedJob]) -> tuple[ImportedJob, ...]:
     """Name entries by their commands and, if that is not enough, by more of their content.
 
     The order of lines does not matter. An entry that shares its name with an entry of other content moves to the next
@@ -236,16 +188,11 @@ def _named(entries: list[CrontabEntry]) -> tuple[CrontabEntry, ...]:
         for content in shared:
             levels[content] = min(levels[content] + 1, _LAST_LEVEL)
     return tuple(
-        replace(
-            entry,
-            body={**entry.body, "name": name},
-            other_names=tuple(other for other in each[:2] if other != name),
-        )
-        for entry, name, each in zip(entries, names, candidates, strict=True)
+        replace(entry, body={**entry.body, "name": name}) for entry, name in zip(entries, names, strict=True)
     )
 
 
-def _stems(entry: CrontabEntry, content: str) -> tuple[str, ...]:
+def _stems(entry: ImportedJob, content: str) -> tuple[str, ...]:
     """Return an entry's possible names, each more specific than the one before it."""
     slug, target = entry.name, entry.body["target"]
     command = target["command"] if isinstance(target["command"], str) else target["command"][-1]

@@ -2,7 +2,7 @@
 
 import json
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.core.definition import read_definition
-from mainspring.importers.crontab import CrontabEntry, read_crontab
+from mainspring.importers.crontab import read_crontab
+from mainspring.importers.found import ImportedJob
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 
-def only(text: str, *, system: bool = False, seconds: bool = False, tz: str = "UTC") -> CrontabEntry:
+def only(text: str, *, system: bool = False, seconds: bool = False, tz: str = "UTC") -> ImportedJob:
     found = read_crontab(text, system=system, seconds=seconds, tz=tz)
     assert found.problems == ()
     (entry,) = found.entries
@@ -29,16 +30,16 @@ def target(text: str, **options: Any) -> dict[str, Any]:
     return value
 
 
-def problem(text: str, **options: Any) -> tuple[int, str, str]:
+def problem(text: str, **options: Any) -> tuple[int | str, str, str]:
     found = read_crontab(text, **{"system": False, "seconds": False, **options})
     (fault,) = found.problems
     assert found.entries == ()
-    return fault.line, fault.field, fault.message
+    return fault.place, fault.field, fault.message
 
 
 def test_an_entry_is_a_job() -> None:
     entry = only("# comment\n\n  */5 \t 8-18 * * Mon-Fri   /usr/bin/backup --all\n")
-    assert entry.line == 3
+    assert entry.place == 3
     assert entry.body == {
         "name": "backup-all",
         "cron": "*/5 8-18 * * Mon-Fri",
@@ -46,7 +47,7 @@ def test_an_entry_is_a_job() -> None:
         "target": {"type": "shell", "command": "/usr/bin/backup --all", "shell": True, "cwd": "~"},
         "retry": {"max_retries": 0},
     }
-    assert entry.cron.next_after(NOW) == datetime(2026, 3, 2, 8, tzinfo=UTC)
+    assert entry.next_fires(NOW, 1) == [datetime(2026, 3, 2, 8, tzinfo=UTC)]
 
 
 def test_blanks_within_a_command_stay() -> None:
@@ -86,7 +87,7 @@ def test_a_byte_order_mark_is_skipped_where_a_file_begins() -> None:
 
 def test_seconds_come_first() -> None:
     entry = only("*/10 * * * * * tick", seconds=True)
-    assert entry.cron.next_after(NOW) == datetime(2026, 3, 1, 0, 0, 10, tzinfo=UTC)
+    assert entry.next_fires(NOW, 1) == [datetime(2026, 3, 1, 0, 0, 10, tzinfo=UTC)]
 
 
 @pytest.mark.parametrize(
@@ -146,7 +147,7 @@ def test_both_zones_do_not_mix() -> None:
 
 def test_an_unknown_zone_is_a_problem_and_so_is_every_entry_in_it() -> None:
     found = read_crontab("CRON_TZ=Mars/Base\n0 0 * * * a", system=False, seconds=False)
-    assert [(fault.line, fault.field) for fault in found.problems] == [(1, "CRON_TZ"), (2, "tz")]
+    assert [(fault.place, fault.field) for fault in found.problems] == [(1, "CRON_TZ"), (2, "tz")]
     assert found.entries == ()
 
 
@@ -182,10 +183,26 @@ def test_home_is_the_folder() -> None:
 
 
 def test_what_cron_would_do_and_this_does_not_is_noted() -> None:
-    found = read_crontab('MAILTO=root\nMAILTO=""\nLOGNAME=x\n0 0 1 * 1 x', system=False, seconds=False)
-    assert [note.line for note in found.notes] == [1, 3, 4]
-    assert "MAILTO" in str(found.notes[0])
+    found = read_crontab("MAILFROM=root\nLOGNAME=x\n0 0 1 * 1 x", system=False, seconds=False)
+    assert [note.place for note in found.notes] == [1, 2, 3]
+    assert "MAILFROM" in str(found.notes[0])
     assert "env" not in found.entries[0].body["target"]
+
+
+def test_whom_to_mail_is_kept_beside_the_command_as_under_cron() -> None:
+    found = read_crontab('MAILTO=ops\n0 0 * * * a\nMAILTO=""\n0 1 * * * b', system=False, seconds=False)
+    assert [entry.body["target"]["env"] for entry in found.entries] == [{"MAILTO": "ops"}, {"MAILTO": ""}]
+    (note,) = found.notes
+    assert note.place == 1
+    assert "no mail is sent yet" in note.message
+
+
+def test_a_random_time_is_the_one_that_the_server_chooses_by_the_name() -> None:
+    found = read_crontab("0~59 3 * * * a\n0~59 3 * * * b", system=False, seconds=False)
+    assert [note.place for note in found.notes] == [1, 2]
+    fires = [entry.next_fires(NOW, 2) for entry in found.entries]
+    assert fires[0] != fires[1]
+    assert all(second - first == timedelta(days=1) for first, second in fires)
 
 
 @pytest.mark.parametrize(
@@ -300,13 +317,6 @@ def test_a_name_that_another_command_gives_is_not_taken() -> None:
     assert names("\n".join(lines)) == names("\n".join(reversed(lines)))
 
 
-def test_an_entry_knows_the_name_it_had_with_other_lines_about() -> None:
-    alone = only("0 1 * * * a")
-    among = read_crontab("0 2 * * * a\n0 1 * * * a", system=False, seconds=False).entries[1]
-    assert (alone.name, alone.other_names) == ("a", (among.name,))
-    assert among.other_names == ("a",)
-
-
 @pytest.mark.parametrize(
     ("command", "name"),
     [
@@ -345,5 +355,5 @@ def test_any_text_gives_entries_or_problems(text: str, system: bool, seconds: bo
     found = read_crontab(text, system=system, seconds=seconds)
     for entry in found.entries:
         read_definition(entry.body, now=NOW)
-    lines = {entry.line for entry in found.entries} | {fault.line for fault in found.problems}
+    lines = {entry.place for entry in found.entries} | {fault.place for fault in found.problems}
     assert lines <= set(range(1, text.count("\n") + 2))

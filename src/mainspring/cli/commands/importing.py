@@ -1,26 +1,30 @@
-"""`mainspring import`: imports jobs from other tools' files."""
+"""`mainspring import`: imports jobs from other tools' files and objects."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from dataclasses import replace
-from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mainspring.cli.calling import call, read_text_file
+from mainspring.cli.imports import (
+    apply_jobs,
+    check_storing,
+    exit_code,
+    show_import,
+    skip_option,
+    storing_options,
+    with_notes,
+)
 from mainspring.cli.options import caller_options, json_option
-from mainspring.cli.output import print_json, print_table, show_instant
-from mainspring.errors import Conflict, InvalidInput
 
 if TYPE_CHECKING:
-    from mainspring.importers.crontab import CrontabEntry, CrontabImport, CrontabNote
-    from mainspring.sdk.client import AsyncClient
+    from mainspring.importers.found import Found, ImportedJob, ImportNote
 
-_PREVIEW = 3
-_REFUSED = 2
+_APPLY = "Apply it with --yes"
 
 
 @click.group("import")
@@ -32,46 +36,106 @@ def import_group() -> None:
 @click.argument("file")
 @click.option("--system", is_flag=True, help="Lines have a user after the times, as in /etc/crontab.")
 @click.option("--seconds", is_flag=True, help="Lines have six time fields, seconds first.")
-@click.option("--tz", default="UTC", show_default=True, help="The zone of entries without CRON_TZ.")
-@click.option("--yes", is_flag=True, help="Apply the import. Without it you only see a preview.")
+@click.option("--tz", help="The zone of entries without CRON_TZ.  [default: this machine's zone]")
+@skip_option
+@storing_options
 @caller_options
 @json_option
-def crontab_command(
-    file: str, tz: str, server: str, *, system: bool, seconds: bool, yes: bool, as_json: bool
-) -> int:
+def crontab_command(file: str, tz: str | None, server: str, **options: Any) -> int:
     """Import a crontab. Each entry becomes a job that runs a shell command.
 
     FILE may be - for standard input. Without --yes nothing is changed and no server is needed. If a line cannot
-    be imported, nothing is, and the exit code is 2. Importing again updates the same jobs.
+    be imported, nothing is, and the exit code is 2. With --skip-refused the other lines are imported, and it is 3.
+    Importing again updates the same jobs, and names those whose lines are gone; --prune deletes them.
     """
-    from mainspring.clock import host_time
     from mainspring.importers.crontab import read_crontab
 
-    found = read_crontab(read_text_file(file, "file"), system=system, seconds=seconds, tz=tz)
-    notes = [*found.notes, *_absent_users(found.entries)]
-    now = host_time()
+    zone, notes = (tz, []) if tz else _zone_of_machine()
+    found = read_crontab(
+        read_text_file(file, "file"), system=options["system"], seconds=options["seconds"], tz=zone
+    )
+    found = with_notes(found, [*notes, *_absent_users(found.entries)])
+    return _store(found, server, options, source=f"crontab:{_of_machine(file)}")
+
+
+@import_group.command("kubernetes")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option(
+    "--commands", is_flag=True, help="Import the command of a container as a shell job, without its image."
+)
+@click.option("--tz", default="UTC", show_default=True, help="The zone of CronJobs without timeZone.")
+@skip_option
+@storing_options
+@caller_options
+@json_option
+def kubernetes_command(files: tuple[str, ...], tz: str, server: str, **options: Any) -> int:
+    """Import Kubernetes CronJobs from manifests in JSON or YAML, as kubectl get cronjobs -o json prints them.
+
+    FILE may be - for standard input. There are no jobs in containers yet, so a CronJob is refused, unless --commands
+    says that its command is to run on the workers' own machines. --yes, --skip-refused, --prune and the exit codes
+    are as for crontabs.
+    """
+    from mainspring.importers.kubernetes import read_cron_jobs
+
+    texts = [(file, read_text_file(file, "file")) for file in files]
+    found = read_cron_jobs(texts, tz=tz, commands=options["commands"])
+    return _store(found, server, options, source="kubernetes")
+
+
+def _store(found: Found, server: str, options: dict[str, Any], *, source: str) -> int:
+    """Store the jobs if that is asked for, and show what was found and done."""
+    from mainspring.clock import host_time
+    from mainspring.core.owners import read_owner
+
+    owner = read_owner(options["owner"] or source, "owner")
+    skips, yes, prune = options["skip_refused"], options["yes"], options["prune"]
+    check_storing(found, prune=prune, yes=yes)
     results: list[dict[str, Any]] = []
-    if yes and not found.problems:
-        results, left_behind = call(server, lambda client: _apply(client, found.entries))
-        notes += left_behind
-    found = replace(found, notes=tuple(sorted(notes, key=lambda note: note.line)))
-    if as_json:
-        print_json(_plain(found, now, results))
+    view = None
+    if yes and (not found.problems or (skips and found.entries)):
+        results, view = call(
+            server, lambda client: apply_jobs(client, found, owner=owner, prune=prune, kind="shell")
+        )
+    show_import(
+        found, host_time(), as_json=options["as_json"], skips=skips, results=results, owner=view, then=_APPLY
+    )
+    return exit_code(found, skips=skips)
+
+
+def _of_machine(file: str) -> str:
+    """Return a name for a file of this machine, by which a later import of it is known."""
+    import platform
+
+    path = "stdin" if file == "-" else str(Path(file).resolve()).strip("/").replace("/", ".")
+    return f"{platform.node()}:{path}"[-150:]
+
+
+def _zone_of_machine() -> tuple[str, list[ImportNote]]:
+    from mainspring.cli.machine import machine_zone
+    from mainspring.importers.found import ImportNote
+
+    zone = machine_zone()
+    if zone is None:
+        words = "this machine's zone has no name here, so UTC is taken"
+    elif zone in {"UTC", "Etc/UTC"}:
+        words = "this machine is in UTC"
     else:
-        _show(found, now, results)
-    return _REFUSED if found.problems else 0
+        return zone, [ImportNote("times", f"in {zone}, this machine's zone; --tz gives another")]
+    return "UTC", [
+        ImportNote("times", f"{words}; if the crontab is of a machine elsewhere, give its zone: --tz")
+    ]
 
 
-def _absent_users(entries: Iterable[CrontabEntry]) -> list[CrontabNote]:
+def _absent_users(entries: Iterable[ImportedJob]) -> list[ImportNote]:
     """Return a note for each user that does not exist here. Often it is the first word of a command."""
-    from mainspring.importers.crontab import CrontabNote
+    from mainspring.importers.found import ImportNote, Place
 
-    first: dict[str | None, int] = {}
+    first: dict[str | None, Place] = {}
     for entry in entries:
-        first.setdefault(entry.body["target"].get("user"), entry.line)
+        first.setdefault(entry.body["target"].get("user"), entry.place)
     return [
-        CrontabNote(line, f"user: there is no {name!r} on this machine; is the user column missing?")
-        for name, line in first.items()
+        ImportNote(place, f"user: there is no {name!r} on this machine; is the user column missing?")
+        for name, place in first.items()
         if name is not None and not _is_user(name)
     ]
 
@@ -86,102 +150,3 @@ def _is_user(name: str) -> bool:
     except KeyError:
         return False
     return True
-
-
-async def _apply(
-    client: AsyncClient, entries: tuple[CrontabEntry, ...]
-) -> tuple[list[dict[str, Any]], list[CrontabNote]]:
-    existing = {}
-    for entry in entries:
-        page = await client.list_jobs(name=entry.name)
-        if page.items:
-            existing[entry.name] = page.items[0]
-            if page.items[0].target["type"] != "shell":
-                message = f"{entry.name!r} exists and is not a shell job; rename it. Nothing was imported"
-                raise Conflict("name", message)
-    results: list[dict[str, Any]] = []
-    for entry in entries:
-        try:
-            job = await client.put_job(entry.body)
-        except InvalidInput as error:
-            message = f"{error.message} ({len(results)} of {len(entries)} entries were imported)"
-            raise InvalidInput(f"line {entry.line}: {error.field}", message) from None
-        old = existing.get(entry.name)
-        result = "created" if old is None else "unchanged" if old.version == job.version else "updated"
-        results.append({"line": entry.line, "name": job.name, "job_id": job.job_id, "result": result})
-    return results, await _left_behind(client, entries)
-
-
-async def _left_behind(client: AsyncClient, entries: tuple[CrontabEntry, ...]) -> list[CrontabNote]:
-    """Return a note for each job left by an earlier import, under another name of one of these entries."""
-    from mainspring.importers.crontab import CrontabNote
-
-    looked_up = {entry.name for entry in entries}
-    notes: list[CrontabNote] = []
-    for entry in entries:
-        for name in entry.other_names:
-            if name in looked_up:
-                continue
-            looked_up.add(name)
-            page = await client.list_jobs(name=name)
-            if page.items and page.items[0].target.get("command") == entry.body["target"]["command"]:
-                message = f"{name!r} runs the same command and is not in this crontab; "
-                message += f"to delete it: mainspring job rm {name}"
-                notes.append(CrontabNote(entry.line, message))
-    return notes
-
-
-def _fires(entry: CrontabEntry, now: datetime) -> list[datetime]:
-    fires: list[datetime] = []
-    instant: datetime | None = now
-    while len(fires) < _PREVIEW and instant is not None:
-        instant = entry.cron.next_after(instant)
-        if instant is not None:
-            fires.append(instant)
-    return fires
-
-
-def _plain(found: CrontabImport, now: datetime, results: list[dict[str, Any]]) -> dict[str, Any]:
-    return {
-        "entries": [
-            {
-                "line": entry.line,
-                "definition": entry.body,
-                "next_fire_times": [fire.isoformat() for fire in _fires(entry, now)],
-            }
-            for entry in found.entries
-        ],
-        "problems": [
-            {"line": problem.line, "field": problem.field, "message": problem.message}
-            for problem in found.problems
-        ],
-        "notes": [{"line": note.line, "message": note.message} for note in found.notes],
-        "results": results,
-    }
-
-
-def _show(found: CrontabImport, now: datetime, results: list[dict[str, Any]]) -> None:
-    rows = []
-    for entry in found.entries:
-        fires = [show_instant(fire, entry.cron.tz) for fire in _fires(entry, now)]
-        rows.append((entry.line, entry.name, entry.body["cron"], *fires, *[""] * (_PREVIEW - len(fires))))
-    print_table(("LINE", "JOB", "TIMES", "NEXT", "THEN", "AND THEN"), rows, empty="no entries")
-    for note in found.notes:
-        click.echo(f"note: {note}", err=True)
-    for problem in found.problems:
-        click.echo(f"error: {problem}", err=True)
-    if found.problems:
-        click.echo("nothing was imported", err=True)
-    elif results:
-        counts = [
-            f"{count} {kind}"
-            for kind in ("created", "updated", "unchanged")
-            if (count := _count(results, kind))
-        ]
-        click.echo(f"{len(results)} jobs: {', '.join(counts)}")
-    elif found.entries:
-        click.echo("this is a preview; nothing was changed. Apply it with --yes", err=True)
-
-
-def _count(results: list[dict[str, Any]], kind: str) -> int:
-    return sum(1 for result in results if result["result"] == kind)

@@ -1,0 +1,246 @@
+"""What the commands of `mainspring import` have in common: what they show, store and write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from mainspring.cli.output import print_json, print_table, show_instant
+from mainspring.errors import Conflict, InvalidInput
+
+if TYPE_CHECKING:
+    from mainspring.importers.found import Found, ImportedJob, ImportNote
+    from mainspring.sdk.client import AsyncClient
+    from mainspring.wire.owners import OwnerView
+
+F = TypeVar("F", bound=Callable[..., Any])
+PREVIEW = 3
+"""How many fires a table shows of each job."""
+MORE = 20
+"""How many fires are compared with the other tool's, and shown in JSON."""
+
+
+def storing_options(function: F) -> F:
+    """Add the options of importers that store jobs."""
+    yes = click.option("--yes", is_flag=True, help="Apply the import. Without it you only see a preview.")
+    prune = click.option(
+        "--prune",
+        is_flag=True,
+        help="Delete the jobs of an earlier import of this source that it does not have any more.",
+    )
+    owner = click.option(
+        "--owner", metavar="NAME", help="The name by which an earlier import of this source is known."
+    )
+    return yes(prune(owner(function)))
+
+
+def skip_option(function: F) -> F:
+    """Add --skip-refused."""
+    return click.option(
+        "--skip-refused",
+        is_flag=True,
+        help="Import the others when some cannot be imported; the exit code is 3 then.",
+    )(function)
+
+
+def exit_code(found: Found, *, skips: bool) -> int:
+    """Return the exit code of an import: all, nothing, or a part."""
+    from mainspring.host.exit_codes import ExitCode
+
+    if not found.problems:
+        return ExitCode.DONE
+    return ExitCode.NOT_WELL if skips and found.entries else ExitCode.REFUSED
+
+
+async def apply_jobs(
+    client: AsyncClient, found: Found, *, owner: str, prune: bool, kind: str
+) -> tuple[list[dict[str, Any]], OwnerView]:
+    """Store jobs, and say whose they are.
+
+    Args:
+        prune: delete what the owner had and has no more.
+        kind: the type of target that a job of the same name must have to be replaced.
+
+    Returns:
+        What became of each, and what became of the owner's other jobs.
+
+    Raises:
+        Conflict: a job of the same name is of another kind; nothing is stored.
+        InvalidInput: the server refuses one; those before it are stored.
+    """
+    existing = {}
+    for entry in found.entries:
+        page = await client.list_jobs(name=entry.name)
+        if page.items:
+            existing[entry.name] = page.items[0]
+            if page.items[0].target["type"] != kind:
+                message = f"{entry.name!r} exists and is not a {kind} job; rename it. Nothing was imported"
+                raise Conflict("name", message)
+    results: list[dict[str, Any]] = []
+    for entry in found.entries:
+        try:
+            job = await client.put_job(entry.body)
+        except InvalidInput as error:
+            message = f"{error.message} ({len(results)} of {len(found.entries)} entries were imported)"
+            raise InvalidInput(f"{_place(entry)}: {error.field}", message) from None
+        old = existing.get(entry.name)
+        if entry.is_paused and old is None:
+            await client.pause_job(job.job_id)
+        result = "created" if old is None else "unchanged" if old.version == job.version else "updated"
+        results.append({**_at(entry), "name": job.name, "job_id": job.job_id, "result": result})
+    return results, await client.put_owner(owner, [entry.name for entry in found.entries], prune=prune)
+
+
+def _place(entry: ImportedJob) -> str:
+    from mainspring.importers.found import tell_place
+
+    return tell_place(entry.place)
+
+
+def check_storing(found: Found, *, prune: bool, yes: bool) -> None:
+    """Refuse to delete where that could hit a job that is only broken in the source.
+
+    Raises:
+        InvalidInput: --prune goes without --yes, or with entries that are refused.
+    """
+    if prune and not yes:
+        raise InvalidInput("prune", "deletes jobs, so it goes with --yes")
+    if prune and found.problems:
+        first = found.problems[0]
+        message = (
+            f"goes only with a source without faults, or the job of a faulty entry would be deleted; {first}"
+        )
+        raise InvalidInput("prune", message)
+
+
+def show_import(
+    found: Found,
+    now: datetime,
+    *,
+    as_json: bool,
+    skips: bool = False,
+    results: Sequence[dict[str, Any]] = (),
+    owner: OwnerView | None = None,
+    then: str = "",
+) -> None:
+    """Print what was found and what became of it.
+
+    Args:
+        skips: what cannot be imported is left out.
+        results: of each job that was stored.
+        owner: what became of the owner's other jobs.
+        then: how to apply the import, for a preview.
+    """
+    if as_json:
+        print_json(_plain(found, now, results, owner))
+        return
+    print_table(_columns(found), [_row(entry, found, now) for entry in found.entries], empty="no entries")
+    for note in sorted(found.notes, key=_line):
+        click.echo(f"note: {note}", err=True)
+    for problem in found.problems:
+        click.echo(f"{'skipped' if skips else 'error'}: {problem}", err=True)
+    if found.problems and not (skips and found.entries):
+        hint = "" if skips or not found.entries else "; --skip-refused imports the others"
+        click.echo(f"nothing was imported{hint}", err=True)
+    elif results:
+        _tell_results(results)
+    elif found.entries and then:
+        click.echo(f"this is a preview; nothing was changed. {then}", err=True)
+    if owner is not None:
+        _tell_owner(owner)
+
+
+def _line(note: ImportNote) -> int:
+    return note.place if isinstance(note.place, int) else 0
+
+
+def _tell_results(results: Sequence[dict[str, Any]]) -> None:
+    counts = [
+        f"{count} {kind}"
+        for kind in ("created", "updated", "unchanged")
+        if (count := sum(1 for result in results if result["result"] == kind))
+    ]
+    click.echo(f"{len(results)} jobs: {', '.join(counts)}")
+
+
+def _tell_owner(owner: OwnerView) -> None:
+    for job in owner.taken:
+        click.echo(f"note: {job.name!r} belonged to {job.owner!r} until now", err=True)
+    for gone in owner.deleted:
+        click.echo(f"deleted {gone.name}")
+    for left in owner.undefined:
+        message = f"{left.name!r} is of an earlier import, and not in this one; it stays and keeps running"
+        click.echo(f"note: {message}. Delete it: --prune, or mainspring job rm {left.name}", err=True)
+
+
+def _columns(found: Found) -> tuple[str, ...]:
+    where = "LINE" if all(isinstance(entry.place, int) for entry in found.entries) else "WHERE"
+    fires = ("NEXT", "THEN", "AND THEN")
+    compared = any(entry.theirs is not None for entry in found.entries)
+    return (where, "JOB", "WHEN", *fires, *(("OLD TOOL",) if compared else ()))
+
+
+def _row(entry: ImportedJob, found: Found, now: datetime) -> tuple[object, ...]:
+    from mainspring.core.triggers import zone_name
+    from mainspring.core.triggers.words import explain_trigger
+
+    trigger = entry.trigger(now)
+    when = entry.body.get("cron") or ("when submitted" if trigger is None else explain_trigger(trigger))
+    zone = None if trigger is None else zone_name(trigger)
+    fires = [show_instant(fire, zone) for fire in entry.next_fires(now, PREVIEW)]
+    row = (entry.place, entry.name, when, *fires, *[""] * (PREVIEW - len(fires)))
+    compared = any(each.theirs is not None for each in found.entries)
+    return (*row, _verdict(entry, now)) if compared else row
+
+
+def _verdict(entry: ImportedJob, now: datetime) -> str:
+    if entry.theirs is None:
+        return "not asked"
+    ours = entry.next_fires(now, MORE)
+    for number, (mine, their) in enumerate(zip(ours, entry.theirs, strict=False), start=1):
+        if mine != their:
+            return f"fire {number}: {show_instant(their)}"
+    if len(ours) != len(entry.theirs):
+        return f"{len(entry.theirs)} fires"
+    return f"same ({len(ours)})"
+
+
+def _at(entry: ImportedJob | Any) -> dict[str, Any]:
+    return {"line" if isinstance(entry.place, int) else "place": entry.place}
+
+
+def _plain(
+    found: Found, now: datetime, results: Sequence[dict[str, Any]], owner: OwnerView | None
+) -> dict[str, Any]:
+    plain: dict[str, Any] = {
+        "entries": [_plain_entry(entry, now) for entry in found.entries],
+        "problems": [
+            {**_at(problem), "field": problem.field, "message": problem.message} for problem in found.problems
+        ],
+        "notes": [{**_at(note), "message": note.message} for note in sorted(found.notes, key=_line)],
+        "results": list(results),
+    }
+    if owner is not None:
+        plain["left"] = [{"name": job.name, "job_id": job.job_id} for job in owner.undefined]
+        plain["deleted"] = [{"name": job.name, "job_id": job.job_id} for job in owner.deleted]
+    return plain
+
+
+def _plain_entry(entry: ImportedJob, now: datetime) -> dict[str, Any]:
+    plain = {
+        **_at(entry),
+        "definition": dict(entry.body),
+        "next_fire_times": [fire.isoformat() for fire in entry.next_fires(now, MORE)],
+    }
+    if entry.theirs is not None:
+        plain["old_fire_times"] = [fire.isoformat() for fire in entry.theirs]
+    return plain
+
+
+def with_notes(found: Found, notes: Sequence[ImportNote]) -> Found:
+    """Return what was found with more notes."""
+    return replace(found, notes=(*found.notes, *notes))
