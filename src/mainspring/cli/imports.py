@@ -13,7 +13,7 @@ from mainspring.cli.output import print_json, print_table, show_instant
 from mainspring.errors import Conflict, InvalidInput
 
 if TYPE_CHECKING:
-    from mainspring.importers.found import Found, ImportedJob, ImportNote
+    from mainspring.importers.found import Imported, ImportedJob, ImportNote
     from mainspring.sdk.client import AsyncClient
     from mainspring.wire.owners import OwnerView
 
@@ -47,7 +47,7 @@ def skip_option(function: F) -> F:
     )(function)
 
 
-def exit_code(found: Found, *, skips: bool) -> int:
+def exit_code(found: Imported, *, skips: bool) -> int:
     """Return the exit code of an import: all, nothing, or a part."""
     from mainspring.host.exit_codes import ExitCode
 
@@ -57,7 +57,7 @@ def exit_code(found: Found, *, skips: bool) -> int:
 
 
 async def apply_jobs(
-    client: AsyncClient, found: Found, *, owner: str, prune: bool, kind: str
+    client: AsyncClient, found: Imported, *, owner: str, prune: bool, kind: str
 ) -> tuple[list[dict[str, Any]], OwnerView]:
     """Store jobs, and say whose they are.
 
@@ -101,7 +101,7 @@ def _place(entry: ImportedJob) -> str:
     return tell_place(entry.place)
 
 
-def check_storing(found: Found, *, prune: bool, yes: bool) -> None:
+def check_storing(found: Imported, *, prune: bool, yes: bool) -> None:
     """Refuse to delete where that could hit a job that is only broken in the source.
 
     Raises:
@@ -118,7 +118,7 @@ def check_storing(found: Found, *, prune: bool, yes: bool) -> None:
 
 
 def show_import(
-    found: Found,
+    found: Imported,
     now: datetime,
     *,
     as_json: bool,
@@ -177,14 +177,14 @@ def _tell_owner(owner: OwnerView) -> None:
         click.echo(f"note: {message}. Delete it: --prune, or mainspring job rm {left.name}", err=True)
 
 
-def _columns(found: Found) -> tuple[str, ...]:
+def _columns(found: Imported) -> tuple[str, ...]:
     where = "LINE" if all(isinstance(entry.place, int) for entry in found.entries) else "WHERE"
     fires = ("NEXT", "THEN", "AND THEN")
     compared = any(entry.theirs is not None for entry in found.entries)
     return (where, "JOB", "WHEN", *fires, *(("OLD TOOL",) if compared else ()))
 
 
-def _row(entry: ImportedJob, found: Found, now: datetime) -> tuple[object, ...]:
+def _row(entry: ImportedJob, found: Imported, now: datetime) -> tuple[object, ...]:
     from mainspring.core.triggers import zone_name
     from mainspring.core.triggers.words import explain_trigger
 
@@ -214,7 +214,7 @@ def _at(entry: ImportedJob | Any) -> dict[str, Any]:
 
 
 def _plain(
-    found: Found, now: datetime, results: Sequence[dict[str, Any]], owner: OwnerView | None
+    found: Imported, now: datetime, results: Sequence[dict[str, Any]], owner: OwnerView | None
 ) -> dict[str, Any]:
     plain: dict[str, Any] = {
         "entries": [_plain_entry(entry, now) for entry in found.entries],
@@ -241,6 +241,6 @@ def _plain_entry(entry: ImportedJob, now: datetime) -> dict[str, Any]:
     return plain
 
 
-def with_notes(found: Found, notes: Sequence[ImportNote]) -> Found:
+def with_notes(found: Imported, notes: Sequence[ImportNote]) -> Imported:
     """Return what was found with more notes."""
     return replace(found, notes=(*found.notes, *notes))

@@ -12,7 +12,7 @@ from typing import Any
 
 from mainspring.core.cron import Cron, CronError
 from mainspring.errors import InvalidInput
-from mainspring.importers.found import Found, ImportedJob, ImportNote, ImportProblem, check_body, refusal
+from mainspring.importers.found import Imported, ImportedJob, ImportNote, ImportProblem, check_body, refusal
 
 DEFAULT_SHELL = "/bin/sh"
 _LONGEST_SLUG = 60
@@ -38,7 +38,7 @@ _IGNORED = {
 }
 
 
-def read_crontab(text: str, *, system: bool, seconds: bool, tz: str = "UTC") -> Found:
+def read_crontab(text: str, *, system: bool, seconds: bool, tz: str = "UTC") -> Imported:
     """Read a crontab.
 
     Args:
@@ -50,7 +50,7 @@ def read_crontab(text: str, *, system: bool, seconds: bool, tz: str = "UTC") -> 
     reader = _Reader(system=system, seconds=seconds, tz=tz)
     for number, line in enumerate(text.removeprefix(_BYTE_ORDER_MARK).split("\n"), start=1):
         reader.read(number, line.removesuffix("\r"))
-    return Found(_named(reader.entries), tuple(reader.problems), tuple(reader.notes))
+    return Imported(_named(reader.entries), tuple(reader.problems), tuple(reader.notes))
 
 
 @dataclass(slots=True)

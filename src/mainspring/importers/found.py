@@ -71,7 +71,7 @@ class ImportNote:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Imported:
     """What an importer found, each in the order of the source."""
 
     entries: tuple[ImportedJob, ...]

@@ -10,7 +10,7 @@ from typing import Any
 
 from mainspring.errors import InvalidInput
 from mainspring.importers.found import (
-    Found,
+    Imported,
     ImportedJob,
     ImportNote,
     ImportProblem,
@@ -35,7 +35,7 @@ _NO_CONTAINERS = (
 )
 
 
-def read_cron_jobs(texts: Sequence[tuple[str, str]], *, tz: str = "UTC", commands: bool = False) -> Found:
+def read_cron_jobs(texts: Sequence[tuple[str, str]], *, tz: str = "UTC", commands: bool = False) -> Imported:
     """Read the CronJobs in some files. Objects of other kinds are passed over.
 
     Args:
@@ -51,7 +51,7 @@ def read_cron_jobs(texts: Sequence[tuple[str, str]], *, tz: str = "UTC", command
         except InvalidInput as error:
             reader.problems.append(refusal(file, error))
     entries, doubled = refuse_same_names(reader.entries)
-    return Found(tuple(entries), (*reader.problems, *doubled), tuple(reader.notes))
+    return Imported(tuple(entries), (*reader.problems, *doubled), tuple(reader.notes))
 
 
 def _documents(text: str) -> Iterable[Any]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mainspring.core.definition import read_definition
 from mainspring.core.triggers import next_fires
 from mainspring.errors import InvalidInput
-from mainspring.importers.found import Found, ImportedJob
+from mainspring.importers.found import Imported, ImportedJob
 from mainspring.importers.kubernetes import read_cron_jobs
 from mainspring.importers.kubernetes_schedule import read_schedule
 
@@ -59,7 +59,7 @@ def cron_job(**changes: Any) -> dict[str, Any]:
     return {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "report"}, "spec": spec}
 
 
-def read(*documents: Any, commands: bool = True, tz: str = "UTC") -> Found:
+def read(*documents: Any, commands: bool = True, tz: str = "UTC") -> Imported:
     return read_cron_jobs([("jobs.json", json.dumps(each)) for each in documents], tz=tz, commands=commands)
 
 
@@ -121,7 +121,7 @@ def test_lists_and_other_kinds() -> None:
     other["metadata"] = {"name": "report", "namespace": "shop"}
     both = {"kind": "CronJobList", "items": [cron_job(), {"kind": "ConfigMap"}, other]}
     assert [entry.name for entry in read(both).entries] == ["report", "shop.report"]
-    assert read({"kind": "Deployment", "spec": {}}) == Found(())
+    assert read({"kind": "Deployment", "spec": {}}) == Imported(())
 
 
 def test_two_of_one_name_are_one_too_many() -> None:

@@ -22,7 +22,7 @@ from mainspring.cli.imports import (
 from mainspring.cli.options import caller_options, json_option
 
 if TYPE_CHECKING:
-    from mainspring.importers.found import Found, ImportedJob, ImportNote
+    from mainspring.importers.found import Imported, ImportedJob, ImportNote
 
 _APPLY = "Apply it with --yes"
 
@@ -82,7 +82,7 @@ def kubernetes_command(files: tuple[str, ...], tz: str, server: str, **options: 
     return _store(found, server, options, source="kubernetes")
 
 
-def _store(found: Found, server: str, options: dict[str, Any], *, source: str) -> int:
+def _store(found: Imported, server: str, options: dict[str, Any], *, source: str) -> int:
     """Store the jobs if that is asked for, and show what was found and done."""
     from mainspring.clock import host_time
     from mainspring.core.owners import read_owner
