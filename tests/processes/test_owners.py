@@ -51,6 +51,9 @@ def test_deleted_function_is_named_then_pruned_and_what_a_user_made_stays(tmp_pa
     with server("shop:app", cwd=tmp_path) as (process, url):
         assert names(url) == {"kept": [], "dropped": ["undefined", "target_unserved"], "by hand": []}
         assert "event=job_undefined job=dropped" in log.read_text()
+        listed = run("job", "list", "--server", url)
+        assert "warning: dropped: The code of shop:app does not define it any more" in listed.stderr
+        assert "warning: kept" not in listed.stderr
         process.stop()
     with server("shop:app", "--prune", cwd=tmp_path) as (process, url):
         assert names(url) == {"kept": [], "by hand": []}

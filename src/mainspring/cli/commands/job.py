@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from mainspring.wire.written import JobWritten
 
 _PAGE = 1000
+_MOST_WARNINGS = 5
 
 
 @click.group("job")
@@ -157,8 +159,17 @@ def list_command(limit: int, after: str | None, server: str, *, as_json: bool) -
         for job in jobs
     ]
     print_table(("NAME", "ID", "WHEN", "TARGET", "NEXT FIRE"), rows, empty="no jobs")
+    print_warnings(_warnings(jobs))
     if following is not None:
         click.echo(f"for later ones, add --after {following}", err=True)
+
+
+def _warnings(jobs: Iterable[JobView]) -> Iterator[str]:
+    """Name the first jobs of a list that nobody defines or can run."""
+    found = [f"{job.name}: {one.sentence}" for job in jobs for one in job.warnings]
+    yield from found[:_MOST_WARNINGS]
+    if len(found) > _MOST_WARNINGS:
+        yield f"and {len(found) - _MOST_WARNINGS:,} more; mainspring status sums them up"
 
 
 @job_group.command("show")
