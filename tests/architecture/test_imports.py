@@ -15,8 +15,10 @@ SOURCE = Path(__file__).parents[2] / "src"
 
 # library -> the modules that may import it; everybody else goes through a port
 HOMES = {
+    "apscheduler": ("mainspring.importers",),
     "apsw": ("mainspring.stores.sqlite",),
     "asyncpg": ("mainspring.stores.postgres",),
+    "celery": ("mainspring.importers",),
     "click": ("mainspring.cli",),
     "croniter": (),
     "cronsim": (),

@@ -199,7 +199,7 @@ def _row(entry: ImportedJob, found: Imported, now: datetime) -> tuple[object, ..
 
 def _verdict(entry: ImportedJob, now: datetime) -> str:
     if entry.theirs is None:
-        return "not asked"
+        return ""
     ours = entry.next_fires(now, MORE)
     for number, (mine, their) in enumerate(zip(ours, entry.theirs, strict=False), start=1):
         if mine != their:

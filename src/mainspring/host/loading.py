@@ -32,10 +32,28 @@ def load_app(reference: str, *, keeps_output: bool = False) -> App:
     """
     from mainspring.sdk.app import App
 
+    value, found = load_object(reference, "app", keeps_output=keeps_output)
+    if not isinstance(value, App):
+        raise InvalidInput(_FIELD, f"{reference!r} is a {type(value).__name__}, not a mainspring.App")
+    value.load_as(found)
+    return value
+
+
+def load_object(reference: str, default: str, *, keeps_output: bool = False) -> tuple[object, str]:
+    """Import an object, and return it with its whole reference.
+
+    Args:
+        reference: `module` or `package.module:name`.
+        default: the name if it is left out.
+        keeps_output: as for `load_app`.
+
+    Raises:
+        InvalidInput: there is no such module or name, or the module raises an error.
+    """
     module_name, _, attribute = reference.partition(":")
-    attribute = attribute or "app"
+    attribute = attribute or default
     if not all(part.isidentifier() for part in (*module_name.split("."), *attribute.split("."))):
-        raise InvalidInput(_FIELD, f"{reference!r} does not have the form module:app")
+        raise InvalidInput(_FIELD, f"{reference!r} does not have the form module:{default}")
     if module_name.endswith(".py"):
         message = f"{module_name!r} is a file; write {module_name.removesuffix('.py')}:{attribute}"
         raise InvalidInput(_FIELD, message)
@@ -50,10 +68,7 @@ def load_app(reference: str, *, keeps_output: bool = False) -> App:
             value = getattr(value, name)
         except AttributeError:
             raise InvalidInput(_FIELD, f"module {module_name!r} has no {attribute!r}") from None
-    if not isinstance(value, App):
-        raise InvalidInput(_FIELD, f"{reference!r} is a {type(value).__name__}, not a mainspring.App")
-    value.load_as(f"{module_name}:{attribute}")
-    return value
+    return value, f"{module_name}:{attribute}"
 
 
 def _import(module_name: str) -> object:

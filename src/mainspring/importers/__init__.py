@@ -1,1 +1,1 @@
-"""Readers of other tools' files: text in, job definitions and problems out. They store nothing."""
+"""Readers of other tools' files and objects: job definitions and problems out. They store nothing."""

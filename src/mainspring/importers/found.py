@@ -24,13 +24,15 @@ class ImportedJob:
         theirs: its next fires by the other tool's own code, where that can be asked; fewer than ours means the end.
         is_paused: the other tool does not fire it now.
         call: for an app that is written: the expression that gives the function.
+        needs: for an app that is written: the line that imports what the expression begins with.
     """
 
     place: Place
     body: Mapping[str, Any]
     theirs: tuple[datetime, ...] | None = None
     is_paused: bool = False
-    call: str | None = None
+    call: str = ""
+    needs: str = ""
 
     @property
     def name(self) -> str:

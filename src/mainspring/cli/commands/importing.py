@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mainspring.cli.calling import call, read_text_file
+from mainspring.cli.imported_code import Code, check_target, show_code
 from mainspring.cli.imports import (
+    MORE,
     apply_jobs,
     check_storing,
     exit_code,
@@ -20,11 +22,15 @@ from mainspring.cli.imports import (
     with_notes,
 )
 from mainspring.cli.options import caller_options, json_option
+from mainspring.errors import InvalidInput
 
 if TYPE_CHECKING:
     from mainspring.importers.found import Imported, ImportedJob, ImportNote
 
 _APPLY = "Apply it with --yes"
+_write_option = click.option(
+    "--write", metavar="FILE", help="Write a module with these jobs. Without it you only see a preview."
+)
 
 
 @click.group("import")
@@ -80,6 +86,76 @@ def kubernetes_command(files: tuple[str, ...], tz: str, server: str, **options: 
     texts = [(file, read_text_file(file, "file")) for file in files]
     found = read_cron_jobs(texts, tz=tz, commands=options["commands"])
     return _store(found, server, options, source="kubernetes")
+
+
+@import_group.command("celery")
+@click.argument("reference", metavar="MODULE:APP")
+@_write_option
+@skip_option
+@json_option
+def celery_command(reference: str, write: str | None, *, skip_refused: bool, as_json: bool) -> int:
+    """Import the tasks of a Celery app and the schedule of its beat.
+
+    Each task becomes a job that runs when it is submitted, and each entry of the beat one with a trigger, whose fires
+    are compared with beat's own. --write makes a module of them that mainspring up can run: your functions stay where
+    they are. Celery must be installed here. The exit codes are as for crontabs.
+    """
+    from mainspring.clock import host_time
+    from mainspring.host.loading import load_object
+
+    _check_library("celery", "Celery")
+    from mainspring.importers.celery import NAME, is_celery, read_celery
+
+    check_target(write)
+    value, whole = load_object(reference, "app")
+    if not is_celery(value):
+        raise InvalidInput("MODULE:APP", f"{whole!r} is a {type(value).__name__}, not a Celery app")
+    now = host_time()
+    found = read_celery(value, whole, now=now, fires=MORE)
+    setup = [f"{NAME}.loader.import_default_modules()  # its tasks"]
+    code = Code(f"the Celery app {whole}", f"celery:{whole}", setup)
+    return show_code(found, now, code, write=write, skips=skip_refused, as_json=as_json)
+
+
+@import_group.command("apscheduler")
+@click.argument("reference", metavar="MODULE:SCHEDULER")
+@_write_option
+@skip_option
+@json_option
+def apscheduler_command(reference: str, write: str | None, *, skip_refused: bool, as_json: bool) -> int:
+    """Import the jobs of a scheduler of APScheduler 3, those in its job stores included.
+
+    Each becomes a job with a trigger, whose fires are compared with APScheduler's own. --write makes a module of them
+    that mainspring up can run: your functions stay where they are. The scheduler is not started. APScheduler must be
+    installed here. The exit codes are as for crontabs.
+    """
+    from mainspring.clock import host_time
+    from mainspring.host.loading import load_object
+
+    _check_library("apscheduler", "APScheduler 3")
+    from mainspring.importers.apscheduler import is_scheduler, read_scheduler
+
+    check_target(write)
+    value, whole = load_object(reference, "scheduler")
+    if not is_scheduler(value):
+        raise InvalidInput("MODULE:SCHEDULER", f"{whole!r} is a {type(value).__name__}, not a scheduler")
+    now = host_time()
+    found = read_scheduler(value, now=now, fires=MORE)
+    code = Code(f"the scheduler {whole}", f"apscheduler:{whole}")
+    return show_code(found, now, code, write=write, skips=skip_refused, as_json=as_json)
+
+
+def _check_library(module: str, name: str) -> None:
+    """Refuse to read objects of a library that is not here.
+
+    Raises:
+        InvalidInput: it is not installed.
+    """
+    from importlib.util import find_spec
+
+    if find_spec(module) is None:
+        message = f"{name} is not installed here; run this where your app is (pip install mainspring there)"
+        raise InvalidInput(module, message)
 
 
 def _store(found: Imported, server: str, options: dict[str, Any], *, source: str) -> int:
