@@ -24,7 +24,7 @@ HOMES = {
     "cronsim": (),
     "httpx": (),
     "prometheus_client": ("mainspring.telemetry", "mainspring.api"),
-    "rich": ("mainspring.cli",),
+    "rich": (),
     "sqlite3": (),
     "starlette": ("mainspring.api",),
 }
