@@ -99,6 +99,12 @@ def test_an_import_knows_the_jobs_of_the_one_before(tmp_path: Path) -> None:
     with server("--store", "memory://", "--allow-shell", cwd=tmp_path) as (_, url):
         assert left(apply("0 1 * * * a\n0 2 * * * b\n0 3 * * * c\n")) == set()
         assert left(apply("0 9 * * * x\n", "--owner", "another")) == set()  # another crontab: nobody's loss
+        stolen = run(
+            "import", "crontab", "-", "--yes", "--server", url, "--owner", "another", text="0 5 * * * a\n"
+        )
+        assert stolen.returncode == 2
+        assert "name: 'a' belongs to 'crontab:" in stolen.stderr
+        assert "if this is the same source, give --owner crontab:" in stolen.stderr
         skipped = apply("0 1 * * * a\n0 2 * * * b\n61 * * * * c\n", "--skip-refused", code=3)
         assert [result["result"] for result in skipped["results"]] == ["unchanged", "unchanged"]
         assert left(skipped) == {"c"}

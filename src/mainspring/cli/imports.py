@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mainspring.importers.found import Imported, ImportedJob, ImportNote
     from mainspring.sdk.client import AsyncClient
     from mainspring.wire.owners import OwnerView
+    from mainspring.wire.views import JobView
 
 F = TypeVar("F", bound=Callable[..., Any])
 PREVIEW = 3
@@ -69,7 +70,7 @@ async def apply_jobs(
         What became of each, and what became of the owner's other jobs.
 
     Raises:
-        Conflict: a job of the same name is of another kind; nothing is stored.
+        Conflict: a job of the same name is of another kind or another owner; nothing is stored.
         InvalidInput: the server refuses one; those before it are stored.
     """
     existing = {}
@@ -77,9 +78,7 @@ async def apply_jobs(
         page = await client.list_jobs(name=entry.name)
         if page.items:
             existing[entry.name] = page.items[0]
-            if page.items[0].target["type"] != kind:
-                message = f"{entry.name!r} exists and is not a {kind} job; rename it. Nothing was imported"
-                raise Conflict("name", message)
+            _check_existing(page.items[0], owner, kind)
     results: list[dict[str, Any]] = []
     for entry in found.entries:
         try:
@@ -93,6 +92,17 @@ async def apply_jobs(
         result = "created" if old is None else "unchanged" if old.version == job.version else "updated"
         results.append({**_at(entry), "name": job.name, "job_id": job.job_id, "result": result})
     return results, await client.put_owner(owner, [entry.name for entry in found.entries], prune=prune)
+
+
+def _check_existing(job: JobView, owner: str, kind: str) -> None:
+    """Refuse to overwrite a job that this source has not brought."""
+    if job.target["type"] != kind:
+        raise Conflict(
+            "name", f"{job.name!r} exists and is not a {kind} job; rename it. Nothing was imported"
+        )
+    if job.owner not in {None, owner}:
+        words = f"if this is the same source, give --owner {job.owner}; if not, rename one of the two"
+        raise Conflict("name", f"{job.name!r} belongs to {job.owner!r}; {words}. Nothing was imported")
 
 
 def _place(entry: ImportedJob) -> str:
@@ -168,8 +178,6 @@ def _tell_results(results: Sequence[dict[str, Any]]) -> None:
 
 
 def _tell_owner(owner: OwnerView) -> None:
-    for job in owner.taken:
-        click.echo(f"note: {job.name!r} belonged to {job.owner!r} until now", err=True)
     for gone in owner.deleted:
         click.echo(f"deleted {gone.name}")
     for left in owner.undefined:
