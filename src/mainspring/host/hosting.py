@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mainspring.config.settings import Settings, StoreLocation
     from mainspring.engine.assembly import Engine
     from mainspring.host.process import StopRequest
+    from mainspring.registry import FunctionRegistry
     from mainspring.sdk.app import App
     from mainspring.wire.owners import OwnerView
 
@@ -45,34 +46,61 @@ async def _host(
     from mainspring.host.serving import listen
     from mainspring.host.welcome import welcome
     from mainspring.registry import FunctionRegistry
-    from mainspring.runtime import open_engine, run_embedded_worker
+    from mainspring.runtime import open_engine
 
     registry = app.registry if app is not None else FunctionRegistry()
     with listen(settings.host, settings.port) if settings.has_api else contextlib.nullcontext() as listener:
-        callers = None if listener is None else _choose_callers(settings)
+        callers = None if listener is None else choose_callers_by(settings)
         # Only after the port is bound, so that a server that does not start leaves nothing behind.
-        _make_folder(settings.store, store_option)
+        make_folder(settings.store, store_option)
         ready = "scheduling"
         if listener is not None:
-            url = _url(*listener.getsockname()[:2])
+            url = url_of(*listener.getsockname()[:2])
             ready = f"listening on {url}"
-            _warn_if_open(settings, url)
+            warn_if_open(settings, url)
             if app is not None:
-                app.serve_by(_url_from_here(listener))
+                app.serve_by(url_from_here(listener))
         async with (
             open_engine(settings, registry=registry, with_scheduler=settings.has_scheduler) as engine,
-            contextlib.AsyncExitStack() as outer,  # the API outlasts the drain: attempts under way may still call it
-            run_embedded_worker(engine, settings, registry),
+            serve_app(engine, settings, registry, app, listener, callers, prune=prune),
         ):
-            if app is not None:
-                await put_app_at(engine, app, prune=prune)
-            if listener is not None and callers is not None:
-                await outer.enter_async_context(_serve(engine, settings, listener, callers))
             settle_memory(has_users_code=settings.slots > 0)
             more = await welcome(engine, settings, ready, app)
             announce_ready(ready, more=more)
             await stop.wait()
             announce_stop()
+
+
+@contextlib.asynccontextmanager
+async def serve_app(
+    engine: Engine,
+    settings: Settings,
+    registry: FunctionRegistry,
+    app: App | None,
+    listener: socket.socket | None,
+    callers: Callers | None,
+    *,
+    prune: bool,
+) -> AsyncIterator[None]:
+    """Run the embedded worker, store the app's jobs, and serve the API, until the block ends.
+
+    Args:
+        listener, callers: where the API listens, and whom it admits; None: it is not served.
+        prune: delete the jobs that the app does not define any more.
+    """
+    from mainspring.host.address import tell_address
+    from mainspring.runtime import run_embedded_worker
+
+    async with (
+        contextlib.AsyncExitStack() as outer,  # the API outlasts the drain: attempts under way may still call it
+        run_embedded_worker(engine, settings, registry),
+    ):
+        if app is not None:
+            await put_app_at(engine, app, prune=prune)
+        if listener is not None and callers is not None:
+            await outer.enter_async_context(_serve(engine, settings, listener, callers))
+            tell_address(settings.store, url_from_here(listener))
+        yield
 
 
 async def put_app_at(engine: Engine, app: App, *, prune: bool) -> None:
@@ -98,7 +126,8 @@ async def _serve(
         yield
 
 
-def _choose_callers(settings: Settings) -> Callers:
+def choose_callers_by(settings: Settings) -> Callers:
+    """Return whom the settings admit to the API."""
     from mainspring.api.callers import CallerFinder, choose_callers
 
     return choose_callers(
@@ -109,7 +138,8 @@ def _choose_callers(settings: Settings) -> Callers:
     )
 
 
-def _warn_if_open(settings: Settings, url: str) -> None:
+def warn_if_open(settings: Settings, url: str) -> None:
+    """Say so in the log if everyone in the network may use the API."""
     if not settings.access.is_open:
         return
     import structlog
@@ -123,19 +153,20 @@ def _warn_if_open(settings: Settings, url: str) -> None:
     )
 
 
-def _url(host: str, port: int) -> str:
+def url_of(host: str, port: int) -> str:
+    """Return the address of a port."""
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _url_from_here(listener: socket.socket) -> str:
+def url_from_here(listener: socket.socket) -> str:
     """Return an address at which this process reaches its own API, even if that is bound to all addresses."""
     host, port = listener.getsockname()[:2]
     if ip_address(host).is_unspecified:
         host = "::1" if ":" in host else "127.0.0.1"
-    return _url(host, port)
+    return url_of(host, port)
 
 
-def _make_folder(location: StoreLocation, option: str) -> None:
+def make_folder(location: StoreLocation, option: str) -> None:
     """Make the folder of a SQLite store, for this user alone, if it does not exist.
 
     Raises:

@@ -49,6 +49,12 @@ _SENTENCES: Mapping[str, Callable[[_Said], str]] = {
 }
 
 
+def write_sentence(event: str, said: _Said) -> str:
+    """Return an event and what is said of it as a sentence, or as words and pairs."""
+    write = _SENTENCES.get(event)
+    return _in_pairs(event, dict(said)) if write is None else write(said)
+
+
 class LinesForPeople:
     """The last of structlog's processors, for a terminal.
 
@@ -66,8 +72,7 @@ class LinesForPeople:
         at = datetime.fromisoformat(str(said.pop("timestamp"))).astimezone()
         trace = said.pop("exception", None)
         event = str(said.pop("event"))
-        write = _SENTENCES.get(event)
-        text = _in_pairs(event, said) if write is None else write(said)
+        text = write_sentence(event, said)
         text = _INSTANT.sub(lambda found: _localize(found.group(), at), text)
         line = f"{self._paint(f'{at:%H:%M:%S}', '2')} {self._paint(f'{level:<7}', _STYLES.get(level, '0'))} {text}"
         return line if trace is None else f"{line}\n{trace}"

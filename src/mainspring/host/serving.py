@@ -8,8 +8,9 @@ import errno
 import logging
 import math
 import socket
+import threading
 from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -52,6 +53,21 @@ def listen(host: str, port: int) -> Iterator[socket.socket]:
         yield listener
 
 
+@contextlib.contextmanager
+def listen_nearby(host: str, port: int) -> Iterator[socket.socket]:
+    """Bind the port, or a free one if another process has it.
+
+    Raises:
+        MainspringError: the address is not available.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            listener = stack.enter_context(listen(host, port))
+        except MainspringError:
+            listener = stack.enter_context(listen(host, 0))
+        yield listener
+
+
 @contextlib.asynccontextmanager
 async def serve(
     engine: Engine, settings: Settings, listener: socket.socket, callers: Callers, *, patience: float
@@ -83,8 +99,8 @@ async def serve(
     )
     config = uvicorn.Config(
         api,
-        access_log=False,
-        http="httptools" if callers.finder is None else _told_apart_by(callers.finder),
+        access_log=True,  # False would silence the logger for all servers of uvicorn in this process
+        http=_Connection if callers.finder is None else _told_apart_by(callers.finder),
         lifespan="off",
         log_config=None,
         server_header=False,
@@ -93,6 +109,9 @@ async def serve(
         ws="none",
     )
     server = _Server(config)
+    quiet = _Quiet()
+    logger = logging.getLogger("uvicorn.error")
+    logger.addFilter(quiet)
     serving = asyncio.ensure_future(server.serve([listener]))
     while not server.started:
         if serving.done():
@@ -102,10 +121,11 @@ async def serve(
     try:
         yield
     finally:
-        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # it logs cut-off long polls as errors
+        quiet.level = logging.CRITICAL  # it logs cut-off long polls as errors
         engine.matcher.close()  # claims that wait for work would use up the patience
         server.should_exit = True
         await serving
+        logger.removeFilter(quiet)
         if callers.finder is not None:
             callers.finder.close()
 
@@ -133,10 +153,30 @@ class _Server(uvicorn.Server):
         yield
 
 
+class _Quiet(logging.Filter):
+    """Drops what this server logs below a level. The process may have another server of uvicorn, in another thread."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.level = logging.WARNING
+        self._thread = threading.get_ident()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.thread != self._thread or record.levelno >= self.level
+
+
+class _Connection(HttpToolsProtocol):
+    """Logs no requests."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.access_log = False
+
+
 def _told_apart_by(finder: CallerFinder) -> type[asyncio.Protocol]:
     """Return uvicorn's protocol class, extended to put each connection's caller into the state of its requests."""
 
-    class Connection(HttpToolsProtocol):
+    class Connection(_Connection):
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
             super().connection_made(transport)
             caller = finder.find(transport.get_extra_info("socket"))

@@ -25,6 +25,7 @@ from mainspring.sdk.runs import RunHandle, wait_for_run
 from mainspring.signals import Call, current_attempt
 
 if TYPE_CHECKING:
+    from mainspring.host.embedding import Embedding, EmbeddingOptions
     from mainspring.payloads.codec import Codec
     from mainspring.ports.executor import AttemptContext
     from mainspring.sdk.client import AsyncClient
@@ -81,11 +82,13 @@ class App:
         self.registry: FunctionRegistry = FunctionRegistry()
         self._server = server
         self._host_server: str | None = None
+        self._may_move = False
         self._name = None if name is None else read_owner(name, "name")
         self._reference: str | None = None
         self._functions: dict[str, Function[..., Any, Any]] = {}
         self._job_ids: dict[str, str] = {}
         self._client: AsyncClient | None = None
+        self._client_pid = 0
         self._stage: Stage | None = None
         self._portal = Portal(self._close_client)
 
@@ -145,9 +148,14 @@ class App:
             return None
         return await client.put_owner(self.name, list(self._functions), prune=prune)
 
-    def serve_by(self, server: str) -> None:
-        """Tell the app which server its process works for. An address given to `App` wins."""
+    def serve_by(self, server: str | None, *, may_move: bool = False) -> None:
+        """Tell the app which server its process works for; None: for none any more. An address given to `App` wins.
+
+        Args:
+            may_move: whether another process may take the server's place. Then calls wait a while for it.
+        """
         self._host_server = server
+        self._may_move = may_move
 
     @overload
     def job(
@@ -315,6 +323,27 @@ class App:
 
         return TestingMode(self, mode, **options)
 
+    def embedded(self, **options: Unpack[EmbeddingOptions]) -> Embedding:
+        """Serve the app within a process that something else runs, such as a web server.
+
+        It schedules, serves the API and runs the jobs, on threads of its own. Any number of processes may do this on
+        one store: each fire makes one run. On SQLite one of them works, and the next takes over when it ends.
+
+        Use what is returned as a lifespan (`FastAPI(lifespan=app.embedded())`), as a block (`async with`, `with`), or
+        call its `start()`, which does nothing in the parent process of a reloader, in commands that serve nothing, and
+        in tests.
+
+        Args:
+            options: `store`, `data`, `slots`, `port`, `drain` and `prune`; see `mainspring.host.embedding`. What is not
+                given comes from the environment and the file, as for `mainspring up`.
+
+        Raises:
+            InvalidInput: an option is wrong.
+        """
+        from mainspring.host.embedding import Embedding
+
+        return Embedding(self, **options)
+
     def serve_on(self, stage: Stage | None) -> None:
         """Send the app's calls to a stage instead of a server; None sends them to the server again."""
         self._stage = stage
@@ -358,11 +387,18 @@ class App:
         return function.types.result
 
     async def _with_client(self, work: Callable[[AsyncClient], Coroutine[Any, Any, T]]) -> T:
-        if self._client is None:
+        if (
+            self._client is None or self._client_pid != os.getpid()
+        ):  # a fork has no use for its parent's connections
             from mainspring.sdk.client import AsyncClient
 
             self._client = AsyncClient(self.server, tenant=self.tenant)
+            self._client_pid = os.getpid()
+        self._client.relocate = self._find_server if self._may_move else None
         return await work(self._client)
+
+    def _find_server(self) -> str:
+        return self.server
 
     async def _close_client(self) -> None:
         client, self._client = self._client, None

@@ -23,10 +23,16 @@ class Portal:
 
     Args:
         on_close: called on that loop before it ends.
+        patience: how many seconds `close` waits for that.
+        name: the name of the thread.
     """
 
-    def __init__(self, on_close: Work[None]) -> None:
+    def __init__(
+        self, on_close: Work[None], *, patience: float = _PATIENCE, name: str = "mainspring-sdk"
+    ) -> None:
         self._on_close = on_close
+        self._patience = patience
+        self._name = name
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -54,7 +60,7 @@ class Portal:
             return
         closing = asyncio.run_coroutine_threadsafe(self._on_close(), loop)
         with contextlib.suppress(Exception):
-            closing.result(_PATIENCE)
+            closing.result(self._patience)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(_PATIENCE)
         atexit.unregister(self.close)
@@ -68,7 +74,7 @@ class Portal:
     def _start(self) -> asyncio.AbstractEventLoop:
         loop = asyncio.new_event_loop()
         self._pid = os.getpid()
-        self._thread = threading.Thread(target=_run, args=(loop,), name="mainspring-sdk", daemon=True)
+        self._thread = threading.Thread(target=_run, args=(loop,), name=self._name, daemon=True)
         self._thread.start()
         atexit.register(self.close)
         return loop

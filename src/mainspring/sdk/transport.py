@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypedDict, TypeVar, Unpack
 
 import aiohttp
 import msgspec
 
-from mainspring.clock import system_random
+from mainspring.clock import LoopWaiter, system_random
 from mainspring.config.kinds import ServerUrl
 from mainspring.core.fields import kind, read_word
 from mainspring.core.ids import DEFAULT_TENANT
@@ -35,6 +35,9 @@ T = TypeVar("T")
 _CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 35.0
 """Seconds that a server may take to answer: more than a claim may wait for work."""
+_TAKE_OVER_PAUSE = 0.1
+_TAKE_OVER_PAUSES = 150
+"""How often a request waits for that many seconds while a server's place is taken over."""
 _NOTHING_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 
 
@@ -87,6 +90,11 @@ class Transport:
     Args:
         server: the address, like http://127.0.0.1:8620; separate several by commas.
         tenant: the tenant to act for.
+
+    Attributes:
+        servers: the addresses.
+        relocate: returns the address as it is now, if the server may move. Then a request that no server can have
+            received waits a while for the next one.
     """
 
     def __init__(
@@ -100,6 +108,7 @@ class Transport:
         self._chosen = self._shuffled(self.servers)[0]
         self._session: aiohttp.ClientSession | None = None
         self._movable: dict[asyncio.Timeout, str] = {}
+        self.relocate: Callable[[], str] | None = None
 
     async def start(self) -> None:
         """Open the session."""
@@ -176,6 +185,25 @@ class Transport:
 
     async def _ask(self, request: _Request, *, may_repeat: bool) -> tuple[str, int, bytes]:
         """Return the server that answered, its status and its body."""
+        if self.relocate is None:
+            return await self._ask_each(request, may_repeat=may_repeat)
+        waiter = LoopWaiter()
+        for pauses_left in reversed(range(_TAKE_OVER_PAUSES)):
+            self._move(read_servers(self.relocate()))
+            try:
+                return await self._ask_each(request, may_repeat=may_repeat)
+            except Unreachable as error:
+                if not pauses_left or not isinstance(error.__cause__, _NOTHING_SENT):
+                    raise
+            await waiter.wait(_TAKE_OVER_PAUSE)
+        raise AssertionError("the last pause raises")
+
+    def _move(self, servers: tuple[str, ...]) -> None:
+        if servers != self.servers:
+            self.servers = servers
+            self._chosen = self._shuffled(servers)[0]
+
+    async def _ask_each(self, request: _Request, *, may_repeat: bool) -> tuple[str, int, bytes]:
         check_allowed(self._chosen)
         await self.start()
         assert self._session is not None

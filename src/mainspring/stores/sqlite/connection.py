@@ -60,7 +60,10 @@ class DatabaseCall:
 
 
 class LockFile:
-    """Reserves a folder for one process. The kernel releases the lock when the process ends, however it ends."""
+    """Reserves a folder for one process. The kernel releases the lock when the process ends, however it ends.
+
+    The file has the number of that process, and below it the address of its API, if it serves one.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -96,13 +99,17 @@ class LockFile:
     def release(self) -> None:
         """Release the lock."""
         if self._descriptor is not None:
+            os.ftruncate(self._descriptor, 0)
+            fcntl.flock(
+                self._descriptor, fcntl.LOCK_UN
+            )  # closing leaves it to a process that was forked from this one
             os.close(self._descriptor)
             self._descriptor = None
 
 
 def _name_holder(written: bytes) -> str:
     """Name the process that wrote its number into the lock file, unless that process is gone: then another holds it."""
-    pid = written.strip()
+    pid = written.partition(b"\n")[0].strip()
     if not pid.isdigit() or int(pid) == 0:
         return "another process"
     try:

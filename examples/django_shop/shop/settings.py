@@ -1,0 +1,9 @@
+SECRET_KEY = "of an example; make your own"
+DEBUG = True
+ALLOWED_HOSTS = ["localhost", "127.0.0.1"]
+INSTALLED_APPS = ["shop"]
+ROOT_URLCONF = "shop.urls"
+WSGI_APPLICATION = "shop.wsgi.application"
+DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": "shop.sqlite3"}}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+USE_TZ = True
