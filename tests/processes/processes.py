@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import selectors
 import signal
@@ -11,6 +12,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+
+from mainspring.cli.main import run_command
 
 SECONDS = 60.0
 
@@ -39,6 +42,15 @@ def run(
         timeout=SECONDS,
         check=False,
     )
+
+
+def run_here(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Carry out a command in this process, which starts none: for tests of many commands."""
+    given = list(map(str, arguments))
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = run_command(given)
+    return subprocess.CompletedProcess(given, code, out.getvalue(), err.getvalue())
 
 
 def await_that(what: str, check: Callable[[], object]) -> None:

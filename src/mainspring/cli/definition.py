@@ -12,7 +12,7 @@ from mainspring.cli.calling import read_json_text
 from mainspring.cli.options import kind_option
 from mainspring.core.definition.limits import JOB_RATE
 from mainspring.core.definition.options import OPTIONS
-from mainspring.core.definition.retry import RETRY, Causes
+from mainspring.core.definition.retry import RETRY, Causes, put_rules
 from mainspring.core.kinds import Flag, Kind, Worded
 from mainspring.core.options import Option
 from mainspring.core.targets import TARGETS
@@ -41,6 +41,25 @@ def definition_options(function: F) -> F:
     for option in reversed(options):
         function = option(function)
     return function
+
+
+def read_body_options(body: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a body with what the options of `definition_options` say, which wins.
+
+    Raises:
+        InvalidInput: an option is wrong, or two say the same.
+    """
+    given = dict(given)
+    retries = given.pop("retries")
+    short_rules = [list(given.pop(name)) or None for name in ("retry_on", "no_retry_on")]
+    definition = {**body, **read_definition_options(given)}
+    if retries is not None:
+        retry = definition.get("retry", {})
+        if not isinstance(retry, dict) or "max_retries" in retry:
+            raise InvalidInput("retries", "says the same as 'retry.max_retries'; give one of them")
+        definition["retry"] = {**retry, "max_retries": retries}
+    put_rules(definition, *short_rules)
+    return definition
 
 
 def read_definition_options(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Unpack
 
+from mainspring.sdk.definition_calls import DefinitionCalls
 from mainspring.sdk.lists import NO_FILTERS, AsyncLists, RunFilters, query_of
 from mainspring.sdk.owner_calls import OwnerCalls
 from mainspring.wire import operations
@@ -45,7 +46,7 @@ from mainspring.wire.written import JobWritten
 _USUAL_LIMIT = 100
 
 
-class AsyncClient(OwnerCalls, AsyncLists):
+class AsyncClient(DefinitionCalls, OwnerCalls, AsyncLists):
     """A server's API, for one tenant.
 
     Use as `async with AsyncClient("http://127.0.0.1:8620") as client`. Every method raises `Unreachable` if no
@@ -74,10 +75,6 @@ class AsyncClient(OwnerCalls, AsyncLists):
     async def get_job(self, job_id: str) -> JobView:
         """Return a job."""
         return await self.call(operations.GET_JOB, job_id)
-
-    async def edit_job(self, job_id: str, patch: Mapping[str, Any]) -> JobWritten:
-        """Change a job's fields."""
-        return await self.call(operations.EDIT_JOB, job_id, body=patch)
 
     async def delete_job(self, job_id: str) -> Deleted:
         """Delete a job."""

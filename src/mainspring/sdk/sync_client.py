@@ -31,6 +31,7 @@ from mainspring.wire.pages import BriefPage, JobPage, RunPage, WorkerPage
 from mainspring.wire.pauses import PauseList
 from mainspring.wire.policies import LabelPage, LabelView, QueuePage, QueueView, TenantPage, TenantView
 from mainspring.wire.priorities import PriorityClassPage, PriorityClassView
+from mainspring.wire.versions import VersionPage
 from mainspring.wire.views import (
     BulkJobView,
     BulkRunView,
@@ -84,10 +85,6 @@ class SyncClient(Lists):
     def get_job(self, job_id: str) -> JobView:
         """Return a job."""
         return self._perform(lambda client: client.get_job(job_id))
-
-    def edit_job(self, job_id: str, patch: Mapping[str, Any]) -> JobWritten:
-        """Change a job's fields."""
-        return self._perform(lambda client: client.edit_job(job_id, patch))
 
     def delete_job(self, job_id: str) -> Deleted:
         """Delete a job."""
@@ -417,6 +414,18 @@ class SyncClient(Lists):
     def get_health(self) -> HealthView:
         """Return the server's health."""
         return self._perform(lambda client: client.get_health())
+
+    def edit_job(self, job_id: str, patch: Mapping[str, Any], *, version: int | None = None) -> JobWritten:
+        """Change a job's fields. With `version`, only while the job has that version; otherwise raise `Conflict`."""
+        return self._perform(lambda client: client.edit_job(job_id, patch, version=version))
+
+    def replace_job(self, job_id: str, body: Mapping[str, Any], *, version: int | None = None) -> JobWritten:
+        """Give a job this whole definition; `version` as for `edit_job`."""
+        return self._perform(lambda client: client.replace_job(job_id, body, version=version))
+
+    def list_versions(self, job_id: str, *, before: int | None = None, limit: int = 100) -> VersionPage:
+        """Return a page of the definitions that a job had, the newest first, each with what it changed."""
+        return self._perform(lambda client: client.list_versions(job_id, before=before, limit=limit))
 
     def put_owner(self, owner: str, jobs: Sequence[str], *, prune: bool = False) -> OwnerView:
         """Say which jobs an app's code defines. With `prune`, those that it does not define any more are deleted."""

@@ -7,15 +7,17 @@ from typing import Any
 
 from mainspring.api.call import Answer, Call, Endpoint, handles
 from mainspring.api.reading import check_bulk, path_job_id, query_job_id, query_moment
-from mainspring.core.definition import warn_of_definition
+from mainspring.core.definition import plain_from_spec, warn_of_definition
 from mainspring.core.ids import format_job_id
 from mainspring.core.model import Job
 from mainspring.engine.common.ledger import LedgerPeriod
 from mainspring.engine.usecases.ledger import check_period
+from mainspring.engine.usecases.versions import JobVersion
 from mainspring.errors import InvalidInput
 from mainspring.wire import operations
 from mainspring.wire.ledger import FireRangeList, LedgerPage, LedgerView, view_fire_range, view_ledger
 from mainspring.wire.pages import JobPage
+from mainspring.wire.versions import VersionPage, VersionView, view_changes
 from mainspring.wire.views import (
     BulkJobView,
     Deleted,
@@ -74,8 +76,29 @@ async def get_job(call: Call) -> JobView:
 
 @handles(operations.EDIT_JOB)
 async def edit_job(call: Call, body: dict[str, Any]) -> JobWritten:
-    job = await call.engine.jobs.edit(call.tenant, path_job_id(call.key), body)
+    return await _edit(call, body, is_whole=False)
+
+
+@handles(operations.REPLACE_JOB)
+async def replace_job(call: Call, body: dict[str, Any]) -> JobWritten:
+    return await _edit(call, body, is_whole=True)
+
+
+async def _edit(call: Call, body: dict[str, Any], *, is_whole: bool) -> JobWritten:
+    job = await call.engine.jobs.edit(
+        call.tenant, path_job_id(call.key), body, version=call.query.get("version"), is_whole=is_whole
+    )
     return await _written(call, job, body)
+
+
+@handles(operations.LIST_JOB_VERSIONS)
+async def list_versions(call: Call) -> VersionPage:
+    limit: int = call.query["limit"]
+    page = await call.engine.versions.page(
+        call.tenant, path_job_id(call.key), before=call.query.get("before"), limit=limit
+    )
+    following = page[-1].version if len(page) == limit and page[-1].version > 1 else None
+    return VersionPage([view_version(each) for each in page], following)
 
 
 @handles(operations.DELETE_JOB)
@@ -132,6 +155,16 @@ async def resume_job(call: Call) -> JobView:
     return await _view(call, await call.engine.jobs.resume(call.tenant, path_job_id(call.key)))
 
 
+def view_version(found: JobVersion) -> VersionView:
+    """Show a definition that a job has or had."""
+    return VersionView(
+        version=found.version,
+        created_at=found.created_at,
+        changes=view_changes(found.previous, found.spec),
+        definition=plain_from_spec(found.spec),
+    )
+
+
 async def _view(call: Call, job: Job) -> JobView:
     (view,) = await _view_all(call, [job])
     return view
@@ -157,6 +190,8 @@ ROUTES: list[Endpoint] = [
     list_jobs,
     get_job,
     edit_job,
+    replace_job,
+    list_versions,
     delete_job,
     get_status,
     list_fire_ranges,

@@ -10,12 +10,13 @@ import click
 
 from mainspring.cli.calling import call, find_job, plain, read_json_text, read_text_file
 from mainspring.cli.commands.backfill import backfill_command
-from mainspring.cli.definition import definition_options, read_definition_options
+from mainspring.cli.commands.job_versions import diff_command, edit_command, history_command
+from mainspring.cli.definition import definition_options, read_body_options
 from mainspring.cli.fires import print_fires, print_preview, print_warnings
 from mainspring.cli.options import caller_options, json_option, kind_option
 from mainspring.cli.output import print_fields, print_json, print_table, show_instant
 from mainspring.core.definition import names_target
-from mainspring.core.definition.retry import RETRY, put_rules
+from mainspring.core.definition.retry import RETRY
 from mainspring.core.kinds import Whole, number_of
 from mainspring.core.retry import RetryPolicy, preview
 from mainspring.core.retry_words import tell_retries, tell_rule
@@ -40,7 +41,8 @@ def job_group() -> None:
     """Add, show, change and run jobs."""
 
 
-job_group.add_command(backfill_command)
+for _command in (backfill_command, history_command, diff_command, edit_command):
+    job_group.add_command(_command)
 
 
 @job_group.command("add")
@@ -116,16 +118,7 @@ def _definition(name: str | None, file: str | None, given: dict[str, Any]) -> di
         definition = read
     if name is not None:
         definition["name"] = name
-    retries = given.pop("retries")
-    short_rules = [list(given.pop(name)) or None for name in ("retry_on", "no_retry_on")]
-    definition |= read_definition_options(given)
-    if retries is not None:
-        retry = definition.get("retry", {})
-        if not isinstance(retry, dict) or "max_retries" in retry:
-            raise InvalidInput("retries", "says the same as 'retry.max_retries'; give one of them")
-        definition["retry"] = {**retry, "max_retries": retries}
-    put_rules(definition, *short_rules)
-    return definition
+    return read_body_options(definition, given)
 
 
 @job_group.command("list")

@@ -31,6 +31,7 @@ from mainspring.engine.usecases.queues import Queues
 from mainspring.engine.usecases.redrives import Redrives
 from mainspring.engine.usecases.runs import KEY_LIFETIME, Runs, WaitingSlots
 from mainspring.engine.usecases.tenants import Tenants
+from mainspring.engine.usecases.versions import Versions
 from mainspring.ports.clock import Clock, IdSource
 from mainspring.ports.store import Store
 from mainspring.ports.store.sessions import SessionFacts
@@ -44,8 +45,9 @@ class Client:
     The latter are queues (`client.queues`), labels (`client.labels`), the limits that jobs share (`client.limits`),
     priority classes (`client.priority_classes`), and what is paused (`client.pauses`), also by calendars
     (`client.blackouts`). `client.owners` knows whose code defines which jobs, and `client.offer_reader` what live
-    workers offer. `client.backfills` makes the runs of jobs for a range that is past, `client.redrives` runs failed
-    ones again, `client.ledgers` compares owed fires with records, and `client.overviews` says what all of it does.
+    workers offer. `client.versions` looks back at what a job was. `client.backfills` makes the runs of jobs for a range
+    that is past, `client.redrives` runs failed ones again, `client.ledgers` compares owed fires with records, and
+    `client.overviews` says what all of it does.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class Client:
             intake=self.intake,
             restrictions=restrictions,
         )
+        self.versions: Versions = Versions(store, self.jobs)
         self.ledgers: Ledgers = Ledgers(store, self.jobs, calendars, clock=clock, kept=kept)
         self.offer_reader: OfferReader = OfferReader(store, clock=clock)
         self.owners: Owners = Owners(store, self.jobs, self.offer_reader, clock=clock, wakeups=wakeups)

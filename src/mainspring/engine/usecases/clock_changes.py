@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from mainspring.core.failures import PAUSED, gap_reason
+from mainspring.core.ids import JobId
 from mainspring.core.model import FireRangeKind, Job, JobSpec
 from mainspring.core.planning import (
     PlannedRange,
@@ -19,9 +20,22 @@ from mainspring.core.planning import (
 )
 from mainspring.engine.scheduling.run_factory import fire_range_of
 from mainspring.engine.scheduling.stopping import open_gap, stop_clock
+from mainspring.engine.usecases.scheduled import Scheduled
 from mainspring.ports.store.calendars import CalendarUses
 from mainspring.ports.store.jobs import ClockChange, JobEdit, NewJob
 from mainspring.ports.store.schedule import NewFireRange
+
+
+def new_job(job_id: JobId, tenant: str, scheduled: Scheduled, now: datetime) -> NewJob:
+    """Return a job to insert, whose clock starts now."""
+    spec = scheduled.spec
+    return NewJob(
+        id=job_id,
+        tenant=tenant,
+        spec=scheduled.own,
+        next_fire=next_fire(spec, job_id, first_fire_at(spec.trigger, now=now)),
+        calendars=scheduled.calendars,
+    )
 
 
 def added_job(new: NewJob, now: datetime) -> Job:

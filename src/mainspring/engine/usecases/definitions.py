@@ -107,6 +107,22 @@ class DefinitionReader:
         self._check_target(edited, "callback_url" if patch.get("target") is None else "target.url")
         return edited
 
+    def replace(
+        self,
+        spec: JobSpec,
+        body: Mapping[str, Any],
+        *,
+        now: datetime,
+        functions: frozenset[str],
+        tenant: str,
+    ) -> JobSpec:
+        """Return what a whole definition says that comes instead of another.
+
+        Raises:
+            InvalidInput: a field is wrong.
+        """
+        return self.read(body, now=now, functions=functions, tenant=tenant, old=spec.trigger)
+
     def _check_target(self, spec: JobSpec, field: str) -> None:
         if spec.target.type == "http" and self._accepted.check_url is not None:
             try:

@@ -11,7 +11,6 @@ from mainspring.core.clocks import ChangeVerdict
 from mainspring.core.definition import names_target, read_timing, warn_of_definition
 from mainspring.core.ids import JobId, RunId, format_job_id
 from mainspring.core.model import FireRange, Job, JobSpec, JobStatus
-from mainspring.core.planning import first_fire_at, next_fire
 from mainspring.core.states import LIVE_STATES, RunState
 from mainspring.core.triggers import Trigger
 from mainspring.engine.common.calendars import CalendarReader
@@ -23,6 +22,7 @@ from mainspring.engine.usecases.clock_changes import (
     added_job,
     delete_clock,
     edit_clock,
+    new_job,
     pause_clock,
     resume_clock,
 )
@@ -34,7 +34,7 @@ from mainspring.engine.usecases.scheduled import Scheduled, Scheduling
 from mainspring.errors import Conflict, NotFound, StoreUnavailable
 from mainspring.ports.clock import Clock, IdSource
 from mainspring.ports.store import Store
-from mainspring.ports.store.jobs import AddResult, ClockChange, NewJob
+from mainspring.ports.store.jobs import AddResult, ClockChange
 
 _TRIES = 20
 """An edit loses only to another write on the same job. If it loses this often in a row, something is wrong."""
@@ -126,7 +126,7 @@ class Jobs:
     async def _add_all(self, wanted: Sequence[tuple[str, Scheduled]]) -> list[Job | AddResult]:
         # One instant for all, not the arrival of each: their clocks start at the instant stored as their creation.
         now = self._clock.now()
-        new = [self._new_job(tenant, scheduled, now) for tenant, scheduled in wanted]
+        new = [new_job(JobId(self._ids.new_uuid()), tenant, scheduled, now) for tenant, scheduled in wanted]
         results = await self._store.add_jobs(new, now=now)
         jobs: list[Job | AddResult] = [
             added_job(one, now) if result is AddResult.ADDED else result
@@ -165,18 +165,34 @@ class Jobs:
                 return (await self._existing([job.id]))[0], False
         raise StoreUnavailable(f"job {body.get('name')!r} kept changing")
 
-    async def edit(self, tenant: str, job_id: JobId, patch: Mapping[str, Any]) -> Job:
+    async def edit(
+        self,
+        tenant: str,
+        job_id: JobId,
+        body: Mapping[str, Any],
+        *,
+        version: int | None = None,
+        is_whole: bool = False,
+    ) -> Job:
         """Change a job by a merge patch, which makes a new version. A new trigger also sets the clock again.
 
         Then the old version settles its fires that were due but not yet made: the misfire policy decides which become
         a catch-up fire range, and which a gap.
+
+        Args:
+            version: the version that was read; None is any.
+            is_whole: `body` is the whole definition that the job is to have.
+
+        Raises:
+            Conflict: the job has another version by now, or the name is taken.
         """
-        (patch,), functions = await self._definitions.prepare([patch])
+        (body,), functions = await self._definitions.prepare([body])
+        read = self._definitions.replace if is_whole else self._definitions.edit
         for _ in range(_TRIES):
             job = await self.get(tenant, job_id)
-            spec = self._definitions.edit(
-                job.spec, patch, now=self._clock.now(), functions=functions, tenant=tenant
-            )
+            if version not in {None, job.version}:
+                raise Conflict("version", f"the job has version {job.version} by now, not {version}")
+            spec = read(job.spec, body, now=self._clock.now(), functions=functions, tenant=tenant)
             await check_limits(self._store, tenant, [spec])
             if spec == job.spec or await self._try_edit(job, spec):
                 return (await self._existing([job_id]))[0]
@@ -359,18 +375,6 @@ class Jobs:
         """Return a job's fire ranges, the newest first."""
         await self.get(tenant, job_id)
         return await self._store.list_fire_ranges(job_id, limit=limit)
-
-    def _new_job(self, tenant: str, scheduled: Scheduled, now: datetime) -> NewJob:
-        job_id = JobId(self._ids.new_uuid())
-        spec = scheduled.spec
-        first = next_fire(spec, job_id, first_fire_at(spec.trigger, now=now))
-        return NewJob(
-            id=job_id,
-            tenant=tenant,
-            spec=scheduled.own,
-            next_fire=first,
-            calendars=scheduled.calendars,
-        )
 
     async def _existing(self, job_ids: Sequence[JobId]) -> list[Job]:
         jobs = await self._store.get_jobs(job_ids)

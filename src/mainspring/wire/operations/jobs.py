@@ -10,6 +10,7 @@ from mainspring.wire.ledger import FireRangeList, LedgerPage, LedgerView
 from mainspring.wire.operation import BULK_LIMIT, JSON, MERGE_PATCH, Body, Operation, Parameter
 from mainspring.wire.operations.common import API, LIMIT
 from mainspring.wire.pages import JobPage
+from mainspring.wire.versions import VersionPage
 from mainspring.wire.views import BulkJobView, Deleted, JobView, StatusView
 from mainspring.wire.written import JobWritten
 
@@ -18,6 +19,13 @@ _PERIOD = (
         "from", "Only fires from this instant on, ISO 8601 or like `2h`; by default `1d`, at most `7d`."
     ),
     Parameter("to", "Only fires up to this instant, ISO 8601 or like `2h`."),
+)
+_VERSION = (
+    Parameter(
+        "version",
+        "The version that you read: if the job has another one by now, nothing changes, and the answer is 409.",
+        bounds=(1, 999_999_999),
+    ),
 )
 _JOB = f"{API}/jobs/{{job_id}}"
 
@@ -88,8 +96,34 @@ EDIT_JOB = Operation(
     summary="Change a job",
     description="Change the given fields (a merge patch). This makes a new version; waiting runs keep theirs.",
     body=Body(JobPatch, dict[str, Any], media_types=(MERGE_PATCH, JSON)),
+    query=_VERSION,
     answer=JobWritten,
     is_conflicting=True,
+)
+REPLACE_JOB = Operation(
+    id="replace_job",
+    method="PUT",
+    path=_JOB,
+    right=Right.EDIT,
+    summary="Replace a job's definition",
+    description="Give a job this whole definition: what is left out gets its default. It may have another name.",
+    body=Body(JobBody, dict[str, Any]),
+    query=_VERSION,
+    answer=JobWritten,
+    is_conflicting=True,
+)
+LIST_JOB_VERSIONS = Operation(
+    id="list_job_versions",
+    method="GET",
+    path=f"{_JOB}/versions",
+    right=Right.READ,
+    summary="List a job's versions",
+    description="Return a page of the definitions that a job had, the newest first, each with what it changed.",
+    query=(
+        LIMIT,
+        Parameter("before", "Only versions before this one.", bounds=(1, 999_999_999)),
+    ),
+    answer=VersionPage,
 )
 DELETE_JOB = Operation(
     id="delete_job",

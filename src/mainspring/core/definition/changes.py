@@ -1,0 +1,47 @@
+"""Says what differs between two definitions, field by field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_TYPED = frozenset({"trigger", "target"})
+
+
+@dataclass(frozen=True, slots=True)
+class FieldChange:
+    """A field that differs.
+
+    Attributes:
+        field: its path in the full form, like `retry.max_retries`.
+        before, after: its values, as JSON has them; None also where there is none.
+    """
+
+    field: str
+    before: Any
+    after: Any
+
+
+def compare_definitions(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldChange]:
+    """Return the fields in which two definitions in full form differ, in the order of that form.
+
+    A trigger or target of another type is one change, since its fields have nothing in common.
+    """
+    return list(_compare(before, after, ""))
+
+
+def _compare(before: Mapping[str, Any], after: Mapping[str, Any], prefix: str) -> Iterator[FieldChange]:
+    for name in {**before, **after}:
+        old, new = before.get(name), after.get(name)
+        if old == new and type(old) is type(new) and (name in before) == (name in after):
+            continue
+        path = f"{prefix}{name}"
+        if isinstance(old, Mapping) and isinstance(new, Mapping) and _is_alike(path, old, new):
+            yield from _compare(old, new, f"{path}.")
+        else:
+            yield FieldChange(path, old, new)
+
+
+def _is_alike(path: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    return path not in _TYPED or old["type"] == new["type"]

@@ -1,0 +1,32 @@
+"""The calls that change what jobs are, and look back at what they were."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mainspring.sdk.transport import Transport
+from mainspring.wire import operations
+from mainspring.wire.versions import VersionPage
+from mainspring.wire.written import JobWritten
+
+
+class DefinitionCalls(Transport):
+    """A part of `AsyncClient`."""
+
+    async def edit_job(
+        self, job_id: str, patch: Mapping[str, Any], *, version: int | None = None
+    ) -> JobWritten:
+        """Change a job's fields. With `version`, only while the job has that version; otherwise raise `Conflict`."""
+        return await self.call(operations.EDIT_JOB, job_id, body=patch, query={"version": version})
+
+    async def replace_job(
+        self, job_id: str, body: Mapping[str, Any], *, version: int | None = None
+    ) -> JobWritten:
+        """Give a job this whole definition; `version` as for `edit_job`."""
+        return await self.call(operations.REPLACE_JOB, job_id, body=body, query={"version": version})
+
+    async def list_versions(self, job_id: str, *, before: int | None = None, limit: int = 100) -> VersionPage:
+        """Return a page of the definitions that a job had, the newest first, each with what it changed."""
+        query = {"before": before, "limit": limit}
+        return await self.call(operations.LIST_JOB_VERSIONS, job_id, query=query)
