@@ -22,6 +22,7 @@ from mainspring.core.rights import Right
 from mainspring.ports.executor import Success
 from mainspring.ports.gateway import ClaimCall, Registration, Report
 from mainspring.sdk.client import AsyncClient
+from mainspring.sdk.definition_calls import DefinitionCalls
 from mainspring.sdk.http_gateway import HttpGateway
 from mainspring.sdk.owner_calls import OwnerCalls
 from mainspring.sdk.transport import Transport
@@ -67,7 +68,7 @@ async def what_asks(call: Callable[[], Awaitable[object]]) -> Asked:
 def methods() -> dict[str, Callable[..., Any]]:
     return {
         name: method
-        for name, method in {**vars(OwnerCalls), **vars(AsyncClient)}.items()
+        for name, method in {**vars(DefinitionCalls), **vars(OwnerCalls), **vars(AsyncClient)}.items()
         if inspect.iscoroutinefunction(method) and not name.startswith("_")
     }
 
@@ -211,6 +212,7 @@ def test_rights_are_those_of_the_design() -> None:
                 "get_overview",
                 "preview_trigger",
                 "list_job_fires",
+                "list_job_versions",
             ),
             *("list_calendars", "get_calendar", "list_calendar_versions", "list_calendar_days"),
             *("list_limits", "get_limit", "list_limit_keys", "get_run_why"),
@@ -223,7 +225,7 @@ def test_rights_are_those_of_the_design() -> None:
             *("create_backfill", "pause_backfill", "resume_backfill", "cancel_backfill"),
         },
         Right.EDIT: {
-            *("create_job", "create_jobs", "upsert_job", "edit_job", "delete_job"),
+            *("create_job", "create_jobs", "upsert_job", "edit_job", "replace_job", "delete_job"),
             *("upsert_calendar", "import_calendar", "delete_calendar", "upsert_limit", "delete_limit"),
             "upsert_owner",
         },
