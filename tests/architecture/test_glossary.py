@@ -16,6 +16,7 @@ GRAMMAR = {"and", "by", "compatibility", "key", "kind", "rule", "sequence", "spe
 VERBS = {
     *("beat", "cancel", "claim", "count", "create", "delete", "edit", "get", "leave", "list", "now", "pause"),
     *("preview", "register", "report", "resume", "run", "submit", "upsert", "health", "openapi", "next"),
+    "replace",
 }
 """What operations do, and two of their objects that explain themselves."""
 
