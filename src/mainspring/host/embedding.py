@@ -6,6 +6,7 @@ import asyncio
 import atexit
 import concurrent.futures.thread  # noqa: F401 -- so that its own end of threads comes after ours
 import contextlib
+import logging
 import os
 import threading
 from concurrent.futures import Future
@@ -105,13 +106,12 @@ class Embedding:
             InvalidInput: a setting is wrong.
             MainspringError: the store cannot be used.
         """
-        _log_for_the_host()
         reason = why_not_to_serve()
         if reason is None:
             self._start()
             call_before_reloading(self.stop)
             return
-        _log.debug("not_embedded", meaning=reason)
+        logging.getLogger(__name__).debug("not embedded: %s", reason)
         with contextlib.suppress(InvalidInput):  # whoever serves is told of it
             url = find_address(self._read_settings()[0].store)
             if url is not None:
