@@ -17,6 +17,8 @@ VERBS = {
     *("beat", "cancel", "claim", "count", "create", "delete", "edit", "get", "leave", "list", "now", "pause"),
     *("preview", "register", "report", "resume", "run", "submit", "upsert", "health", "openapi", "next"),
     "replace",
+    "apply",
+    "diff",
 }
 """What operations do, and two of their objects that explain themselves."""
 

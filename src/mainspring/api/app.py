@@ -13,6 +13,7 @@ from mainspring.api.caller_rates import CallerRates
 from mainspring.api.guard import Guard
 from mainspring.api.ics import IcsReader
 from mainspring.api.routes import (
+    applying,
     backfills,
     blackouts,
     calendars,
@@ -42,6 +43,7 @@ from mainspring.wire.operations import IMPORT_CALENDAR
 ENDPOINTS = (
     *jobs.ROUTES,
     *owners.ROUTES,
+    *applying.ROUTES,
     *runs.ROUTES,
     *calendars.ROUTES,
     *backfills.ROUTES,

@@ -14,6 +14,7 @@ from mainspring.host.exit_codes import ExitCode
 
 _COMMANDS = {
     # name: (module below mainspring.cli.commands, its command, help)
+    "apply": ("applying", "apply_command", "Make the jobs of files what the files say."),
     "backfill": ("backfill", "backfill_group", "Show, pause, resume and cancel backfills."),
     "blackouts": (
         "blackout",
@@ -23,6 +24,8 @@ _COMMANDS = {
     "calendar": ("calendar", "calendar_group", "Write and show the calendars that jobs name."),
     "class": ("priority_class", "class_group", "Set the priority classes that jobs name."),
     "config": ("config", "config_group", "Show and check the settings of processes."),
+    "diff": ("applying", "diff_command", "Show what apply would change."),
+    "export": ("applying", "export_command", "Print jobs as a file for apply."),
     "import": ("importing", "import_group", "Import the jobs of another tool."),
     "job": ("job", "job_group", "Add, show, change and run jobs."),
     "label": ("label", "label_group", "Set how many runs that need a label may be under way."),
@@ -40,7 +43,7 @@ _COMMANDS = {
     "workers": ("workers", "workers_command", "List the live workers, and how busy they are."),
     "worker": ("worker", "worker_command", "Run jobs for a server, or straight from PostgreSQL."),
 }
-_EXTENSIBLE = frozenset({"import", "job", "server", "up", "worker"})
+_EXTENSIBLE = frozenset({"apply", "diff", "export", "import", "job", "server", "up", "worker"})
 """Commands that use the triggers, targets, executors or stores that packages add."""
 _GC_THRESHOLD = 50_000
 """Loading modules makes many objects and hardly any garbage. Collecting at every 700 objects slows a start by 0.1 s."""

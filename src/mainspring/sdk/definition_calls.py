@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mainspring.sdk.transport import Transport
 from mainspring.wire import operations
+from mainspring.wire.applying import AppliedView
 from mainspring.wire.versions import VersionPage
 from mainspring.wire.written import JobWritten
 
 
 class DefinitionCalls(Transport):
     """A part of `AsyncClient`."""
+
+    async def apply_jobs(self, bodies: Sequence[Mapping[str, Any]]) -> list[AppliedView]:
+        """Create up to 1,000 jobs, or give those of these names that differ these definitions; all of them or none."""
+        return await self.call(operations.APPLY_JOBS, body=bodies, may_repeat=True)
+
+    async def diff_jobs(self, bodies: Sequence[Mapping[str, Any]]) -> list[AppliedView]:
+        """Say what `apply_jobs` would do."""
+        return await self.call(operations.DIFF_JOBS, body=bodies, may_repeat=True)
 
     async def edit_job(
         self, job_id: str, patch: Mapping[str, Any], *, version: int | None = None

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar, Unpack
 
 from mainspring.sdk.client import AsyncClient
 from mainspring.sdk.lists import Lists, RunFilters
+from mainspring.wire.applying import AppliedView
 from mainspring.wire.backfills import BackfillAnswer, BackfillPage, BackfillView
 from mainspring.wire.blackouts import BlackoutList
 from mainspring.wire.calendars import (
@@ -414,6 +415,14 @@ class SyncClient(Lists):
     def get_health(self) -> HealthView:
         """Return the server's health."""
         return self._perform(lambda client: client.get_health())
+
+    def apply_jobs(self, bodies: Sequence[Mapping[str, Any]]) -> list[AppliedView]:
+        """Create up to 1,000 jobs, or give those of these names that differ these definitions; all of them or none."""
+        return self._perform(lambda client: client.apply_jobs(bodies))
+
+    def diff_jobs(self, bodies: Sequence[Mapping[str, Any]]) -> list[AppliedView]:
+        """Say what `apply_jobs` would do."""
+        return self._perform(lambda client: client.diff_jobs(bodies))
 
     def edit_job(self, job_id: str, patch: Mapping[str, Any], *, version: int | None = None) -> JobWritten:
         """Change a job's fields. With `version`, only while the job has that version; otherwise raise `Conflict`."""

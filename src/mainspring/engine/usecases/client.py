@@ -13,6 +13,7 @@ from mainspring.engine.common.restrictions import RestrictionReader
 from mainspring.engine.common.serving import OfferReader
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.settling.janitor import Retention
+from mainspring.engine.usecases.applying import Applying
 from mainspring.engine.usecases.backfills import Backfills
 from mainspring.engine.usecases.blackouts import Blackouts
 from mainspring.engine.usecases.browsing import BUDGET
@@ -45,9 +46,9 @@ class Client:
     The latter are queues (`client.queues`), labels (`client.labels`), the limits that jobs share (`client.limits`),
     priority classes (`client.priority_classes`), and what is paused (`client.pauses`), also by calendars
     (`client.blackouts`). `client.owners` knows whose code defines which jobs, and `client.offer_reader` what live
-    workers offer. `client.versions` looks back at what a job was. `client.backfills` makes the runs of jobs for a range
-    that is past, `client.redrives` runs failed ones again, `client.ledgers` compares owed fires with records, and
-    `client.overviews` says what all of it does.
+    workers offer. `client.applying` makes jobs what files say, and `client.versions` looks back at what a job was.
+    `client.backfills` makes the runs of jobs for a range that is past, `client.redrives` runs failed ones again,
+    `client.ledgers` compares owed fires with records, and `client.overviews` says what all of it does.
     """
 
     def __init__(
@@ -79,6 +80,15 @@ class Client:
             calendars=calendars,
             intake=self.intake,
             restrictions=restrictions,
+        )
+        self.applying: Applying = Applying(
+            store,
+            clock=clock,
+            ids=ids,
+            wakeups=wakeups,
+            accepted=accepted,
+            calendars=calendars,
+            intake=self.intake,
         )
         self.versions: Versions = Versions(store, self.jobs)
         self.ledgers: Ledgers = Ledgers(store, self.jobs, calendars, clock=clock, kept=kept)

@@ -37,9 +37,11 @@ from mainspring.wire.operations.calendars import (
     UPSERT_CALENDAR,
 )
 from mainspring.wire.operations.jobs import (
+    APPLY_JOBS,
     CREATE_JOB,
     CREATE_JOBS,
     DELETE_JOB,
+    DIFF_JOBS,
     EDIT_JOB,
     GET_JOB,
     GET_JOB_LEDGER,
@@ -119,6 +121,8 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     CREATE_JOB,
     UPSERT_JOB,
     CREATE_JOBS,
+    APPLY_JOBS,
+    DIFF_JOBS,
     LIST_JOBS,
     LIST_LEDGERS,
     GET_JOB,
@@ -202,6 +206,7 @@ OPERATIONS: tuple[Operation[Any], ...] = (
 """All operations, in the order of the reference page."""
 
 __all__ = [
+    "APPLY_JOBS",
     "BEAT_LIMIT",
     "CANCEL_BACKFILL",
     "CANCEL_RUN",
@@ -214,6 +219,7 @@ __all__ = [
     "DELETE_LABEL",
     "DELETE_LIMIT",
     "DELETE_PRIORITY_CLASS",
+    "DIFF_JOBS",
     "EDIT_JOB",
     "GET_BACKFILL",
     "GET_CALENDAR",

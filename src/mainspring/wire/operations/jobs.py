@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mainspring.core.rights import Right
+from mainspring.wire.applying import AppliedView
 from mainspring.wire.bodies import JobBody, JobPatch
 from mainspring.wire.ledger import FireRangeList, LedgerPage, LedgerView
 from mainspring.wire.operation import BULK_LIMIT, JSON, MERGE_PATCH, Body, Operation, Parameter
@@ -63,6 +64,29 @@ CREATE_JOBS = Operation(
     "An invalid job refuses all, and so does one too many; a taken name only that job.",
     body=Body(list[JobBody], Any),
     answer=list[BulkJobView],
+    is_conflicting=True,
+)
+APPLY_JOBS = Operation(
+    id="apply_jobs",
+    method="POST",
+    path=f"{API}/jobs/apply",
+    right=Right.EDIT,
+    summary="Make many jobs what they are to be",
+    description=f"Create up to {BULK_LIMIT:,} jobs, or give those of these names that differ these definitions. "
+    "An invalid job refuses all.",
+    body=Body(list[JobBody], Any),
+    answer=list[AppliedView],
+    is_conflicting=True,
+)
+DIFF_JOBS = Operation(
+    id="diff_jobs",
+    method="POST",
+    path=f"{API}/jobs/diff",
+    right=Right.READ,
+    summary="Say what would change of many jobs",
+    description="Say what applying these jobs would do. Nothing is stored.",
+    body=Body(list[JobBody], Any),
+    answer=list[AppliedView],
     is_conflicting=True,
 )
 LIST_JOBS = Operation(

@@ -1,0 +1,281 @@
+"""`mainspring diff`, `apply` and `export`: jobs that are kept in files."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mainspring.cli.calling import call, find_job, plain
+from mainspring.cli.changes import print_changes
+from mainspring.cli.commands.job_versions import definition_of
+from mainspring.cli.job_files import FiledJob, JobFiles, read_job_files
+from mainspring.cli.options import caller_options, json_option
+from mainspring.cli.output import print_json
+from mainspring.cli.terminal import Terminal
+from mainspring.cli.toml_text import write_toml
+from mainspring.core.definition.short import shorten_definition
+from mainspring.core.owners import read_owner
+from mainspring.errors import Conflict, InvalidInput
+from mainspring.host.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from mainspring.sdk.client import AsyncClient
+    from mainspring.wire.applying import AppliedView
+    from mainspring.wire.views import JobView
+
+_MOST_JOBS = 500
+_MOST_CHARACTERS = 400_000
+"""Of one request: a server takes 1 MiB."""
+_PLACE = re.compile(r"\[([0-9]+)\](?:\.(.*))?", re.DOTALL)
+_SIGNS = {
+    "created": ("+", "green"),
+    "changed": ("~", "yellow"),
+    "deleted": ("-", "red"),
+    "left": ("!", "yellow"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Gone:
+    """A job that its owner's files do not have any more.
+
+    Attributes:
+        kept: why it is kept; None if it is deleted.
+    """
+
+    name: str
+    owner: str
+    kept: str | None
+
+
+_NO_PRUNE = "it is kept, --prune deletes it"
+_SERVED = "it is kept, because a live worker still has its function"
+
+
+@dataclass(slots=True)
+class _Result:
+    """What becomes of the jobs of files."""
+
+    applied: list[tuple[FiledJob, AppliedView]]
+    gone: list[_Gone] = field(default_factory=list)
+
+    @property
+    def changes(self) -> bool:
+        return any(view.outcome != "unchanged" for _, view in self.applied) or any(
+            gone.kept is None for gone in self.gone
+        )
+
+
+def _file_options(function: Any) -> Any:
+    for option in reversed(
+        (
+            click.argument("files", nargs=-1, required=True, metavar="FILE|FOLDER..."),
+            click.option("--owner", metavar="NAME", help="The owner of jobs whose file names none."),
+            click.option(
+                "--prune", is_flag=True, help="Delete the owner's jobs that the files do not have any more."
+            ),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+@click.command("diff")
+@_file_options
+@click.option("--check", is_flag=True, help="Exit with code 3 if something would change.")
+@caller_options
+@json_option
+def diff_command(
+    files: tuple[str, ...], owner: str | None, server: str, *, prune: bool, check: bool, as_json: bool
+) -> int:
+    """Show what `apply` would change. Nothing is changed.
+
+    Files are TOML, JSON or YAML; of a folder, all of them are read.
+    """
+    read = _read(files, owner, prune=prune)
+
+    async def work(client: AsyncClient) -> _Result:
+        result = _Result(await _send(client, read.jobs, is_dry=True))
+        result.gone = [gone async for gone in _find_gone(client, read, prune=prune)]
+        return result
+
+    result = call(server, work)
+    _report(result, as_json=as_json, is_dry=True)
+    return ExitCode.NOT_WELL if check and result.changes else ExitCode.DONE
+
+
+@click.command("apply")
+@_file_options
+@caller_options
+@json_option
+def apply_command(
+    files: tuple[str, ...], owner: str | None, server: str, *, prune: bool, as_json: bool
+) -> None:
+    """Make the jobs of files what the files say. Doing it again changes nothing.
+
+    If one job is wrong, nothing is changed. Files are TOML, JSON or YAML; of a folder, all of them are read.
+    """
+    read = _read(files, owner, prune=prune)
+
+    async def work(client: AsyncClient) -> _Result:
+        if _is_long(read.jobs):  # all are checked before the first is stored
+            await _send(client, read.jobs, is_dry=True)
+        result = _Result(await _send(client, read.jobs, is_dry=False))
+        for name in read.owners:
+            names = [str(job.body["name"]) for job in read.jobs if job.owner == name]
+            view = await client.put_owner(name, names, prune=prune)
+            if view.missing:
+                gone = ", ".join(view.missing[:5])
+                raise Conflict("jobs", f"others delete what this applies: {gone}; apply the files again")
+            result.gone += [_Gone(one.name, name, None) for one in view.deleted]
+            result.gone += [
+                _Gone(one.name, name, _SERVED if prune and one.is_served else _NO_PRUNE)
+                for one in view.undefined
+            ]
+        return result
+
+    _report(call(server, work), as_json=as_json, is_dry=False)
+
+
+def _read(files: Sequence[str], owner: str | None, *, prune: bool) -> JobFiles:
+    read = read_job_files(files, owner=None if owner is None else read_owner(owner, "owner"))
+    if prune and not read.owners:
+        message = (
+            'needs an owner, whose other jobs it deletes: put owner = "…" into the file, or give --owner'
+        )
+        raise InvalidInput("prune", message)
+    return read
+
+
+def _chunks(jobs: Sequence[FiledJob]) -> Iterator[list[FiledJob]]:
+    """Divide jobs into what one request may hold."""
+    chunk: list[FiledJob] = []
+    size = 0
+    for job in jobs:
+        length = len(json.dumps(job.body))
+        if chunk and (len(chunk) == _MOST_JOBS or size + length > _MOST_CHARACTERS):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(job)
+        size += length
+    if chunk:
+        yield chunk
+
+
+def _is_long(jobs: Sequence[FiledJob]) -> bool:
+    return sum(1 for _ in _chunks(jobs)) > 1
+
+
+async def _send(
+    client: AsyncClient, jobs: Sequence[FiledJob], *, is_dry: bool
+) -> list[tuple[FiledJob, AppliedView]]:
+    sent: list[tuple[FiledJob, AppliedView]] = []
+    for chunk in _chunks(jobs):
+        bodies = [job.body for job in chunk]
+        try:
+            views = await (client.diff_jobs(bodies) if is_dry else client.apply_jobs(bodies))
+        except InvalidInput as error:
+            raise _placed(error, chunk) from None
+        sent += zip(chunk, views, strict=True)
+    return sent
+
+
+def _placed(error: InvalidInput, jobs: Sequence[FiledJob]) -> InvalidInput:
+    """Return an error that names the file and the job, not their place in a request."""
+    found = _PLACE.fullmatch(error.field)
+    if found is None or int(found[1]) >= len(jobs):
+        return error
+    job = jobs[int(found[1])]
+    return InvalidInput(job.path(found[2] or "job"), error.message)
+
+
+async def _find_gone(client: AsyncClient, read: JobFiles, *, prune: bool) -> AsyncIterator[_Gone]:
+    """Yield the jobs that belong to an owner of the files, and are in none of them."""
+    if not read.owners:
+        return
+    names = {str(job.body["name"]) for job in read.jobs}
+    async for job in client.jobs():
+        if job.owner in read.owners and job.name not in names:
+            yield _Gone(job.name, job.owner, None if prune else _NO_PRUNE)
+
+
+def _report(result: _Result, *, as_json: bool, is_dry: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "jobs": [{"file": job.file, **plain(view)} for job, view in result.applied],
+                "gone": [
+                    {"name": one.name, "owner": one.owner, "deleted": one.kept is None} for one in result.gone
+                ],
+                "changes": result.changes,
+            }
+        )
+        return
+    for job, view in result.applied:
+        if view.outcome != "unchanged":
+            _line(view.outcome, f"{view.name}  {job.file}")
+            print_changes(view.changes, indent="    ")
+        if view.owner is not None and job.owner is not None and view.owner != job.owner:
+            click.echo(f"note: {view.name!r} belongs to {view.owner} until now", err=True)
+    for one in result.gone:
+        kept = "" if one.kept is None else f"; {one.kept}"
+        _line("left" if one.kept else "deleted", f"{one.name}  no longer in the files of {one.owner}{kept}")
+    _sum_up(result, is_dry=is_dry)
+
+
+def _line(outcome: str, text: str) -> None:
+    sign, colour = _SIGNS[outcome]
+    terminal = Terminal.of_output()
+    has_colours = terminal is not None and terminal.has_colours
+    click.echo(
+        click.style(f"{sign} {text}", fg=colour) if has_colours else f"{sign} {text}", color=has_colours
+    )
+
+
+def _sum_up(result: _Result, *, is_dry: bool) -> None:
+    counts = Counter(view.outcome for _, view in result.applied)
+    counts["deleted"] = sum(1 for one in result.gone if one.kept is None)
+    parts = [
+        f"{counts[outcome]} {outcome}"
+        for outcome in ("created", "changed", "deleted", "unchanged")
+        if counts[outcome]
+    ]
+    told = ", ".join(parts) or "no jobs"
+    click.echo(f"would be: {told}; nothing was changed" if is_dry else told)
+
+
+@click.command("export")
+@click.argument("jobs", nargs=-1, metavar="[JOB...]")
+@click.option("--owner", metavar="NAME", help="Only the jobs of this owner; the file names it.")
+@caller_options
+@json_option
+def export_command(jobs: tuple[str, ...], owner: str | None, server: str, *, as_json: bool) -> None:
+    """Print jobs as a file for `apply`: those that are named, or all. It is TOML, or with --json JSON."""
+
+    async def work(client: AsyncClient) -> list[JobView]:
+        named = [await find_job(client, job) for job in jobs]
+        found = named or [job async for job in client.jobs()]
+        return [job for job in found if owner is None or job.owner == owner]
+
+    found = call(server, work)
+    bodies = [shorten_definition(definition_of(job)) for job in found]
+    head = {} if owner is None else {"owner": owner}
+    if as_json:
+        print_json({**head, "jobs": bodies})
+        return
+    parts = [write_toml(head)] if head else []
+    if not bodies:
+        parts.append("jobs = []\n")
+    for body in bodies:
+        try:
+            parts.append(f"[[jobs]]\n{write_toml(body)}")
+        except InvalidInput as error:
+            message = f"{error.message}; export it with --json"
+            raise InvalidInput(f"job {body['name']!r}: {error.field}", message) from None
+    click.echo("\n".join(parts), nl=False)
