@@ -126,9 +126,17 @@ class ClockSampler:
 
 @asynccontextmanager
 async def open_engine(
-    settings: Settings, *, registry: FunctionRegistry | None = None, with_scheduler: bool = True
+    settings: Settings,
+    *,
+    registry: FunctionRegistry | None = None,
+    with_scheduler: bool = True,
+    holds_start: bool = False,
 ) -> AsyncIterator[Engine]:
-    """Open the store, and run the engine's services on it until the block ends."""
+    """Open the store, and run the engine's services on it until the block ends.
+
+    Args:
+        holds_start: jobs whose trigger is at start wait for `Engine.release_start`.
+    """
     load_plugins()  # before any stored job is read
     store = make_store(settings.store, settings=settings)
     await store.open()
@@ -158,7 +166,7 @@ async def open_engine(
             hints=make_hints(settings.store, store),
         )
         try:
-            await engine.start(ClockSampler(clock, waiter=LoopWaiter()))
+            await engine.start(ClockSampler(clock, waiter=LoopWaiter()), holds_start=holds_start)
             yield engine
         finally:
             await engine.stop()

@@ -27,6 +27,7 @@ TABLES = (
     "session",
     "past_session",
     "ledger_check",
+    "at_start",
     "lane",
     "node",
     "shard_lease",

@@ -195,7 +195,7 @@ def test_every_row_is_the_same_but_for_names_and_sessions(upgraded: Upgraded) ->
         *("census", "revision", "run_tally", "run_unique"),
         *("limit_rule", "limit_use", "concurrency_key", "key_hold"),
         *("calendar", "calendar_use", "pause", "failure_watch", "backfill", "blackout"),
-        *("priority_class", "past_session", "ledger_check"),
+        *("priority_class", "past_session", "ledger_check", "at_start"),
     }
     unowned = {"pause_note": None, "owner": None, "undefined_since": None}
     before["job"] = [job | unowned for job in before["job"]]
@@ -204,7 +204,7 @@ def test_every_row_is_the_same_but_for_names_and_sessions(upgraded: Upgraded) ->
     epoch = None if "sequences" in before else 0  # SQLite has no sessions of other releases
     before["session"] = [row | {"policy_epoch": epoch} for row in before["session"]]
     before["lane"] = [row | {"preempted_at": None} for row in before["lane"]]
-    before["node"] = [row | {"protocol": None} for row in before["node"]]
+    before["node"] = [row | {"protocol": None, "is_member": 1} for row in before["node"]]
     before["fire_range"] = [row | {"backfill_id": None} for row in before["fire_range"]]
     if "sequences" in before:
         before["sequences"] += [{"sequencename": name, "last_value": None} for name in NEW_SEQUENCES]

@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from mainspring.wire.calendars import FireView, TriggerPreview
 
 
-def print_fires(fires: Sequence[FireView]) -> None:
-    """Print fires in UTC and in their zone, and what becomes of them."""
+def print_fires(fires: Sequence[FireView], trigger: Mapping[str, Any] | None) -> None:
+    """Print fires of a trigger in UTC and in their zone, and what becomes of them."""
+    from mainspring.core.triggers.words import explain_no_fires
+
     rows = [(tell_local(fire.fire_at), tell_local(fire.local), _note(fire)) for fire in fires]
-    print_table(("UTC", "LOCAL", ""), rows, empty="it does not fire any more")
+    print_table(("UTC", "LOCAL", ""), rows, empty=explain_no_fires(trigger, "it does not fire any more"))
 
 
 def tell_local(instant: datetime) -> str:
@@ -38,7 +40,7 @@ def print_preview(preview: TriggerPreview) -> None:
     print_fields(_telling(plain))
     click.echo(f"\n{preview.explanation}")
     if preview.trigger is not None:
-        print_fires(preview.fires)
+        print_fires(preview.fires, preview.trigger)
     jitter = plain.get("jitter_seconds")
     if jitter and preview.job_id is None:
         click.echo(

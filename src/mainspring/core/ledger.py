@@ -13,7 +13,7 @@ from mainspring.core.calendars.joined import clock_trigger
 from mainspring.core.calendars.sieve import SievedTrigger
 from mainspring.core.model import FireRange, FireRangeKind, Job
 from mainspring.core.planning import walk_range
-from mainspring.core.triggers import Trigger
+from mainspring.core.triggers import AtStart, Trigger
 
 MOST_EXAMPLES = 3
 _TOGETHER = 10_000
@@ -112,9 +112,9 @@ class Balancing:
         fire_ranges: Iterable[FireRange] = (),
         skipped: Mapping[datetime, str] = MappingProxyType({}),
     ) -> None:
-        self._fires = walk_range(clock_trigger(trigger), from_at, to_at, None)
         self._records = Counter(instant for instant in recorded if from_at <= instant <= to_at)
         self._fire_ranges = list(fire_ranges)
+        self._fires = iter(_fires_of(trigger, from_at, to_at, self._records, self._fire_ranges))
         self._skipped = skipped
         self._sieve = trigger.sieve if isinstance(trigger, SievedTrigger) else None
         self._expected = 0
@@ -165,6 +165,20 @@ def balance_fires(
     while balancing.step(_TOGETHER):
         pass
     return balancing.balance()
+
+
+def _fires_of(
+    trigger: Trigger,
+    from_at: datetime,
+    to_at: datetime,
+    records: Iterable[datetime],
+    fire_ranges: Iterable[FireRange],
+) -> Iterable[datetime]:
+    """Return the fires that were owed. No rule gives those at start: they came to be with their records."""
+    if not isinstance(trigger, AtStart):
+        return walk_range(clock_trigger(trigger), from_at, to_at, None)
+    ranges = (one.from_at for one in fire_ranges if one.kind is not FireRangeKind.BACKFILL)
+    return sorted({*records, *(instant for instant in ranges if from_at <= instant <= to_at)})
 
 
 def _reason_of(fire_range: FireRange, instant: datetime, *, is_excluded: bool) -> str | None:

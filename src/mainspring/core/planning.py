@@ -18,7 +18,7 @@ from mainspring.core.calendars.sieve import SievedTrigger
 from mainspring.core.clocks import NextFire
 from mainspring.core.ids import JobId
 from mainspring.core.model import FireRangeKind, JobSpec, Misfire
-from mainspring.core.triggers import EPOCH, Once, Trigger, UnknownTrigger
+from mainspring.core.triggers import EPOCH, AtStart, Once, Trigger, UnknownTrigger
 
 _TICK = timedelta(microseconds=1)
 REASON_MISFIRE = "misfire"
@@ -81,7 +81,8 @@ def plan_fires(spec: JobSpec, job_id: JobId, clock: NextFire, *, now: datetime) 
     in_time = now - spec.misfire.grace
     if clock.due_at >= in_time:
         return Plan((fire_at,), fire_at, following(fire_at))
-    if spec.misfire.policy is Misfire.FIRE_LATEST:
+    policy = spec.misfire.policy
+    if policy is Misfire.FIRE_LATEST or (policy is Misfire.FIRE_ALL and isinstance(trigger, AtStart)):
         return _fire_latest(trigger, fire_at, now)
     last_missed = _last_through(trigger, fire_at, in_time - _TICK)
     if (
@@ -303,6 +304,19 @@ def walk_range(
     while instant is not None and instant <= to_at:
         yield instant
         instant = trigger.next_after(instant)
+
+
+def walk_missed(
+    trigger: Trigger, from_at: datetime, to_at: datetime, cursor_at: datetime | None
+) -> Iterator[datetime]:
+    """Yield the fire times of a catch-up range that lie after its cursor, in order.
+
+    No rule gives those of a trigger at start, so such a range has one, which is its beginning.
+    """
+    if isinstance(trigger, AtStart):
+        yield from (from_at,) if cursor_at is None else ()
+    else:
+        yield from walk_range(trigger, from_at, to_at, cursor_at)
 
 
 def jittered(job_id: JobId, fire_at: datetime, jitter: timedelta) -> datetime:

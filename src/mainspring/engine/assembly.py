@@ -30,6 +30,7 @@ from mainspring.engine.scheduling.census import CensusTaker
 from mainspring.engine.scheduling.failures import FailureWatch
 from mainspring.engine.scheduling.job_check import JobCheck
 from mainspring.engine.scheduling.ledger_check import LedgerChecker
+from mainspring.engine.scheduling.membership import Membership
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.scheduling.planner import Planner
 from mainspring.engine.scheduling.shards import Shards, ShardSettings
@@ -215,6 +216,7 @@ class Engine:
             write_health=self._write_health,
             host_time=tools.host_time,
             served=ServedExchange(self.matcher.order),
+            membership=Membership(store, node_id=node.id, on_start=self.wakeups.clocks_changed),
         )
         self.wakeups.subscribe_shards(self.shards.waiter.signal)
         return [
@@ -301,21 +303,29 @@ class Engine:
         self._policies.tell(preemptor.follow)
         return preemptor
 
-    async def start(self, *others: Service) -> None:
+    async def start(self, *others: Service, holds_start: bool = False) -> None:
         """Read what is set, take this node's share of the free shards, then run all services.
 
         So a lone node owns all shards before it is up, and its first runs expire as their queues say.
 
         Args:
             others: further services of this process, which start first.
+            holds_start: jobs whose trigger is at start do not fire before `release_start`.
         """
         if self.shards is not None:
+            self.shards.membership.is_held = holds_start
             await self._read_settings()
             await self.shards.tick(self.clock.now())
         else:
             with suppress(StoreUnavailable):  # a worker need not wait for that; the services read it later
                 await self._read_settings()
         self._run([*others, *self.services.values()])
+
+    def release_start(self) -> None:
+        """Let the jobs fire whose trigger is at start, if this node is the first: those of its app are stored."""
+        if self.shards is not None:
+            self.shards.membership.is_held = False
+            self.shards.waiter.signal()
 
     async def _read_settings(self) -> None:
         """Read what is set, so that no fire is made without knowing what skips it."""

@@ -61,7 +61,12 @@ async def _host(
             if app is not None:
                 app.serve_by(url_from_here(listener))
         async with (
-            open_engine(settings, registry=registry, with_scheduler=settings.has_scheduler) as engine,
+            open_engine(
+                settings,
+                registry=registry,
+                with_scheduler=settings.has_scheduler,
+                holds_start=app is not None,
+            ) as engine,
             serve_app(engine, settings, registry, app, listener, callers, prune=prune),
         ):
             settle_memory(has_users_code=settings.slots > 0)

@@ -12,6 +12,7 @@ from mainspring.config.table import DEFAULT_SERVER
 from mainspring.core.definition import plain_from_spec
 from mainspring.core.fields import show
 from mainspring.core.job_warnings import warnings_of
+from mainspring.core.triggers import tell_trigger
 from mainspring.host.log_lines import shows_colours
 
 if TYPE_CHECKING:
@@ -120,6 +121,8 @@ def _when(job: Job) -> str:
         return str(trigger.get("expression", kind))
     if kind == "interval" and isinstance(trigger.get("every_seconds"), int | float):
         return f"every {show(timedelta(seconds=trigger['every_seconds']))}"
+    if kind == "at_start":
+        return tell_trigger(trigger)
     return str(kind)
 
 

@@ -264,15 +264,15 @@ def _report_clock(job: JobView, *, as_json: bool) -> None:
 def fires_command(job: str, count: int, from_time: str | None, server: str, *, as_json: bool) -> None:
     """Show when a job fires next, and what its calendars do with its fires."""
 
-    async def work(client: AsyncClient) -> FireList:
+    async def work(client: AsyncClient) -> tuple[JobView, FireList]:
         found = await find_job(client, job)
-        return await client.list_job_fires(found.job_id, from_time=from_time, count=count)
+        return found, await client.list_job_fires(found.job_id, from_time=from_time, count=count)
 
-    fires = call(server, work)
+    found, fires = call(server, work)
     if as_json:
         print_json(plain(fires))
         return
-    print_fires(fires.items)
+    print_fires(fires.items, found.trigger)
 
 
 @job_group.command("run")

@@ -37,7 +37,12 @@ def next_command(
     from mainspring.core.calendars.preview import preview_fires
     from mainspring.core.fields import read_instant
     from mainspring.core.triggers import store_trigger, zone_name
-    from mainspring.core.triggers.words import explain_trigger, warn_of_moment, warn_of_trigger
+    from mainspring.core.triggers.words import (
+        explain_no_fires,
+        explain_trigger,
+        warn_of_moment,
+        warn_of_trigger,
+    )
 
     start = read_instant(after, "after") if after is not None else _now()
     trigger = _read(schedule, {"tz": tz, "dst": dst}, name, start)
@@ -65,7 +70,7 @@ def next_command(
     print_table(
         ("UTC", zone if zone != "UTC" else "local", "in"),
         rows,
-        empty="it does not fire within a hundred years",
+        empty=explain_no_fires(store_trigger(trigger), "it does not fire within a hundred years"),
     )
 
 

@@ -120,7 +120,9 @@ def _macro(expression: str, text: str) -> str:
     if known is not None:
         return known
     if text.lower() == "@reboot":
-        message = "'@reboot' is not a time; run it from the machine's own start-up, such as a systemd unit"
+        message = (
+            "'@reboot' is not a time; give it as the schedule of a job (schedule), which then fires at start"
+        )
     elif text.lower().startswith("@every"):
         message = f"{text!r} is not cron; use an interval (every) instead"
     else:

@@ -20,7 +20,7 @@ from mainspring.core.ids import DEFAULT_TENANT, JobId
 from mainspring.core.limits import keys_of
 from mainspring.core.model import Delivery, JobSpec, Priority, Target
 from mainspring.core.targets import TARGETS
-from mainspring.core.triggers import TRIGGERS, Trigger
+from mainspring.core.triggers import TRIGGERS, AtStart, Trigger
 from mainspring.core.triggers.reading import COMMON, HEADS, read_trigger, slot_key
 from mainspring.core.triggers.words import warn_of_moment, warn_of_trigger
 from mainspring.errors import InvalidInput
@@ -170,6 +170,8 @@ def _one_target() -> str:
 
 def _checked(spec: JobSpec, body: Mapping[str, Any]) -> JobSpec:
     """Refuse fields that do not go together."""
+    if spec.calendars and isinstance(spec.trigger, AtStart):
+        raise InvalidInput("calendars", "do not go with a trigger at start, which fires whenever that is")
     if spec.calendars and spec.trigger is None:
         field = "calendars" if "calendars" in body or "trigger" not in body else "trigger"
         raise InvalidInput(

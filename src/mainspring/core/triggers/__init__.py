@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from mainspring.core.triggers.any_of import AnyOfType
+from mainspring.core.triggers.at_start import AtStart
 from mainspring.core.triggers.base import Trigger, TriggerType, UnknownTrigger, next_fires, zone_name
 from mainspring.core.triggers.calendar_interval import CalendarInterval
 from mainspring.core.triggers.composed import AnyOf, Windowed, change_parts, parts_of
@@ -20,6 +21,7 @@ __all__ = [
     "TRIGGERS",
     "AnyOf",
     "AnyOfType",
+    "AtStart",
     "CalendarInterval",
     "Interval",
     "Once",

@@ -39,6 +39,7 @@ EXAMPLES = (
     "monthly",
     "yearly",
     "@daily",
+    "@reboot",
     "0 9 * * MON-FRI",
 )
 _DAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
@@ -88,6 +89,9 @@ _ADVERBS = {
     "annually": "year",
 }
 _ADVERB = re.compile(rf"^({'|'.join(_ADVERBS)})\b")
+_STARTS = frozenset(
+    {"@reboot", "@startup", "at start", "at each start", "at startup", "on start", "on startup"}
+)
 _NTH = r"(?P<nth>first|1st|second|2nd|third|3rd|fourth|4th|last)"
 _NTHS = {"first": 1, "1st": 1, "second": 2, "2nd": 2, "third": 3, "3rd": 3, "fourth": 4, "4th": 4, "last": 0}
 _NTH_NAMES = ("last", "first", "second", "third", "fourth")
@@ -125,6 +129,8 @@ def _read(text: str) -> Short | None:
     words = text.split()
     if not words:
         return None
+    if text.lower() in _STARTS:
+        return {"trigger": {"type": "at_start"}}
     if words[0].lower() == "@every":
         return _read(f"every {text[len(words[0]) :]}".replace("  ", " "))
     if _CRON.fullmatch(words[0]) and not _PROSE.search(text):

@@ -65,6 +65,9 @@ def read_trigger(
     short = understand(body["schedule"], "schedule")
     plain = _with_zone({name: value for name, value in body.items() if name != "schedule"}, short)
     head = next(iter(short))
+    for name in WINDOW_NAMES if head == "trigger" else ():  # what has no short form does not recur
+        if plain.pop(name, None) is not None:
+            raise InvalidInput(name, f"goes with a trigger that recurs, not with {body['schedule']}")
     try:
         return _read(plain, head, base, old, now, key)
     except InvalidInput as error:

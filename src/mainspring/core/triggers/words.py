@@ -12,6 +12,7 @@ from mainspring.core.cron.explain import MONTH_NAMES
 from mainspring.core.cron.surprises import find_surprises
 from mainspring.core.cron.walk import MetChange
 from mainspring.core.fields import show
+from mainspring.core.triggers.at_start import AtStart
 from mainspring.core.triggers.base import Trigger, UnknownTrigger
 from mainspring.core.triggers.calendar_interval import CalendarInterval
 from mainspring.core.triggers.composed import AnyOf, Windowed, parts_of
@@ -52,12 +53,21 @@ def explain_trigger(trigger: Trigger | None) -> str:
         return f"every {show(trigger.every)}, counted from {_instant(trigger.anchor)}"
     if isinstance(trigger, CalendarInterval):
         return _explain_calendar(trigger)
+    if isinstance(trigger, AtStart):
+        return "once at each start of the scheduler"
     if isinstance(trigger, Once):
         return f"once, at {_instant(trigger.at)}"
     kind = type_of(trigger)
     if kind is None or isinstance(trigger, UnknownTrigger):
         return "by a trigger of a type that is not known here"
     return kind.tell(kind.store(trigger))
+
+
+def explain_no_fires(plain: Mapping[str, Any] | None, otherwise: str) -> str:
+    """Say why a preview of a trigger, given in full form, shows no fires: `otherwise`, if there will be none."""
+    if plain is not None and plain["type"] == "at_start":
+        return "when that is next, is not known beforehand"
+    return otherwise
 
 
 @lru_cache(maxsize=1024)

@@ -14,7 +14,7 @@ from mainspring.core.ids import job_shard
 from mainspring.core.model import FireRange, FireRangeKind, JobSpec, Overlap, RunKind
 from mainspring.core.pacing import Pace
 from mainspring.core.pauses import NOTHING_PAUSED, LanePauses
-from mainspring.core.planning import walk_range
+from mainspring.core.planning import walk_missed
 from mainspring.core.rates import Bucket
 from mainspring.core.triggers import UnknownTrigger
 from mainspring.engine.common.calendars import CalendarReader
@@ -188,4 +188,4 @@ def _make_runs(
 def _next_fires(fire_range: FireRange, spec: JobSpec, to_at: datetime, most: int) -> list[datetime]:
     if spec.trigger is None:
         return []
-    return list(islice(walk_range(spec.trigger, fire_range.from_at, to_at, fire_range.cursor_at), most))
+    return list(islice(walk_missed(spec.trigger, fire_range.from_at, to_at, fire_range.cursor_at), most))

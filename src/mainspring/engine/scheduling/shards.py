@@ -13,6 +13,7 @@ from mainspring.core.liveness import PERIODS_OF_SILENCE, Pulse, Watch, forget, l
 from mainspring.core.shards import Holding, Refusal, choose_tzdata, divide, refuse_clock
 from mainspring.engine.common.exchange import ServedExchange
 from mainspring.engine.common.write_health import WriteHealth
+from mainspring.engine.scheduling.membership import Membership
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import Clock, Waiter
@@ -62,8 +63,10 @@ class Shards:
         write_health: WriteHealth,
         host_time: Callable[[], datetime] | None,
         served: ServedExchange,
+        membership: Membership,
     ) -> None:
         self._store = store
+        self.membership = membership
         self._served = served
         self._node = node
         self._ownership = ownership
@@ -94,9 +97,10 @@ class Shards:
         living = await self._expire_silent(others, now)
         self._served.hear(living)
         refusal = await self._judge_self(cluster.tzdata, living, now)
-        is_known = len(others) < len(cluster.nodes)
-        if not is_known:  # otherwise the others would take its new shards for those of a dead node
+        own = next((node for node in cluster.nodes if node.facts.id == self._node.id), None)
+        if own is None:  # otherwise the others would take its new shards for those of a dead node
             await self._beat(refusal, now, is_alone=not living)
+        await self.membership.settle(own, living, now)
         if refusal is None:
             await self._divide(living, now)
         else:
@@ -104,7 +108,7 @@ class Shards:
         self.figures.owned = len(self._ownership.epochs)
         self.figures.fenced = self._ownership.fenced
         self.figures.nodes = 1 + len(living)
-        if is_known:
+        if own is not None:
             await self._beat(refusal, now, is_alone=not living)
         # A node that beats faster must be read as often as it beats. Otherwise its silence would never count.
         return min([self._period, *(self._period_of(node) for node in living)])
@@ -119,7 +123,12 @@ class Shards:
         served = self._served.take(is_alone=is_alone)
         await self._write(
             self._store.beat_node(
-                self._node, period=self._settings.period, refusal=refusal, served=served, now=now
+                self._node,
+                period=self._settings.period,
+                refusal=refusal,
+                served=served,
+                is_member=self.membership.is_member,
+                now=now,
             )
         )
         self._write_health.accept(self._clock.monotonic())

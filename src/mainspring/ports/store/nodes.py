@@ -23,12 +23,20 @@ class NodeStore(Protocol):
         period: timedelta | None = None,
         refusal: Refusal | None = None,
         served: bytes | None = None,
+        is_member: bool = False,
         now: datetime,
     ) -> None:
         """Insert the node or raise its counter.
 
         Record its heartbeat period, if it may own no shards the reason, and what it has given since its last heartbeat
-        (`core/served`).
+        (`core/served`). A node that is a member of the cluster stays one.
+        """
+        ...
+
+    async def start_cluster(self, node_id: str, *, now: datetime) -> bool:
+        """Make a node the first member of a cluster that starts. Return False if there is a member, or no such node.
+
+        In the same transaction, the clocks of all jobs whose trigger is at start are set as `core.starts` says.
         """
         ...
 
@@ -69,8 +77,9 @@ class NodeStore(Protocol):
         ...
 
     async def leave_shards(self, node_id: str, epochs: Epochs, *, now: datetime) -> None:
-        """Release the shards held under these epochs and remove the node, so that others may take the shards at
-        once.
+        """Release the shards held under these epochs and remove the node, so that others may take the shards at once.
+
+        If it was a member, all others are members from now on: they were there while it lived.
         """
         ...
 
@@ -94,6 +103,7 @@ class NodeState:
         period: the time between its heartbeats, as it reported. None if its release does not report one.
         refusal: why it may own no shards; None if it may.
         served: what it has given to tenants since the heartbeat before (`core/served`).
+        is_member: it belongs to the cluster that runs; others do not know yet whether that one still lives.
     """
 
     facts: NodeFacts
@@ -103,6 +113,7 @@ class NodeState:
     started_at: datetime
     last_beat_at: datetime
     served: bytes | None = None
+    is_member: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from mainspring.core.ids import FireRangeId, JobId, RunId
 from mainspring.core.model import FireRange, FireRangeKind, LaneKey, Overlap, Priority, RunKind
 from mainspring.core.outlines import RunOutline
 from mainspring.core.planning import jittered
+from mainspring.core.starts import StartedClock
 from mainspring.core.values import value
 from mainspring.ports.store.nodes import Epochs
 from mainspring.ports.store.runs import NewRun
@@ -151,6 +152,16 @@ class NewFireRange:
     to_at: datetime | None
     reason: str
     calendars: tuple[str, ...] = ()
+
+
+def gaps_of(started: StartedClock, job_id: JobId, version: int) -> tuple[NewFireRange, ...]:
+    """Return the records of fires that a start of the cluster does not make."""
+    return tuple(
+        NewFireRange(
+            job_id=job_id, version=version, kind=FireRangeKind.GAP, from_at=at, to_at=at, reason=reason
+        )
+        for at, reason in started.gaps
+    )
 
 
 @value(kw_only=True)

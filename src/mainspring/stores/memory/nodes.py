@@ -6,8 +6,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from mainspring.core.shards import Refusal
+from mainspring.core.starts import start_clock
+from mainspring.core.triggers import AtStart
 from mainspring.ports.store.nodes import Cluster, Epochs, NodeFacts, ShardLease
-from mainspring.stores.memory.rows import NodeRow
+from mainspring.ports.store.schedule import gaps_of
+from mainspring.stores.memory.rows import JobRow, NodeRow
 from mainspring.stores.memory.tables import Tables
 
 
@@ -23,18 +26,43 @@ class MemoryNodeStore:
         period: timedelta | None = None,
         refusal: Refusal | None = None,
         served: bytes | None = None,
+        is_member: bool = False,
         now: datetime,
     ) -> None:
         row = self._tables.nodes.get(node.id)
         if row is None:
-            self._tables.nodes[node.id] = NodeRow(node, period, refusal, now, now, served)
+            self._tables.nodes[node.id] = NodeRow(node, period, refusal, now, now, served, is_member)
         else:
             row.facts = node
             row.period = period
             row.refusal = refusal
             row.served = served
             row.last_beat_at = now
+            row.is_member = row.is_member or is_member
             row.beats += 1
+
+    async def start_cluster(self, node_id: str, *, now: datetime) -> bool:
+        nodes = self._tables.nodes
+        if node_id not in nodes or any(row.is_member for row in nodes.values()):
+            return False
+        nodes[node_id].is_member = True
+        for job in self._tables.jobs.values():
+            if isinstance(job.spec.trigger, AtStart):
+                self._start_clock(job, now)
+        return True
+
+    def _start_clock(self, job: JobRow, now: datetime) -> None:
+        started = start_clock(
+            next_fire_at=job.next_fire_at,
+            fired_through=job.fired_through,
+            is_paused=job.is_paused,
+            pause_note=job.pause_note,
+            now=now,
+        )
+        self._tables.set_next_fire(job, started.next_fire)
+        job.fired_through = started.fired_through
+        for gap in gaps_of(started, job.id, job.version):
+            self._tables.add_fire_range(gap, now=now)
 
     async def read_cluster(self) -> Cluster:
         nodes = self._tables.nodes
@@ -80,7 +108,10 @@ class MemoryNodeStore:
 
     async def leave_shards(self, node_id: str, epochs: Epochs, *, now: datetime) -> None:
         self._release(node_id, epochs)
-        self._tables.nodes.pop(node_id, None)
+        left = self._tables.nodes.pop(node_id, None)
+        if left is not None and left.is_member:
+            for row in self._tables.nodes.values():
+                row.is_member = True
 
     def _release(self, node_id: str, epochs: Epochs) -> None:
         for shard in sorted(epochs):

@@ -309,6 +309,7 @@ class NodeRow:
     started_at: datetime
     last_beat_at: datetime
     served: bytes | None
+    is_member: bool
     beats: int = 0
 
     def view(self) -> NodeState:
@@ -321,6 +322,7 @@ class NodeRow:
             started_at=self.started_at,
             last_beat_at=self.last_beat_at,
             served=self.served,
+            is_member=self.is_member,
         )
 
 

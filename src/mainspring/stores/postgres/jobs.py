@@ -20,6 +20,7 @@ from mainspring.core.clocks import (
 )
 from mainspring.core.ids import JobId, job_shard
 from mainspring.core.model import Job, JobSpec
+from mainspring.core.triggers import AtStart
 from mainspring.ports.codec import decode_spec, encode_outline, encode_spec
 from mainspring.ports.store.jobs import AddResult, ClockChange, JobEdit, NewJob
 from mainspring.stores.postgres.calendar_uses import find_moved, use_calendars
@@ -73,6 +74,7 @@ class PostgresJobStore:
             if limited:
                 await keep_limits(transaction, limited, are_new=True)
             await _watch_failures(transaction, {job.id: job.spec for job in added}, are_new=True)
+            await _watch_starts(transaction, {job.id: job.spec for job in added}, are_new=True)
             missed = dict.fromkeys(unset, AddResult.LIMIT_GONE)
             missed |= dict.fromkeys(moved, AddResult.CALENDARS_MOVED)
             return [
@@ -110,9 +112,9 @@ class PostgresJobStore:
             edited = [(edit.job_id, locked[edit.job_id].tenant, edit.spec) for edit, _ in done]
             if edited:
                 await keep_limits(transaction, edited, are_new=False)
-                await _watch_failures(
-                    transaction, {edit.job_id: edit.spec for edit, _ in done}, are_new=False
-                )
+                specs = {edit.job_id: edit.spec for edit, _ in done}
+                await _watch_failures(transaction, specs, are_new=False)
+                await _watch_starts(transaction, specs, are_new=False)
             return [decision.verdict for _, decision in decided]
 
         # If another caller took the name since it was looked up, the unique index refuses it; the next try sees it.
@@ -258,6 +260,7 @@ async def _delete(
     await transaction.execute("remove_calendar_uses", job_ids=job_ids)
     await transaction.execute("drop_limit_uses", job_ids=job_ids)
     await transaction.execute("unwatch_failures", job_ids=job_ids)
+    await transaction.execute("unwatch_starts", job_ids=job_ids)
 
 
 async def _add_clocks(transaction: Transaction, jobs: Sequence[NewJob]) -> None:
@@ -287,6 +290,15 @@ async def _watch_failures(transaction: Transaction, specs: Mapping[JobId, JobSpe
         )
     if not are_new and (others := sorted(specs.keys() - watched.keys())):
         await transaction.execute("unwatch_failures", job_ids=others)
+
+
+async def _watch_starts(transaction: Transaction, specs: Mapping[JobId, JobSpec], *, are_new: bool) -> None:
+    """Note which jobs fire when the cluster starts."""
+    starting = [job_id for job_id, spec in sorted(specs.items()) if isinstance(spec.trigger, AtStart)]
+    if starting:
+        await transaction.execute("watch_starts", job_ids=starting)
+    if not are_new and (others := sorted(specs.keys() - set(starting))):
+        await transaction.execute("unwatch_starts", job_ids=others)
 
 
 async def _keep_versions(

@@ -8,10 +8,14 @@ from datetime import datetime, timedelta
 from asyncpg import Record
 
 from mainspring.core.shards import Refusal
+from mainspring.core.starts import start_clock
 from mainspring.ports.store.nodes import Cluster, Epochs, NodeFacts, NodeState, ShardLease
 from mainspring.ports.store.restrictions import PROTOCOL
+from mainspring.ports.store.schedule import gaps_of
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
+from mainspring.stores.postgres.job_clocks import add_fire_ranges
+from mainspring.stores.postgres.rows import columns_of_next_fires
 
 
 class PostgresNodeStore:
@@ -26,6 +30,7 @@ class PostgresNodeStore:
         period: timedelta | None = None,
         refusal: Refusal | None = None,
         served: bytes | None = None,
+        is_member: bool = False,
         now: datetime,
     ) -> None:
         await self._connections.fetch(
@@ -40,9 +45,21 @@ class PostgresNodeStore:
             period=period,
             refusal=refusal,
             served=served,
+            is_member=is_member,
             protocol=PROTOCOL,
             now=now,
         )
+
+    async def start_cluster(self, node_id: str, *, now: datetime) -> bool:
+        async def work(transaction: Transaction) -> bool:
+            await transaction.fetch("lock_cluster")
+            # A statement of its own, which sees what the lock waited for.
+            if not await transaction.fetch("start_cluster", node_id=node_id):
+                return False
+            await _start_clocks(transaction, now)
+            return True
+
+        return await self._connections.transact(Role.BEAT, work)
 
     async def read_cluster(self) -> Cluster:
         rows = await self._connections.fetch(Role.BEAT, "read_cluster", is_repeatable=True)
@@ -103,9 +120,33 @@ class PostgresNodeStore:
     async def leave_shards(self, node_id: str, epochs: Epochs, *, now: datetime) -> None:
         async def work(transaction: Transaction) -> None:
             await _release(transaction, node_id, epochs)
+            await transaction.execute("take_nodes_in", node_id=node_id)
             await transaction.execute("remove_node", node_id=node_id)
 
         await self._connections.transact(Role.BEAT, work, is_repeatable=True)
+
+
+async def _start_clocks(transaction: Transaction, now: datetime) -> None:
+    """Set the clocks of the jobs whose trigger is at start."""
+    rows = await transaction.fetch("lock_starting")
+    started = [
+        start_clock(
+            next_fire_at=row["next_fire_at"],
+            fired_through=row["fired_through"],
+            is_paused=row["is_paused"],
+            pause_note=row["pause_note"],
+            now=now,
+        )
+        for row in rows
+    ]
+    await transaction.execute(
+        "start_clocks",
+        job_ids=[row["id"] for row in rows],
+        fired_through=[clock.fired_through for clock in started],
+        **columns_of_next_fires([clock.next_fire for clock in started]),
+    )
+    gaps = [gaps_of(clock, row["id"], row["version"]) for row, clock in zip(rows, started, strict=True)]
+    await add_fire_ranges(transaction, [gap for one in gaps for gap in one], now)
 
 
 async def _release(transaction: Transaction, node_id: str, epochs: Epochs) -> None:
@@ -127,6 +168,7 @@ def _node_of(row: Record) -> NodeState:
         started_at=row["started_at"],
         last_beat_at=row["last_beat_at"],
         served=row["served"],
+        is_member=row["is_member"],
     )
 
 

@@ -2,6 +2,11 @@
 
 -- VIEW any_run (id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, ready_at, created_at, started_at, finished_at, attempt, token, crashes, session_id, is_cancel_requested, error, payload, result, output, target_key, fire_range_id, redrive_of)
 
+CREATE TABLE at_start (
+    job_id uuid NOT NULL,
+    CONSTRAINT at_start_pkey PRIMARY KEY (job_id)
+);
+
 CREATE TABLE attempt (
     run_id bigint NOT NULL,
     token integer NOT NULL,
@@ -311,6 +316,7 @@ CREATE TABLE node (
     period interval,
     served bytea,
     protocol integer,
+    is_member boolean NOT NULL DEFAULT true,
     CONSTRAINT node_pkey PRIMARY KEY (id)
 );
 

@@ -18,6 +18,7 @@ from mainspring.core.clocks import (
 )
 from mainspring.core.ids import JobId, job_shard
 from mainspring.core.model import Job, JobSpec
+from mainspring.core.triggers import AtStart
 from mainspring.ports.codec import decode_spec, encode_outline, encode_spec
 from mainspring.ports.store.jobs import AddResult, ClockChange, JobEdit, NewJob
 from mainspring.stores.sqlite.calendar_uses import are_current, use_calendars
@@ -89,6 +90,7 @@ class SqliteJobStore:
         use_calendars(db, edit.job_id, job.tenant, edit.calendars)
         keep_limits(db, edit.job_id, job.tenant, edit.spec, is_new=False)
         watch_failures(db, edit.job_id, edit.spec, is_new=False)
+        _watch_starts(db, edit.job_id, edit.spec, is_new=False)
         return decision.verdict
 
     async def pause_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
@@ -132,6 +134,7 @@ class SqliteJobStore:
         execute(db, "delete_job", values)
         execute(db, "drop_limit_uses", {"job_id": change.job_id.bytes})
         execute(db, "unwatch_failures", {"job_id": change.job_id.bytes})
+        execute(db, "unwatch_starts", {"job_id": change.job_id.bytes})
 
     async def _change(
         self,
@@ -211,7 +214,16 @@ def _add(db: apsw.Connection, job: NewJob, spec: bytes, now: int) -> AddResult:
     if job.spec.is_lined_up:
         keep_limits(db, job.id, job.tenant, job.spec, is_new=True)
     watch_failures(db, job.id, job.spec, is_new=True)
+    _watch_starts(db, job.id, job.spec, is_new=True)
     return AddResult.ADDED
+
+
+def _watch_starts(db: apsw.Connection, job_id: JobId, spec: JobSpec, *, is_new: bool) -> None:
+    """Note whether a job fires when the cluster starts."""
+    if isinstance(spec.trigger, AtStart):
+        execute(db, "watch_starts", {"job_id": job_id.bytes})
+    elif not is_new:
+        execute(db, "unwatch_starts", {"job_id": job_id.bytes})
 
 
 def _is_taken(db: apsw.Connection, tenant: str, edit: JobEdit) -> bool:

@@ -8,10 +8,21 @@ from datetime import datetime, timedelta
 import apsw
 
 from mainspring.core.shards import Refusal
+from mainspring.core.starts import start_clock
 from mainspring.ports.store.nodes import Cluster, Epochs, NodeFacts, ShardLease
 from mainspring.ports.store.restrictions import PROTOCOL
+from mainspring.ports.store.schedule import gaps_of
 from mainspring.stores.sqlite.connection import Database
-from mainspring.stores.sqlite.rows import count_micros, make_node, to_micros
+from mainspring.stores.sqlite.inserts import insert_fire_ranges
+from mainspring.stores.sqlite.rows import (
+    count_micros,
+    make_job_id,
+    make_node,
+    to_micros,
+    to_optional_instant,
+    to_optional_micros,
+    values_of_next_fire,
+)
 from mainspring.stores.sqlite.statements import (
     execute,
     execute_many,
@@ -34,6 +45,7 @@ class SqliteNodeStore:
         period: timedelta | None = None,
         refusal: Refusal | None = None,
         served: bytes | None = None,
+        is_member: bool = False,
         now: datetime,
     ) -> None:
         """See `NodeStore`."""
@@ -46,10 +58,15 @@ class SqliteNodeStore:
             "period": count_micros(period),
             "refusal": refusal,
             "served": served,
+            "is_member": is_member,
             "protocol": PROTOCOL,
             "now": to_micros(now),
         }
         await self._writer.call(lambda db: execute(db, "beat_node", values))
+
+    async def start_cluster(self, node_id: str, *, now: datetime) -> bool:
+        """See `NodeStore`."""
+        return await self._writer.call(lambda db: _start(db, node_id, now))
 
     async def read_cluster(self) -> Cluster:
         """See `NodeStore`."""
@@ -110,9 +127,27 @@ class SqliteNodeStore:
 
         def work(db: apsw.Connection) -> None:
             _release(db, node_id, epochs)
+            execute(db, "take_nodes_in", {"node_id": node_id})
             execute(db, "remove_node", {"node_id": node_id})
 
         await self._writer.call(work)
+
+
+def _start(db: apsw.Connection, node_id: str, now: datetime) -> bool:
+    if fetch_value(db, "start_cluster", {"node_id": node_id}) is None:
+        return False
+    for job in fetch_rows(db, "read_starting"):
+        started = start_clock(
+            next_fire_at=to_optional_instant(job.next_fire_at),
+            fired_through=to_optional_instant(job.fired_through),
+            is_paused=bool(job.is_paused),
+            pause_note=job.pause_note,
+            now=now,
+        )
+        values = {"job_id": job.job_id, "fired_through": to_optional_micros(started.fired_through)}
+        execute(db, "start_clock", values | values_of_next_fire(started.next_fire))
+        insert_fire_ranges(db, gaps_of(started, make_job_id(job.job_id), job.version), to_micros(now))
+    return True
 
 
 def _release(db: apsw.Connection, node_id: str, epochs: Epochs) -> None:

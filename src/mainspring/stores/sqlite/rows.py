@@ -316,4 +316,5 @@ def make_node(row: NamedRow) -> NodeState:
         started_at=to_instant(row.started_at),
         last_beat_at=to_instant(row.last_beat_at),
         served=row.served,
+        is_member=bool(row.is_member),
     )

@@ -44,6 +44,7 @@ from mainspring.testing.conformance import (
     priorities,
     reserves,
     restrictions,
+    starts,
     submission,
     upkeep,
 )
@@ -74,6 +75,7 @@ SUITE: tuple[type, ...] = (
     overlapping.OneFireWaits,
     overlapping.FiresCancelWhatIsLive,
     overlapping.LinesBeginAndEndByEdits,
+    starts.Starts,
     submission.Submission,
     submission.Idempotency,
     once.UniqueKeys,

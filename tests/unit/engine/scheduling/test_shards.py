@@ -17,6 +17,7 @@ from mainspring.core.reach import Reach
 from mainspring.core.shards import Refusal, find_owners
 from mainspring.engine.common.exchange import ServedExchange
 from mainspring.engine.common.write_health import WriteHealth
+from mainspring.engine.scheduling.membership import Membership
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.scheduling.shards import Shards, ShardSettings
 from mainspring.errors import StoreUnavailable
@@ -70,6 +71,7 @@ class Node:
             write_health=WriteHealth(),
             host_time=lambda: cluster.clock.now() + timedelta(seconds=self.skew),
             served=ServedExchange(self.order),
+            membership=Membership(cluster.store, node_id=name, on_start=lambda: cluster.starts.append(name)),
         )
 
     @property
@@ -87,6 +89,8 @@ class Cluster:
         self.gaps: dict[int, float] = {}
         """How long each shard was planned for by nobody, at a stretch, at most."""
         self._unowned: dict[int, float] = {}
+        self.starts: list[str] = []
+        """The nodes that started the cluster, in order."""
 
     async def add(self, name: str, **given: Any) -> Node:
         node = Node(self, name, **given)
@@ -469,3 +473,82 @@ async def test_nodes_tell_each_other_what_they_gave(cluster: Cluster) -> None:
             await cluster.advance(STEP)
     assert queue.tenants.time("a") - before == pytest.approx(6.0)
     assert hearer.order.times.mean("a") == 2.0
+
+
+async def test_first_node_starts_the_cluster_and_those_that_join_do_not(cluster: Cluster) -> None:
+    await make_cluster(cluster, 3)
+    assert cluster.starts == ["node-0"]
+
+
+async def test_last_node_leaves_and_the_next_one_starts_the_cluster(cluster: Cluster) -> None:
+    [first] = await make_cluster(cluster, 1)
+    await cluster.leave(first)
+    await cluster.add("next")
+    assert cluster.starts == ["node-0", "next"]
+
+
+async def test_nodes_that_follow_each_other_without_a_gap_are_one_cluster(cluster: Cluster) -> None:
+    before = await cluster.add("node-0")
+    for number in range(1, 5):
+        node = await cluster.add(f"node-{number}")
+        await cluster.leave(before)  # at once: nobody has seen a heartbeat of the other
+        await cluster.advance(2 * PERIOD)
+        before = node
+    await cluster.advance(TAKE_OVER)
+    assert cluster.starts == ["node-0"]
+
+
+async def test_death_of_the_node_that_started_starts_nothing(cluster: Cluster) -> None:
+    nodes = await make_cluster(cluster, 2)
+    cluster.kill(nodes[0])
+    await cluster.advance(2 * TAKE_OVER)
+    assert cluster.starts == ["node-0"]
+
+
+async def test_after_all_were_killed_one_of_those_that_follow_starts_the_cluster(cluster: Cluster) -> None:
+    for node in await make_cluster(cluster, 2):
+        cluster.kill(node)
+    for number in range(3):
+        await cluster.add(f"new-{number}")
+        await cluster.advance(STEP)
+    assert len(cluster.starts) == 1  # those that were killed might live
+    await cluster.advance(2 * TAKE_OVER)
+    assert len(cluster.starts) == 2
+
+
+async def test_node_that_was_killed_before_it_could_start_the_cluster_is_not_waited_for(
+    cluster: Cluster,
+) -> None:
+    for node in await make_cluster(cluster, 2):
+        cluster.kill(node)
+    await cluster.advance(STEP)
+    waiting = await cluster.add("waiting")
+    await cluster.advance(PERIOD)
+    last = await cluster.add("last")
+    await cluster.advance(PERIOD)
+    cluster.kill(waiting)
+    await cluster.advance(TAKE_OVER)
+    assert cluster.starts == ["node-0", last.name]
+
+
+async def test_node_that_hung_while_it_was_alone_starts_nothing(cluster: Cluster) -> None:
+    nodes = await make_cluster(cluster, 2)
+    cluster.kill(nodes[0])
+    await cluster.advance(TAKE_OVER)
+    await cluster.leave(nodes[1])
+    nodes[0].at = cluster.clock.monotonic()
+    cluster.nodes.append(nodes[0])
+    await cluster.advance(TAKE_OVER)
+    assert cluster.starts == ["node-0"]
+
+
+async def test_start_that_is_held_comes_when_it_is_released(cluster: Cluster) -> None:
+    node = Node(cluster, "held")
+    node.shards.membership.is_held = True
+    cluster.nodes.append(node)
+    await cluster.advance(3 * PERIOD)
+    assert cluster.starts == []
+    assert len(node.owned) == SHARDS
+    node.shards.membership.is_held = False
+    await cluster.advance(PERIOD)
+    assert cluster.starts == ["held"]

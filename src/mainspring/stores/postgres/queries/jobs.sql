@@ -61,6 +61,13 @@ FROM unnest(
 ) AS changed (job_id, priority, next_fire_at, due_at, run_outline)
 WHERE job_clock.job_id = changed.job_id;
 
+-- name: watch_starts
+INSERT INTO at_start (job_id) SELECT job_id FROM unnest(:job_ids::uuid[]) AS new (job_id)
+ON CONFLICT (job_id) DO NOTHING;
+
+-- name: unwatch_starts
+DELETE FROM at_start WHERE at_start.job_id = ANY(:job_ids::uuid[]);
+
 -- name: watch_failures
 INSERT INTO failure_watch (job_id, shard, threshold)
 SELECT job_id, shard, threshold

@@ -43,6 +43,12 @@ ON CONFLICT (job_id) DO UPDATE SET threshold = excluded.threshold;
 -- name: unwatch_failures
 DELETE FROM failure_watch WHERE job_id = :job_id;
 
+-- name: watch_starts
+INSERT INTO at_start (job_id) VALUES (:job_id) ON CONFLICT (job_id) DO NOTHING;
+
+-- name: unwatch_starts
+DELETE FROM at_start WHERE job_id = :job_id;
+
 -- name: read_failing
 -- Jobs whose newest failed runs are as many as it takes, all since the last change, and no newer run has succeeded. Of a
 -- LIMIT, SQLite takes no column, so the newest failed runs are numbered.

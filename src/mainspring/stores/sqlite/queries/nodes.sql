@@ -1,18 +1,19 @@
 -- Scheduler nodes and shards.
 
 -- name: beat_node
-INSERT INTO node (id, host, pid, version, tzdata, period, refusal, served, protocol, beats, started_at, last_beat_at)
-VALUES (:id, :host, :pid, :version, :tzdata, :period, :refusal, :served, :protocol, 0, :now, :now)
+INSERT INTO node (id, host, pid, version, tzdata, period, refusal, served, is_member, protocol, beats, started_at, last_beat_at)
+VALUES (:id, :host, :pid, :version, :tzdata, :period, :refusal, 
+    :served, :is_member, :protocol, 0, :now, :now)
 ON CONFLICT (id) DO UPDATE SET
     host = excluded.host, pid = excluded.pid, version = excluded.version, tzdata = excluded.tzdata,
     period = excluded.period, refusal = excluded.refusal, served = excluded.served, protocol = excluded.protocol,
-    beats = node.beats + 1, last_beat_at = excluded.last_beat_at;
+    is_member = node.is_member OR excluded.is_member, beats = node.beats + 1, last_beat_at = excluded.last_beat_at;
 
 -- name: read_cluster
 -- If there are no nodes: one row without a node.
 SELECT
     cluster.tzdata AS recorded, node.id, node.host, node.pid, node.version, node.tzdata, node.beats, node.period, node.refusal, node.started_at,
-    node.last_beat_at, node.served
+    node.last_beat_at, node.served, node.is_member
 FROM cluster LEFT JOIN node
 ORDER BY node.id;
 
@@ -41,3 +42,23 @@ DELETE FROM node WHERE id = :node_id;
 
 -- name: read_epoch_of_first_shard
 SELECT epoch FROM shard_lease WHERE shard = 0;
+
+-- name: start_cluster
+-- Only the first node of a cluster becomes a member this way.
+UPDATE node SET is_member = 1
+WHERE id = :node_id AND NOT EXISTS (SELECT 1 FROM node AS other WHERE other.is_member)
+RETURNING id;
+
+-- name: take_nodes_in
+-- All nodes that are there with a member are members.
+UPDATE node SET is_member = 1
+WHERE NOT is_member AND EXISTS (SELECT 1 FROM node AS leaving WHERE leaving.id = :node_id AND leaving.is_member);
+
+-- name: read_starting
+SELECT at_start.job_id, job.version, job.is_paused, job.pause_note, job_clock.next_fire_at, job_clock.fired_through
+FROM at_start
+JOIN job ON job.id = at_start.job_id
+JOIN job_clock ON job_clock.job_id = at_start.job_id;
+
+-- name: start_clock
+UPDATE job_clock SET next_fire_at = :next_fire_at, due_at = :due_at, fired_through = :fired_through WHERE job_id = :job_id;

@@ -1,0 +1,7 @@
+-- compatible_from: 0007
+-- Jobs that fire when the cluster starts, and which nodes belong to it.
+
+-- A node of an earlier release belongs to it at once.
+ALTER TABLE node ADD COLUMN is_member INTEGER NOT NULL DEFAULT 1;
+-- The jobs whose trigger is at start.
+CREATE TABLE at_start (job_id BLOB PRIMARY KEY) STRICT;
