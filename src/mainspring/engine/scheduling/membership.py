@@ -32,8 +32,8 @@ class Membership:
         self._node_id = node_id
         self._on_start = on_start
         self._first_seen: dict[str, int] = {}
-        self.is_member = False
-        self.is_held = False
+        self.is_member: bool = False
+        self.is_held: bool = False
 
     async def settle(self, own: NodeState | None, living: Sequence[NodeState], now: datetime) -> None:
         """Join the cluster if a member lives; start it if none does. The node's row must be there.

@@ -66,7 +66,7 @@ class Shards:
         membership: Membership,
     ) -> None:
         self._store = store
-        self.membership = membership
+        self.membership: Membership = membership
         self._served = served
         self._node = node
         self._ownership = ownership
