@@ -100,7 +100,7 @@ def test_every_example_that_a_refusal_may_show_is_read(text: str) -> None:
         ("", "write it like"),
         ("* * * *", "has 4 fields"),
         ("0 25 * * *", "25 is not between 0 and 23"),
-        ("@reboot", "not a time"),
+        ("0 9 * * @reboot", "'@reboot'"),
         ("2020-01-01 09:00 Europe/Berlin", "has passed"),
         ("x" * 300, "at most 256 characters"),
         (7, "must be text"),

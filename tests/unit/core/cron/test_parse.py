@@ -57,7 +57,7 @@ REFUSED = {
     "* * * *": ("expression", "4 fields", "five are minute hour"),
     "*": ("expression", "1 field;", "five are minute hour"),
     "0 0 0 1 1 * 2026": ("expression", "7 fields", "no year field"),
-    "@reboot": ("expression", "'@reboot'", "start-up"),
+    "@reboot": ("expression", "'@reboot'", "schedule"),
     "@every 5m": ("expression", "'@every 5m'", "interval (every)"),
     "@fortnightly": ("expression", "'@fortnightly'", "@daily"),
     "@daily Europe/Berlin": ("expression", "'@daily Europe/Berlin'", "@daily"),
