@@ -155,11 +155,7 @@ async def open_engine(
                 retention=Retention(history=settings.history, sessions=settings.keep_sessions),
                 key_lifetime=settings.keep_keys,
                 list_budget=settings.browse_budget,
-                backfills=BackfillLimits(
-                    rate=settings.backfill_rate,
-                    max_live=settings.backfill_max_live,
-                    most_fires=settings.backfill_most_fires,
-                ),
+                backfills=_backfill_limits(settings),
                 catch_up=Pace(settings.catch_up_rate, settings.catch_up_max_live),
                 accepted=_accepted(settings, registry),
             ),
@@ -172,6 +168,14 @@ async def open_engine(
             await engine.stop()
     finally:
         await store.close()
+
+
+def _backfill_limits(settings: Settings) -> BackfillLimits:
+    return BackfillLimits(
+        rate=settings.backfill_rate,
+        max_live=settings.backfill_max_live,
+        most_fires=settings.backfill_most_fires,
+    )
 
 
 def _node_facts() -> NodeFacts:

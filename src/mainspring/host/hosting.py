@@ -109,7 +109,7 @@ async def serve_app(
 
 
 async def put_app_at(engine: Engine, app: App, *, prune: bool) -> None:
-    """Store an app's jobs straight in this process's engine."""
+    """Store an app's jobs straight in this process's engine. Then those at start may fire."""
     from mainspring.api.routes.owners import view_report
     from mainspring.host.app_jobs import put_app
 
@@ -118,6 +118,7 @@ async def put_app_at(engine: Engine, app: App, *, prune: bool) -> None:
         return view_report(owner, report)
 
     await put_app(app, partial(engine.client.jobs.upsert, app.tenant), define, prune=prune)
+    engine.release_start()
 
 
 @contextlib.asynccontextmanager

@@ -36,24 +36,18 @@ def next_command(
     """
     from mainspring.core.calendars.preview import preview_fires
     from mainspring.core.fields import read_instant
-    from mainspring.core.triggers import store_trigger, zone_name
-    from mainspring.core.triggers.words import (
-        explain_no_fires,
-        explain_trigger,
-        warn_of_moment,
-        warn_of_trigger,
-    )
+    from mainspring.core.triggers import store_trigger, words, zone_name
 
     start = read_instant(after, "after") if after is not None else _now()
     trigger = _read(schedule, {"tz": tz, "dst": dst}, name, start)
     fires = preview_fires(trigger, start, count)
-    warnings = [*warn_of_moment({"schedule": schedule}), *warn_of_trigger(trigger, now=start)]
+    warnings = [*words.warn_of_moment({"schedule": schedule}), *words.warn_of_trigger(trigger, now=start)]
     if as_json:
         print_json(
             {
                 "schedule": schedule,
                 "trigger": store_trigger(trigger),
-                "explanation": explain_trigger(trigger),
+                "explanation": words.explain_trigger(trigger),
                 "warnings": warnings,
                 "after": start.isoformat(),
                 "next": [
@@ -63,14 +57,14 @@ def next_command(
             }
         )
         return
-    click.echo(explain_trigger(trigger))
+    click.echo(words.explain_trigger(trigger))
     print_warnings(warnings)
     rows = [(_utc(fire.fire_at), tell_local(fire.local), _shown(fire.fire_at - start)) for fire in fires]
     zone = zone_name(trigger) or "UTC"
     print_table(
         ("UTC", zone if zone != "UTC" else "local", "in"),
         rows,
-        empty=explain_no_fires(store_trigger(trigger), "it does not fire within a hundred years"),
+        empty=words.explain_no_fires(store_trigger(trigger), "it does not fire within a hundred years"),
     )
 
 

@@ -136,7 +136,7 @@ class SqliteNodeStore:
 def _start(db: apsw.Connection, node_id: str, now: datetime) -> bool:
     if fetch_value(db, "start_cluster", {"node_id": node_id}) is None:
         return False
-    for job in fetch_rows(db, "read_starting"):
+    for job in fetch_rows(db, "lock_starting"):
         started = start_clock(
             next_fire_at=to_optional_instant(job.next_fire_at),
             fired_through=to_optional_instant(job.fired_through),

@@ -54,7 +54,7 @@ RETURNING id;
 UPDATE node SET is_member = 1
 WHERE NOT is_member AND EXISTS (SELECT 1 FROM node AS leaving WHERE leaving.id = :node_id AND leaving.is_member);
 
--- name: read_starting
+-- name: lock_starting
 SELECT at_start.job_id, job.version, job.is_paused, job.pause_note, job_clock.next_fire_at, job_clock.fired_through
 FROM at_start
 JOIN job ON job.id = at_start.job_id
