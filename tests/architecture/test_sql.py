@@ -67,6 +67,7 @@ ONLY_SQLITE = {
 }
 # query of PostgreSQL that SQLite has not -> why
 ONLY_POSTGRES = {
+    "lock_cluster": "SQLite has one writer",
     "adopt_sessions": "only one process uses the file",
     "announce": "SQLite has one process, so there is nobody to tell",
     "begin_claims": "round trips: SQLite takes a statement for each part",
