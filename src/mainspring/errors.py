@@ -54,8 +54,8 @@ class NotFound(MainspringError, LookupError):
         key: the id or name in the request.
     """
 
-    def __init__(self, kind: str, key: str) -> None:
-        super().__init__(f"no {kind} {key!r}")
+    def __init__(self, kind: str, key: str, *, remedy: str = "") -> None:
+        super().__init__(f"no {kind} {key!r}{'; ' if remedy else ''}{remedy}")
         self.kind = kind
         self.key = key
 

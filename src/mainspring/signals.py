@@ -141,7 +141,10 @@ def current_attempt(default: object = _NOTHING) -> object:
     if lent is not None:
         return lent()
     if default is _NOTHING:
-        raise LookupError("current_attempt() was called outside an attempt")
+        raise LookupError(
+            "current_attempt() was called outside an attempt; call it within a job's function, or write "
+            "current_attempt(None), which is None elsewhere"
+        )
     return default
 
 

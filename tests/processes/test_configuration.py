@@ -138,6 +138,12 @@ def test_check_reports_an_address_that_a_worker_refuses(tmp_path: Path) -> None:
     assert worker.stderr == f"error: {checked.stdout}"
 
 
+def test_check_is_content_with_a_store_that_is_for_servers(tmp_path: Path) -> None:
+    for store in ("sqlite:///data", "memory://"):
+        done = run("config", "check", "--store", store, cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, ""), done.stdout
+
+
 def test_check_is_content_with_what_is_right(tmp_path: Path) -> None:
     write(tmp_path, "[worker]\nslots = 11\n")
     done = run("config", "check", cwd=tmp_path)

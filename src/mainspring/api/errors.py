@@ -76,6 +76,16 @@ class Reply(NamedTuple):
     headers: Mapping[str, str] = _NO_HEADERS
 
 
+_WHERE_LISTED = {
+    "job": "; GET /api/v1/jobs lists them",
+    "run": "; GET /api/v1/runs lists them",
+    "backfill": "; GET /api/v1/backfills lists them",
+    "calendar": "; GET /api/v1/calendars lists them",
+    "limit": "; GET /api/v1/limits lists them",
+    "priority class": "; GET /api/v1/classes lists them",
+}
+
+
 def answer_error(error: BaseException, *, path: str, request_id: str) -> Reply:
     """Turn any exception into an answer. Log what is the server's fault."""
     status, detail = 500, "something went wrong in the server; its log says what"
@@ -85,7 +95,7 @@ def answer_error(error: BaseException, *, path: str, request_id: str) -> Reply:
         status, detail = _status_of(error), str(error)
         fields = [FieldError(error.field, error.message)]
     elif isinstance(error, NotFound):
-        status, detail = 404, str(error)
+        status, detail = 404, f"{error}{_WHERE_LISTED.get(error.kind, '')}"
     elif isinstance(error, Conflict):
         status, detail = 409, str(error)
         fields = [FieldError(error.field, error.message)]

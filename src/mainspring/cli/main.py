@@ -127,6 +127,7 @@ def run_command(arguments: list[str]) -> int:
         return ExitCode.INTERRUPTED
     except MainspringError as error:
         _print_error(str(error))
+        _print_remedy(error, arguments)
         return ExitCode.REFUSED if isinstance(error, InvalidInput | Conflict | NotFound) else ExitCode.FAILED
     except BrokenPipeError:
         _abandon_output()
@@ -143,6 +144,14 @@ def _print_suggestion(error: click.ClickException) -> None:
     meant = suggest(error) if isinstance(error, click.UsageError) else None
     if meant is not None:
         click.echo(f"Try: {meant}", err=True)
+
+
+def _print_remedy(error: MainspringError, arguments: list[str]) -> None:
+    from mainspring.cli.suggestions import remedy_for
+
+    remedy = remedy_for(error, arguments)
+    if remedy is not None:
+        click.echo(f"Try: {remedy}", err=True)
 
 
 def _print_error(message: str) -> None:

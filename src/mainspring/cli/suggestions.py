@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from types import MappingProxyType
 
 import click
+
+from mainspring.errors import Conflict, MainspringError, NotFound, Unreachable
 
 _NO_COMMAND = re.compile(r"No such command '([^']+)'")
 _NO_OPTION = re.compile(r"No such option:? '?(--?[\w-]+)")
@@ -83,6 +85,30 @@ OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         **dict.fromkeys(("--replace", "--overwrite", "--force"), ("--update",)),
     }
 )
+
+
+LISTS: Mapping[str, str] = MappingProxyType(
+    {
+        "job": "job list",
+        "run": "run list",
+        "backfill": "backfill list",
+        "calendar": "calendar list",
+        "limit": "limit list",
+        "priority class": "class list",
+    }
+)
+"""What lists the things of a kind, for somebody who named one that does not exist."""
+
+
+def remedy_for(error: MainspringError, arguments: Sequence[str]) -> str | None:
+    """Return the command that helps on after an error of the product; None if its message says all that there is."""
+    if isinstance(error, NotFound) and error.kind in LISTS:
+        return f"mainspring {LISTS[error.kind]}"
+    if isinstance(error, Conflict) and error.field == "name" and list(arguments[:2]) == ["job", "add"]:
+        return "mainspring job add --update"
+    if isinstance(error, Unreachable):
+        return "mainspring up, which starts one, or --server with the address of yours"
+    return None
 
 
 def suggest(error: click.UsageError) -> str | None:

@@ -13,6 +13,7 @@ from mainspring.config.sources import Choices, ChosenValue, Level
 from mainspring.config.table import SETTINGS
 from mainspring.errors import InvalidInput
 
+_SHARED = ("postgresql://", "postgres://")
 _ADDRESS = ("host", "port", "trusted_network", "allow_host")
 
 
@@ -108,7 +109,7 @@ def read_direct_store(choices: Choices) -> StoreLocation | None:
     if store.level is server.level is Level.FLAG:
         raise InvalidInput("store", "works without a server; leave out --server, or this")
     is_direct = store.level > server.level or store.level is server.level is Level.ENVIRONMENT
-    if store.level is Level.FILE and not store.value.startswith(("postgresql://", "postgres://")):
+    if store.level is Level.FILE and not store.value.startswith(_SHARED):
         is_direct = False
     if not is_direct:
         if beat.level is Level.FLAG:
@@ -133,6 +134,9 @@ def check(process: str, choices: Choices, *, stores: AddedStores | None = None) 
     Raises:
         PluginError: as with `settings_of`.
     """
+    store = choices["store"].value
+    if process == WORKER and isinstance(store, str) and not store.startswith(_SHARED):
+        choices = choices.with_defaults("store", "listen_store")  # that store is meant for servers
     try:
         settings_of(process, replace(choices, problems=()), stores=stores)
     except InvalidInput as error:

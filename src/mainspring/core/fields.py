@@ -273,11 +273,38 @@ def read_payload(value: object, field: str = "payload") -> bytes | None:
         raise InvalidInput(field, "holds a lone surrogate, which is no character") from None
     except (TypeError, ValueError) as error:
         reason = str(error).partition(";")[0][:100]
-        raise InvalidInput(field, f"is not JSON: {reason}") from None
+        message = (
+            f"is not JSON: {reason}; give text, finite numbers, true, false, null, lists or objects of them"
+        )
+        raise InvalidInput(find_odd_value(value, field), message) from None
     if len(text) > MAX_PAYLOAD:
         message = f"{len(text)} bytes; at most {MAX_PAYLOAD} fit, put large data elsewhere and pass a link"
         raise PayloadTooLarge(field, message)
     return text
+
+
+def find_odd_value(value: object, place: str) -> str:
+    """Return where a value holds something that JSON has not, like `payload.lines[3].price`; else the place given.
+
+    Args:
+        value: not nested too deep, and without a cycle.
+    """
+    if isinstance(value, dict):
+        parts = ((f"{place}.{key}", item) for key, item in value.items())
+    elif isinstance(value, list | tuple):
+        parts = ((f"{place}[{index}]", item) for index, item in enumerate(value))
+    else:
+        return place
+    for inner, item in parts:
+        if isinstance(item, dict | list | tuple):
+            found = find_odd_value(item, inner)
+            if found != inner:
+                return found
+        elif not (
+            item is None or isinstance(item, str | int) or (isinstance(item, float) and math.isfinite(item))
+        ):
+            return inner
+    return place
 
 
 def encode_payload(value: object) -> bytes:

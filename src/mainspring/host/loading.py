@@ -7,6 +7,7 @@ import os
 import sys
 import traceback
 from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING
 
 from mainspring.errors import InvalidInput
@@ -34,7 +35,8 @@ def load_app(reference: str, *, keeps_output: bool = False) -> App:
 
     value, found = load_object(reference, "app", keeps_output=keeps_output)
     if not isinstance(value, App):
-        raise InvalidInput(_FIELD, f"{reference!r} is a {type(value).__name__}, not a mainspring.App")
+        message = f"{reference!r} is of the type {type(value).__name__}, and not a mainspring.App"
+        raise InvalidInput(_FIELD, f"{message}; write app = App() in the module, or name the app that it has")
     value.load_as(found)
     return value
 
@@ -67,7 +69,8 @@ def load_object(reference: str, default: str, *, keeps_output: bool = False) -> 
         try:
             value = getattr(value, name)
         except AttributeError:
-            raise InvalidInput(_FIELD, f"module {module_name!r} has no {attribute!r}") from None
+            message = f"module {module_name!r} has no {attribute!r}; {_others_of(module_name)}"
+            raise InvalidInput(_FIELD, message) from None
     return value, f"{module_name}:{attribute}"
 
 
@@ -85,6 +88,18 @@ def _import(module_name: str) -> object:
     except Exception as error:
         message = f"{_place(error)} raises {type(error).__name__}: {error}"
         raise InvalidInput(_FIELD, message) from error
+
+
+def _others_of(module_name: str) -> str:
+    """Say which other objects a module has, for somebody who named one that it has not."""
+    names = [
+        name
+        for name, value in vars(sys.modules[module_name]).items()
+        if not name.startswith("_") and not isinstance(value, type | ModuleType | FunctionType)
+    ]
+    if not names:
+        return "write app = App() in it"
+    return f"did you mean {' or '.join(f'{module_name}:{name}' for name in names[:3])}?"
 
 
 def _place(error: BaseException) -> str:

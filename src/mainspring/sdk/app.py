@@ -19,7 +19,7 @@ from mainspring.sdk.batch import Batch
 from mainspring.sdk.definitions import JobOptions, job_body
 from mainspring.sdk.function import NO_PAYLOAD, Function, SubmitOptions
 from mainspring.sdk.lists import AsyncLists
-from mainspring.sdk.places import add_place
+from mainspring.sdk.places import START_WITH_APP, add_place, refuse_callable
 from mainspring.sdk.portal import Portal
 from mainspring.sdk.runs import RunHandle, wait_for_run
 from mainspring.signals import Call, current_attempt
@@ -185,6 +185,7 @@ class App:
         def decorate(call: Callable[..., Any]) -> Function[..., Any, Any]:
             job_name = name if name is not None else getattr(call, "__name__", "")
             try:
+                refuse_callable(call, is_named=name is not None)
                 body = job_body(job_name, definition)
                 function: Function[..., Any, Any] = Function(self, job_name, call, body)
                 self.registry.add(job_name, call)
@@ -441,7 +442,7 @@ def _refusal(error: InvalidInput, name: str, done: int) -> MainspringError:
     """Return the error of a single submission for a refused bulk request."""
     place, _, field = error.field.rpartition("].")
     if field == "job":
-        return NotFound("job", name)
+        return NotFound("job", name, remedy=START_WITH_APP)
     if done or place not in {"", "[0"}:
         return error
     return InvalidInput(field, error.message)

@@ -16,6 +16,7 @@ from mainspring.core.ids import format_run_id
 from mainspring.core.outcomes import succeeded
 from mainspring.errors import Conflict, InvalidInput, NotFound, StaleLease
 from mainspring.sdk.function import NO_PAYLOAD, SubmitOptions
+from mainspring.sdk.places import START_WITH_APP
 
 if TYPE_CHECKING:
     from mainspring.core.model import Job
@@ -110,7 +111,7 @@ async def _submit(
 
     found = await store.read_job(tenant, name)
     if found is None:
-        raise NotFound("job", name)
+        raise NotFound("job", name, remedy=START_WITH_APP)
     _refuse_rules(found.job)
     submissions = [
         Submission(

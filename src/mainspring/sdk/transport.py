@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypedDict, TypeVar, Unpack
@@ -218,7 +219,7 @@ class Transport:
                     self._move_others(server)
                 if server != asked[-1] and (may_repeat or isinstance(error, _NOTHING_SENT)):
                     continue
-                reason = str(error) or type(error).__name__
+                reason = _reason(error)
                 message = f"no answer from {server} ({reason}); is a Mainspring server running there?"
                 raise Unreachable(message) from error
             self._chosen = server
@@ -268,6 +269,15 @@ class _Request(NamedTuple):
     headers: Mapping[str, str]
     seconds: float
     may_move: bool
+
+
+def _reason(error: Exception) -> str:
+    """Say in few words why there was no answer."""
+    if isinstance(error, aiohttp.ClientConnectorError):
+        cause = error.os_error
+        known = os.strerror(cause.errno) if cause.errno is not None and cause.errno > 0 else cause.strerror
+        return (known or str(cause)).lower()
+    return str(error) or type(error).__name__
 
 
 def _media_type(operation: Operation[Any]) -> str:

@@ -11,6 +11,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from mainspring.core.cron.fields import CronError
+from mainspring.core.cron.zone_names import near_zone
 
 _DAY = 86_400
 _PROBE = 4 * _DAY
@@ -130,6 +131,6 @@ def load_zone(key: str) -> Zone:
             return Zone(key, zoneinfo.ZoneInfo(key))
         except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
             pass  # a folder, a file that is no zone, or nothing at all
-    raise CronError(
-        "tz", "", f"{key[:80]!r} is not a time zone known here; write an IANA name like Europe/Berlin"
-    )
+    near = near_zone(key[:80])
+    remedy = "write an IANA name like Europe/Berlin" if near is None else f"did you mean {near}?"
+    raise CronError("tz", "", f"{key[:80]!r} is not a time zone known here; {remedy}")

@@ -51,7 +51,9 @@ def explain_connect(error: BaseException, options: ConnectionOptions) -> Mainspr
     if isinstance(error, STATEMENT_GONE):
         return InvalidInput("store", describe_pooler(options))
     if isinstance(error, LOST):
-        return StoreUnavailable(describe_loss(error))
+        return StoreUnavailable(
+            f"{describe_loss(error)}; is PostgreSQL running where the setting store says?"
+        )
     if isinstance(error, (*_NOT_LET_IN, asyncpg.InsufficientPrivilegeError)):
         return StoreUnavailable(f"PostgreSQL refused the connection: {error}")
     return StoreUnavailable(f"PostgreSQL refused: {error}")
@@ -77,7 +79,8 @@ def explain_schema(error: BaseException, options: ConnectionOptions) -> Mainspri
 
 def describe_loss(error: BaseException) -> str:
     """Describe why a connection cannot be used."""
-    what = str(error) or type(error).__name__
+    is_numbered = isinstance(error, OSError) and error.strerror is not None
+    what = str(error.strerror).lower() if is_numbered else str(error) or type(error).__name__
     if isinstance(error, asyncpg.ReadOnlySQLTransactionError):
         remedy = "name the primary, or check default_transaction_read_only"
         return f"PostgreSQL is read-only here ({what}): {remedy}"

@@ -1,0 +1,97 @@
+"""Wrong calls of the Python SDK and of the HTTP API. Each with what the answer names and advises."""
+
+from __future__ import annotations
+
+from tests.wrong_inputs.trying import Case, Code, Request
+
+_JOBS = "POST /api/v1/jobs"
+_BULK = "POST /api/v1/runs/bulk"
+
+
+def job(options: str, names: str, remedy: str, *, function: str = "def f(): ...") -> Case:
+    return Case("Python", Code(f"@app.job({options})\n{function}"), names, remedy)
+
+
+def code(text: str, names: str, remedy: str) -> Case:
+    return Case("Python", Code(text), names, remedy)
+
+
+def http(line: str, body: str, names: str, remedy: str, **headers: str) -> Case:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Case("HTTP", Request(line, body, named), names, remedy)
+
+
+DEFINITIONS = [
+    job("cron='0 25 * * *'", "cron: hour", "between 0 and 23"),
+    job("evry='10s'", "evry", "did you mean 'every'?"),
+    job("every='10 parsecs'", "every", "'90s', '5m', '1h30m'"),
+    job("every='10s', cron='@daily'", "every", "give one of them"),
+    job("calendar_interval='1 month', day=32", "day", "1 to 31"),
+    job("every='1 month', day=1", "day", "goes with calendar_interval"),
+    job("retries=-1", "retries", "between 0 and 1000"),
+    job("timeout=timedelta(0)", "timeout", "between 1ms and 30d"),
+    job("cron='@daily', tz='Europe/Berln'", "tz", "did you mean Europe/Berlin?"),
+    job("run_at=datetime(2027, 1, 1)", "run_at", "2026-11-21T09:00:00+01:00"),
+    job("run_at='in 10m'", "run_at", "submit a run with a delay"),
+    job("command=['ls']", "command", "the job runs the decorated function"),
+    job("unique='order'", "unique.key", "write '$.order'", function="def f(order: int): ..."),
+    job("concurrency=0", "concurrency", "between 1 and 100000"),
+    job("rate='10 per fortnight'", "rate", "10/s, 100/m, 5/h or 1/d"),
+    job("misfire='sometimes'", "misfire", "skip, fire_latest, fire_all"),
+    job("overlap='maybe'", "overlap", "allow, skip, queue_one"),
+    job("labels='gpu'", "labels", "must be a list"),
+    job("retry_on='Value Error!'", "retry_on", "the name of an exception"),
+    job("batch={'size': 0}", "batch.size", "between 2 and 1000", function="def f(calls): ..."),
+    job("name='add'", "'add'", "already taken by another function"),
+    job("", "function", "return the result instead", function="def f(): yield 1"),
+    job("", "function", "decorate a function", function="class F: ..."),
+    code("@app.job\ndef f(): ...", "name", "write @app.job() with parentheses"),
+    code("app.job()(lambda: 1)", "name", "app.job('name')"),
+]
+CALLS = [
+    code("add.enqueue_sync(x='one')", "x", "must be int"),
+    code("add.enqueue_sync()", "payload: does not fit 'add'", "missing a required argument: 'x'"),
+    code("add.enqueue_sync(1, z=3)", "payload: does not fit 'add'", "unexpected keyword argument 'z'"),
+    code("take.enqueue_sync(it={'at': [1, object()]})", "payload.it.at[1]", "give text, finite numbers"),
+    code("take.enqueue_sync(it=float('nan'))", "payload.it", "give text, finite numbers"),
+    code("add.options(delay='soon')", "delay", "'90s', '5m', '1h30m'"),
+    code("add.options(delay=-1)", "delay", "between 0s and 3650d"),
+    code("add.options(run_at=datetime(2027, 1, 1))", "run_at", "2026-11-21T09:00:00+01:00"),
+    code("add.options(delay=5, run_at=0)", "delay", "give one of them"),
+    code("add.options(priority=11)", "priority", "HIGH, MEDIUM, LOW"),
+    code("add.enqueue_many_sync([1])", "calls[0]", "a mapping or a list of arguments"),
+    code("add.options(idempotency_key='').enqueue_sync(1)", "idempotency_key", "1 to 255 printable"),
+    code("add.options(connection=5).enqueue_sync(1)", "connection", "psycopg 3 connection"),
+    code("App(server='localhost:8620').sync.list_jobs()", "server", "http://127.0.0.1:8620"),
+    code("App(tenant='a b')", "tenant", "1 to 64 of A-Z a-z 0-9"),
+    code("app.testing('eagre')", "mode", "'eager' or 'held'"),
+    code("app.sync.put_job({'name': 'x'})", "target", "callback_url, function, command"),
+    code("current_attempt()", "current_attempt()", "call it within a job's function"),
+    code(
+        "@app.job()\ndef absent(): ...\nabsent.enqueue_sync()", "no job 'absent'", "mainspring up MODULE:APP"
+    ),
+]
+REQUESTS = [
+    http(_JOBS, "{name: report}", "JSON", "object keys must be strings"),
+    http(_JOBS, "", "name", "every job has a name"),
+    http(_JOBS, "[]", "body", "must be an object"),
+    http(_JOBS, '{"name": "r", "crn": "@daily"}', "crn", "did you mean 'cron'?"),
+    http(_JOBS, '{"name": "r", "function": "add", "cron": "0 25 * * *"}', "cron", "between 0 and 23"),
+    http(_JOBS, '{"name": "r", "function": "add", "tz": "CEST"}', "tz", "cron"),
+    http(_JOBS, '{"name": "r", "function": "add", "retry": {"max_retrys": 1}}', "retry", "max_retries"),
+    http(_JOBS, '{"name": 5, "function": "add"}', "name", "must be"),
+    http(_JOBS, '{"name": "r", "function": "absent"}', "function", "known are add, take"),
+    http(_JOBS, "name=r", "content type", "must be application/json", content_type="text/plain"),
+    http("POST /api/v1/jobs/nope/run", "{}", "no job 'nope'", "GET /api/v1/jobs lists"),
+    http("GET /api/v1/runs/17", "", "no run '17'", "GET /api/v1/runs lists"),
+    http("GET /api/v1/runs?limit=0", "", "limit", "from 1 to 1000"),
+    http("GET /api/v1/runs?state=DONE", "", "state", "SUCCEEDED, FAILED"),
+    http("GET /api/v1/runs?stat=FAILED", "", "stat", "did you mean 'state'?"),
+    http("PUT /api/v1/runs", "", "PUT", "see /openapi.json"),
+    http("GET /api/v1/job", "", "/api/v1/job", "see /openapi.json"),
+    http(_BULK, '{"job": "add"}', "body", "must be a list"),
+    http(_BULK, '[{"job": "add"}, {}]', "[1].job_id", "job_id or job"),
+    http(_BULK, f'[{{"job": "add", "payload": "{"x" * 70_000}"}}]', "[0].payload", "at most 65536"),
+    http(_BULK, " " * 1_100_000, "body", "the limit is 1048576"),
+    http("GET /api/v1/jobs", "", "evil.example", "--allow-host", host="evil.example"),
+]

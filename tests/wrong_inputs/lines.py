@@ -1,0 +1,152 @@
+"""Wrong command lines, among them DSNs, cron expressions and files. Each with what the answer names and advises."""
+
+from __future__ import annotations
+
+from tests.wrong_inputs.trying import Case, Line
+
+_HOOK = "--callback-url https://example.com/hook"
+_CHECK = "config check --store"
+_NOT_WELL = (3,)
+_FAILED = (1,)
+_BROKEN_JOB = """from mainspring import App
+
+app = App()
+
+
+@app.job(cron="0 25 * * *")
+def report() -> None: ...
+"""
+
+
+def cli(text: str, names: str, remedy: str, *, codes: tuple[int, ...] = (2,)) -> Case:
+    return Case("CLI", Line(text, codes=codes), names, remedy)
+
+
+def process(text: str, names: str, remedy: str, *, codes: tuple[int, ...] = (2,)) -> Case:
+    return Case("CLI", Line(text, is_process=True, codes=codes), names, remedy)
+
+
+def dsn(url: str, names: str, remedy: str) -> Case:
+    return Case("DSN", Line(f"{_CHECK} '{url}'", codes=_NOT_WELL), names, remedy)
+
+
+def cron(words: str, names: str, remedy: str) -> Case:
+    return Case("cron", Line(f"next {words}"), names, remedy)
+
+
+def file(
+    text: str, name: str, content: str | bytes, names: str, remedy: str, *, codes: tuple[int, ...] = (2,)
+) -> Case:
+    return Case("file", Line(text, {name: content}, codes=codes), names, remedy)
+
+
+def module(text: str, content: str, names: str, remedy: str) -> Case:
+    return Case("file", Line(text, {"shop.py": content}, is_process=True), names, remedy)
+
+
+COMMANDS = [
+    cli("jbo list", "jbo", "Try: mainspring job"),
+    cli("job lst", "lst", "Try: mainspring job list"),
+    cli("job run add --dealy 5", "--dealy", "Did you mean one of: '--delay'"),
+    cli("job run", "JOB", "Try 'mainspring job run --help'"),
+    cli("job run nobody", "no job 'nobody'", "Try: mainspring job list"),
+    cli("job run add --payload '{x: 1}'", "payload", "property name enclosed in double quotes"),
+    cli("job run add --payload '[1, 2'", "payload", "Expecting ',' delimiter"),
+    cli("job run add --payload NaN", "payload", "not a number that JSON can carry"),
+    cli("job run add --delay soon", "delay", "'90s', '5m', '1h30m'"),
+    cli("job run add --delay 5 --run-at 'in 5m'", "delay", "give one of them"),
+    cli("job run add --wait -1", "wait", "0 or more seconds"),
+    cli("job run add --priority URGENT", "priority", "HIGH, MEDIUM, LOW"),
+    cli("job run add --run-at '2026-11-21 09:00'", "run_at", "2026-11-21T09:00:00+01:00"),
+    cli("job add", "name", "every job has a name"),
+    cli("job add report", "target", "callback_url, function, command"),
+    cli("job add report --callback-url ftp://example.com", "callback_url", "https://"),
+    cli("job add report --command '[\"ls\"]'", "command", "--allow-shell"),
+    cli("job add report --function absent", "function", "known are add, take"),
+    cli(f"job add report {_HOOK} --every 0s", "every", "between 1s and 3650d"),
+    cli(f"job add report {_HOOK} --every '5 parsecs'", "every", "'90s', '5m', '1h30m'"),
+    cli(f"job add report {_HOOK} --schedule 'every blue moon'", "schedule", "every 2 hours"),
+    cli(f"job add report {_HOOK} --every 5m --cron '@daily'", "every", "give one of them"),
+    cli(f"job add report {_HOOK} --retries -1", "retries", "between 0 and 1000"),
+    cli(f"job add report {_HOOK} --timeout -5s", "timeout", "'90s', '5m', '1h30m'"),
+    cli(f"job add report {_HOOK} --retry-on 'status 9xx'", "retry_on", "'status 5xx'"),
+    cli("job add add --function add", "name", "Try: mainspring job add --update"),
+    cli("run show 17", "run", "of the form run_ and 13 characters"),
+    cli("run show run_00000000zzz00", "run_00000000zzz00", "Try: mainspring run list"),
+    cli("run list --state DONE", "state", "SUCCEEDED, FAILED"),
+    cli("run list --since yesterdayish", "since", "2h for so long ago"),
+    cli("run list --limit 0", "limit", "between 1 and 1000000"),
+    cli("run cancel", "RUN", "Try 'mainspring run cancel --help'"),
+    cli("ledger --from 30d", "from", "within the last 7 days"),
+    cli("limit set mail", "max_running", "max_running, a rate, or both"),
+    cli("limit set mail --rate '10 per fortnight'", "rate", "10/s, 100/m, 5/h or 1/d"),
+    cli("pause --all --until whenever", "until", "2026-11-21T09:00:00+01:00"),
+    cli("status --server localhost:8620", "server", "http://127.0.0.1:8620"),
+    cli("status --server http://127.0.0.1:1", "127.0.0.1:1", "Try: mainspring up", codes=_FAILED),
+    cli("job show add --tenant 'a b'", "tenant", "1 to 64 of A-Z a-z 0-9"),
+    cli("up --port 99999", "port", "between 0 and 65535"),
+    cli("up --host 0.0.0.0", "host", "--trusted-network"),
+    process("up --data /proc/nowhere", "/proc/nowhere", "give one that can be written"),
+    cli("worker shop:app --store sqlite:///data", "store", "give --server"),
+]
+DSNS = [
+    dsn("mysql://localhost/db", "store", "postgresql://"),
+    dsn("sqlit:///data", "store", "sqlite:///FOLDER"),
+    dsn("postgresql://user:pa@ss@host/db", "store", "@ as %40"),
+    dsn("postgresql://host:99999/db", "store", "from 1 to 65535"),
+    dsn("postgresql://host/db?sslmode=maybe", "sslmode", "verify-full"),
+    dsn("postgresql://host/db?sslrootcert=/no/file", "sslrootcert", "No such file"),
+    dsn("postgresql://host/db?pgbouncer=1", "pgbouncer", "pooler=transaction"),
+    dsn("postgresql://host/db?connect_timeout=soon", "connect_timeout", "from 1 to 300"),
+    dsn("postgresql://host/db?timeout", "store", "NAME=VALUE"),
+    Case(
+        "DSN",
+        Line("server --store postgresql://127.0.0.1:1/db", is_process=True, codes=_FAILED),
+        "PostgreSQL did not answer: connect",
+        "is PostgreSQL running where the setting store says?",
+    ),
+]
+CRON = [
+    cron("'0 9 * *'", "schedule", "five are minute hour day-of-month month day-of-week"),
+    cron("'61 * * * *'", "minute", "between 0 and 59"),
+    cron("'0 25 * * *'", "hour", "between 0 and 23"),
+    cron("'0 9 31 FEB *'", "day of month", "write a day that exists"),
+    cron("'0 9 * * FUN'", "day of week", "a name like SUN"),
+    cron("'*/0 * * * *'", "minute", "must be 1 to 60"),
+    cron("'0 9 L-40 * *'", "day of month", "1 to 30 days"),
+    cron("'@fortnightly'", "@fortnightly", "@daily, @hourly"),
+    cron("'0 9 * * *' --tz Europe/Berln", "tz", "did you mean Europe/Berlin?"),
+    cron("'0 9 * * *' --tz CEST", "tz", "an IANA name like Europe/Berlin"),
+    cron("'0 9 * * *' --dst maybe", "dst", "vixie"),
+    cron("'every monday at 25:00'", "schedule", "every monday at 9:30"),
+    cron("'evry monday'", "schedule", "did you mean 'every monday'?"),
+]
+FILES = [
+    file("job add --body nowhere.json", "other.json", "", "nowhere.json", "No such file"),
+    file("job add --body job.json", "job.json", '{"name": "x",}', "body", "line 1 column"),
+    file("job add --body job.json", "job.json", b"\xff\xfe{}", "body", "not UTF-8"),
+    file("import crontab tab", "tab", "0 9 * *\n", "line 1", "4 time fields instead of 5"),
+    file("import crontab tab", "tab", "\n61 9 * * * ls\n", "line 2", "between 0 and 59"),
+    file("import crontab tab", "tab", b"0 9 * * * echo \xe9\n", "tab", "not UTF-8"),
+    file("import crontab tab", "tab", "CRON_TZ=Mars/Base\n0 9 * * * ls\n", "CRON_TZ", "an IANA name"),
+    file("config check my.toml", "my.toml", "port = = 1\n", "my.toml", "line 1", codes=_NOT_WELL),
+    file("config check my.toml", "my.toml", "prot = 1\n", "prot", "did you mean 'port'?", codes=_NOT_WELL),
+    file(
+        "config check my.toml",
+        "my.toml",
+        "[worker]\nslots = 'many'\n",
+        "worker.slots",
+        "a whole number from 0 to 10000",
+        codes=_NOT_WELL,
+    ),
+    file("calendar import off days.ics --dry-run", "days.ics", "hello\n", "line 1", "BEGIN:VCALENDAR"),
+    file("calendar put off --file d.json", "d.json", '{"days": 1}', "days", "there is no such field"),
+    module("up nowhere:app", "", "nowhere", "there is no module 'nowhere'"),
+    module("up shop.py", "", "shop.py", "write shop:app"),
+    module(
+        "up shop", "from mainspring import App\nmain = App()\n", "has no 'app'", "did you mean shop:main?"
+    ),
+    module("up shop", "app = 5\n", "int", "write app = App() in the module"),
+    module("up shop", "import nowhere_pkg\n", "shop.py, line 1", "'nowhere_pkg', which is not installed"),
+    module("up shop", _BROKEN_JOB, "shop.py, line 6: cron: hour", "between 0 and 23"),
+]
