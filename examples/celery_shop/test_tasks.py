@@ -97,4 +97,4 @@ def test_each_night_has_its_report(mainspring_app: AppTester, shop: tasks.Shop) 
 @pytest.mark.usefixtures("mainspring_app")
 def test_a_wrong_argument_is_an_error_of_the_web_request() -> None:
     with pytest.raises(InvalidInput, match="order: must be int, not str"):
-        charge_order.enqueue_sync(order="seventeen", customer="ann@example.com")  # type: ignore[arg-type]
+        charge_order.enqueue_sync(order="seventeen", customer="ann@example.com")

@@ -11,6 +11,7 @@ from functools import cache
 from math import inf
 from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
+from mainspring.core.fields import read_delay
 from mainspring.ports.executor import AttemptContext
 
 if TYPE_CHECKING:
@@ -35,10 +36,10 @@ class SnoozeRun(RunSignal):
     """End this attempt, and call the function again later. The attempt is not counted.
 
     Attributes:
-        delay: how long to wait before the next call; pass seconds or a timedelta.
+        delay: how long to wait before the next call; pass seconds, a timedelta or text like `5m`.
     """
 
-    def __init__(self, delay: timedelta | float) -> None:
+    def __init__(self, delay: timedelta | float | str) -> None:
         self.delay: timedelta = _checked(delay)
         super().__init__(f"call again in {self.delay}")
 
@@ -59,11 +60,11 @@ class RetryRun(RunSignal):
     """Fail this attempt, and wait at least this long before the retry.
 
     Attributes:
-        after: the shortest wait; pass seconds or a timedelta. If the job's backoff is longer, it wins.
+        after: the shortest wait; pass seconds, a timedelta or text like `5m`. If the job's backoff is longer, it wins.
         message: the error that the attempt shows.
     """
 
-    def __init__(self, after: timedelta | float, message: str = "the job asked to be retried") -> None:
+    def __init__(self, after: timedelta | float | str, message: str = "the job asked to be retried") -> None:
         super().__init__(message)
         self.after: timedelta = _checked(after)
         self.message = message
@@ -181,4 +182,8 @@ def _checked(delay: object) -> timedelta:
             return timedelta(seconds=delay)
         except OverflowError:
             return timedelta.max  # the engine has its own, smaller limits
-    raise ValueError(f"a delay is seconds or a timedelta, finite and at least zero, not {delay!r}")
+    if isinstance(delay, str):
+        return read_delay(delay, "delay")
+    raise ValueError(
+        f"a delay is seconds, a timedelta or text like '5m', finite and at least zero, not {delay!r}"
+    )

@@ -86,7 +86,7 @@ def payment_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[
             return
         answer(handler, status, body)
 
-    service.RequestHandlerClass.answer = break_first  # type: ignore[attr-defined]
+    service.RequestHandlerClass.answer = break_first
     thread = threading.Thread(target=service.serve_forever, daemon=True)
     thread.start()
     yield payments, f"127.0.0.1:{service.server_port}", path

@@ -79,8 +79,9 @@ def explain_schema(error: BaseException, options: ConnectionOptions) -> Mainspri
 
 def describe_loss(error: BaseException) -> str:
     """Describe why a connection cannot be used."""
-    is_numbered = isinstance(error, OSError) and error.strerror is not None
-    what = str(error.strerror).lower() if is_numbered else str(error) or type(error).__name__
+    what = str(error) or type(error).__name__
+    if isinstance(error, OSError) and error.strerror:
+        what = error.strerror.lower()
     if isinstance(error, asyncpg.ReadOnlySQLTransactionError):
         remedy = "name the primary, or check default_transaction_read_only"
         return f"PostgreSQL is read-only here ({what}): {remedy}"
