@@ -82,7 +82,7 @@ _WHERE_LISTED = {
     "backfill": "; GET /api/v1/backfills lists them",
     "calendar": "; GET /api/v1/calendars lists them",
     "limit": "; GET /api/v1/limits lists them",
-    "priority class": "; GET /api/v1/classes lists them",
+    "priority class": "; GET /api/v1/priority-classes lists them",
 }
 
 

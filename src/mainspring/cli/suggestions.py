@@ -94,6 +94,7 @@ LISTS: Mapping[str, str] = MappingProxyType(
         "backfill": "backfill list",
         "calendar": "calendar list",
         "limit": "limit list",
+        "class": "class list",
         "priority class": "class list",
     }
 )
