@@ -15,7 +15,7 @@ from sphinx.application import Sphinx
 ROOT = Path(__file__).parents[1]
 _PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 _PARTS = (
-    ("Start", "README"),
+    ("Start", "README", "docs/tutorial", "examples/README"),
     ("How to", "docs/howto/*"),
     ("Reference", "docs/reference/*"),
     ("Background", "docs/explanation/*"),

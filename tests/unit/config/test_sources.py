@@ -273,7 +273,8 @@ EXAMPLES = [
     (page.name, block)
     for page in sorted(PAGES.rglob("*.md"))
     for block in re.findall(r"```toml\n(.*?)```", page.read_text(), re.DOTALL)
-    if "[build-system]" not in block  # a package's own file is no file of settings
+    # a package's own file is no file of settings
+    if "[build-system]" not in block and not block.startswith("# pyproject.toml")
 ]
 
 
