@@ -32,6 +32,7 @@ include_patterns = [
     "docs/**/*.md",
     "tests/chaos/README.md",
     "changelog.d/README.md",
+    "examples/*.md",
     "examples/**/*.md",
     "benchmarks/results/*.md",
 ]
