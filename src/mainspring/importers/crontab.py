@@ -28,7 +28,13 @@ _ENVIRONMENT = re.compile(
 _REDIRECT = re.compile(r"(?:[0-9]*|&)>{1,2}\s*(?:&[0-9-]|\S+)|<\s*\S+")
 _VARIABLE = re.compile(r"\$(?:\{[^}]*\}|[A-Za-z_][A-Za-z0-9_]*)/")
 _NOT_SLUG = re.compile(r"[^a-z0-9._]+")
-_TILDE = "cron chooses anew each time it reads the crontab"
+_AT_START = "@reboot"
+_STARTS = (
+    "fires when the scheduler starts (the first server, after none was running), not when a machine does"
+)
+_TILDE = (
+    "~ is chosen once for each job, by its name, and stays: cron chooses anew each time it reads the crontab"
+)
 _MAIL = "MAILTO is kept in the jobs' environment, but no mail is sent yet: the output is kept with each run"
 _IGNORED = {
     "MAILFROM": "output is kept with the run instead of being mailed",
@@ -105,32 +111,37 @@ class _Reader:
 
     def _entry(self, number: int, content: str) -> ImportedJob:
         times, rest = self._times(_without_dash(content))
-        zone = self.zone or self.tz
-        try:
-            cron = Cron(times, tz=zone)
-        except CronError as error:
-            raise InvalidInput(error.field, error.message) from None
+        trigger, notes = self._trigger(times)
         user: str | None = None
         if self.system:
             user, rest = _next_word(rest)
             _check_user(user)
         if not rest:
             raise InvalidInput("command", "is missing")
-        self.notes += [ImportNote(number, warning) for warning in cron.warnings]
-        if "~" in times:
-            self.notes.append(
-                ImportNote(number, f"~ is chosen once for each job, by its name, and stays: {_TILDE}")
-            )
+        self.notes += [ImportNote(number, message) for message in notes]
         command, stdin = _split_input(rest)
         body: dict[str, Any] = {
             "name": _slug(command),
-            "cron": times,
-            "tz": zone,
+            **trigger,
             "target": self._target(command, stdin, user),
             "retry": {"max_retries": 0},  # as under cron: we cannot know whether a repeat does harm
         }
         check_body(body, _ANY_INSTANT)
         return ImportedJob(number, body)
+
+    def _trigger(self, times: str) -> tuple[dict[str, str], list[str]]:
+        """Return the fields that say when an entry fires, and what is worth a note."""
+        if times.lower() == _AT_START:
+            return {"schedule": _AT_START}, [_STARTS]
+        zone = self.zone or self.tz
+        try:
+            cron = Cron(times, tz=zone)
+        except CronError as error:
+            raise InvalidInput(error.field, error.message) from None
+        notes = list(cron.warnings)
+        if "~" in times:
+            notes.append(_TILDE)
+        return {"cron": times, "tz": zone}, notes
 
     def _times(self, content: str) -> tuple[str, str]:
         if content.startswith("@"):
@@ -196,7 +207,7 @@ def _stems(entry: ImportedJob, content: str) -> tuple[str, ...]:
     """Return an entry's possible names, each more specific than the one before it."""
     slug, target = entry.name, entry.body["target"]
     command = target["command"] if isinstance(target["command"], str) else target["command"][-1]
-    who_and_when = _digest(json.dumps([entry.body["cron"], target.get("user", ""), command]))
+    who_and_when = _digest(json.dumps([entry.body.get("cron", _AT_START), target.get("user", ""), command]))
     return slug, f"{slug}-{who_and_when[:6]}", f"{slug}-{content[:6]}", f"{slug}-{content}"
 
 

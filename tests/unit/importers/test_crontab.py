@@ -172,6 +172,21 @@ def test_percent(rest: str, command: str, stdin: str | None) -> None:
     assert (found["command"], found.get("stdin")) == (command, stdin)
 
 
+@pytest.mark.parametrize("word", ["@reboot", "@REBOOT"])
+def test_what_runs_at_the_start_of_the_machine_runs_at_that_of_the_scheduler(word: str) -> None:
+    found = read_crontab(
+        f"{word} root warm-up --all\n0 1 * * * root warm-up --all", system=True, seconds=False
+    )
+    assert found.problems == ()
+    first, second = found.entries
+    assert (first.body["schedule"], "tz" in first.body) == ("@reboot", False)
+    assert first.next_fires(NOW, 3) == []
+    assert second.next_fires(NOW, 1)
+    assert first.name != second.name
+    (note,) = found.notes
+    assert (note.place, "the first server" in note.message) == (1, True)
+
+
 def test_another_shell_is_an_argument_list() -> None:
     found = target("SHELL=/bin/bash\n* * * * * [[ a ]] && b")
     assert found["command"] == ["/bin/bash", "-c", "[[ a ]] && b"]
@@ -214,7 +229,6 @@ def test_a_random_time_is_the_one_that_the_server_chooses_by_the_name() -> None:
         ("* * * 13 * x", "month"),
         ("* * * * 8 x", "day of week"),
         ("0 0 30 2 * x", "day of month"),
-        ("@reboot x", "expression"),
         ("@fortnightly x", "expression"),
         ("* * * *", "expression"),
         ("* * * * *", "command"),
