@@ -43,6 +43,11 @@ async def test_versions_come_in_pages(http: AsyncClient, job: dict[str, Any]) ->
     assert seen == [(4, 1), (3, 1), (2, 1), (1, 0)]
 
 
+async def test_no_version_is_before_the_first(http: AsyncClient, job: dict[str, Any]) -> None:
+    page = await http.get(f"{JOBS}/{job['job_id']}/versions", params={"before": 1})
+    assert (page.status_code, page.json()) == (200, {"items": [], "next": None})
+
+
 async def test_versions_of_no_job_are_not_found(http: AsyncClient, job: dict[str, Any]) -> None:
     await http.delete(f"{JOBS}/{job['job_id']}")
     assert (await http.get(f"{JOBS}/{job['job_id']}/versions")).status_code == 404

@@ -48,8 +48,9 @@ class Versions:
         # One more than asked for: the last of a page has changed, too.
         wanted = older[: limit + 1]
         specs = await self._store.read_versions([(job_id, one.version) for one in wanted])
+        before_each = [*specs[1:], None][: len(specs)]
         return [
             JobVersion(version=one.version, created_at=one.created_at, spec=spec, previous=previous)
-            for one, spec, previous in zip(wanted, specs, [*specs[1:], None], strict=True)
+            for one, spec, previous in zip(wanted, specs, before_each, strict=True)
             if spec is not None
         ][:limit]
