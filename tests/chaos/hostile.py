@@ -47,7 +47,7 @@ class Mainspring(Product):
     @property
     def holder(self) -> int:
         """The process that holds the folder, as the product itself writes it down."""
-        return int((self.data / "mainspring.db.lock").read_text())
+        return int((self.data / "mainspring.db.lock").read_text().split()[0])
 
     def kill_alone(self, number: signal.Signals = signal.SIGKILL) -> None:
         """Send the process a signal, and none to its descendants."""
