@@ -92,6 +92,7 @@ def test_up_with_an_app_runs_its_jobs(folder: Path) -> None:
         assert process.stop(signal.SIGINT) == 0
 
 
+@pytest.mark.timeout(180)
 def test_a_worker_of_its_own_and_the_ways_of_jobs_and_runs(folder: Path) -> None:
     with (
         server("--store", "memory://", "--slots", 0, cwd=folder) as (_, url),

@@ -85,6 +85,7 @@ def client(ids: dict[str, str]) -> Iterator[Blocking]:
         yield client
 
 
+@pytest.mark.timeout(240)  # an operation whose body has many fields takes long on a busy machine
 @SCHEMA.parametrize()
 @settings(
     max_examples=EXAMPLES,
