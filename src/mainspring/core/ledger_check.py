@@ -40,7 +40,8 @@ class LedgerCheck:
     Attributes:
         began_at, ended_at: when the comparison was made.
         since: the start of the period that was compared; for a job that was changed later, only from then on.
-        jobs: how many were compared: all but those whose calendars cannot be read; `uneven` of them differ.
+        jobs: how many were compared: all but those whose calendar or type of trigger is unknown here.
+        uneven: how many of them differ.
         expected: fires that were owed; `without_work` is how many of them made no run, for a known reason.
         examples: jobs that differ, at most `MOST_EXAMPLES`.
     """

@@ -9,7 +9,7 @@ from mainspring.core.ids import RunId
 from mainspring.core.ledger import Balance, Balancing, Ledger
 from mainspring.core.model import Job, RunKind
 from mainspring.core.states import RunState
-from mainspring.core.triggers import Trigger, UnknownTrigger
+from mainspring.core.triggers import Trigger
 from mainspring.engine.common.pacing import give_way
 from mainspring.ports.store import Store
 
@@ -64,7 +64,7 @@ async def read_ledger(
         kept: how long runs are kept after their end.
     """
     from_at, to_at = period.bounds(job, now, kept)
-    if trigger is None or isinstance(trigger, UnknownTrigger) or to_at <= from_at:
+    if trigger is None or to_at <= from_at:
         return Ledger(job, from_at, from_at, Balance(0, (), ()))
     fire_ranges = [
         fire_range

@@ -10,6 +10,7 @@ import structlog
 from mainspring.core.ids import JobId, format_job_id
 from mainspring.core.ledger_check import OVERLAP, LedgerCheck, LedgerSum
 from mainspring.core.model import Job
+from mainspring.core.triggers import UnknownTrigger
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.ledger import LONGEST, USUAL, LedgerPeriod, read_ledger
 from mainspring.engine.common.pacing import Pacing
@@ -99,6 +100,8 @@ class LedgerChecker:
                 [spec] = await self._calendars.apply_to_jobs([(job.id, job.tenant, job.spec)])
             except ValueError:  # a calendar or a zone is unknown here, which the follower of calendars logs
                 continue
+            if isinstance(spec.trigger, UnknownTrigger):
+                continue  # which fires it owes is unknown here
             period = LedgerPeriod(self._sum.since)
             ledger = await read_ledger(
                 self._store, job, spec.trigger, now=self._clock.now(), kept=self._kept, period=period

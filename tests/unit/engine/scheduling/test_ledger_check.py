@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +13,7 @@ from structlog.testing import capture_logs
 from mainspring.core.ids import JobId
 from mainspring.core.ledger_check import EVERY, OVERLAP, LedgerCheck
 from mainspring.core.model import Job, Run
+from mainspring.core.triggers import UnknownTrigger
 from mainspring.engine.common.ledger import LONGEST, SKEW, read_ledger
 from mainspring.engine.scheduling.ledger_check import PERIOD
 from mainspring.errors import TookTooLong
@@ -170,3 +172,23 @@ async def test_a_store_without_jobs_is_not_called_checked(bench: Bench) -> None:
     await bench.add(every="10s")
     await fire_some(bench)
     assert (await check(bench)).expected == 6
+
+
+async def test_a_job_whose_trigger_is_unknown_here_is_left_out(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bench.add(every="10s")
+    await bench.add(name="unknown", every="10s")
+    await fire_some(bench)
+    page_jobs = bench.runtime.store.page_jobs
+
+    async def page_with_unknown(**options: Any) -> list[Job]:
+        unknown = UnknownTrigger({"type": "step"})
+        return [
+            replace(job, spec=replace(job.spec, trigger=unknown)) if job.spec.name == "unknown" else job
+            for job in await page_jobs(**options)
+        ]
+
+    monkeypatch.setattr(bench.runtime.store, "page_jobs", page_with_unknown)
+    found = await check(bench)
+    assert (found.jobs, found.expected, found.is_even) == (1, 6, True)
