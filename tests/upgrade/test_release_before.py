@@ -312,13 +312,16 @@ def _check_taken_back(before: Row, after: Row) -> None:
 
 
 def _comparable(answer: Any) -> Any:
-    """A problem names the path that was asked, and by now the request, too."""
+    """A problem names the path that was asked, and by now the request and a way on, too."""
     if not isinstance(answer, tuple):
         return _without_new_options(answer)
     answer = answer[0], _without_new_options(answer[1])
     if isinstance(answer, tuple) and isinstance(answer[1], dict) and "instance" in answer[1]:
         problem = {name: value for name, value in answer[1].items() if name != "request_id"}
-        return answer[0], problem | {"instance": problem["instance"].replace("/spans", "/fire-ranges")}
+        return answer[0], problem | {
+            "instance": problem["instance"].replace("/spans", "/fire-ranges"),
+            "detail": problem["detail"].partition("; GET ")[0],
+        }
     return answer
 
 

@@ -93,7 +93,19 @@ def test_older_program_does_all_it_promises_on_the_newer_schema(
     else:
         given[on_given_schema.FILE] = place
     file = on_given_schema.__file__
-    options = ("-p", "no:xdist", "-p", "no:cacheprovider", "-q", "-x", "-k", LEFT_OUT, "--timeout=120")
+    options = (
+        "-p",
+        "no:xdist",
+        "-p",
+        "no:mainspring",
+        "-p",
+        "no:cacheprovider",
+        "-q",
+        "-x",
+        "-k",
+        LEFT_OUT,
+        "--timeout=120",
+    )
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, file],
         env=environment(older, **given),

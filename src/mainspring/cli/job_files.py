@@ -11,7 +11,7 @@ from typing import Any
 from mainspring.cli.calling import read_json_text, read_text_file
 from mainspring.cli.toml_text import read_toml
 from mainspring.core.definition.options import OPTIONS
-from mainspring.core.definition.read import known_fields
+from mainspring.core.definition.read import OTHER_NAMES, known_fields
 from mainspring.core.fields import check_known, kind
 from mainspring.core.owners import read_owner
 from mainspring.core.targets import TARGETS
@@ -157,7 +157,7 @@ def _check_defaults(defaults: object, path: str) -> None:
     for field in defaults:
         if field in single:
             raise InvalidInput(f"{path}.{field}", "is for a single job; give it there")
-    check_known(defaults, known_fields() - single, prefix=f"{path}.")
+    check_known(defaults, known_fields() - single, prefix=f"{path}.", others=OTHER_NAMES)
 
 
 def _with_defaults(job: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:

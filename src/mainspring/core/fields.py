@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from enum import Enum
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from mainspring.errors import InvalidInput, PayloadTooLarge
@@ -54,15 +55,25 @@ def one_of(given: Mapping[str, Any], *names: str, prefix: str = "") -> str | Non
     return found[0] if found else None
 
 
-def check_known(given: Iterable[object], known: Collection[str], *, prefix: str = "") -> None:
-    """Refuse a field that does not exist, with the nearest one that does."""
+def check_known(
+    given: Iterable[object],
+    known: Collection[str],
+    *,
+    prefix: str = "",
+    others: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Refuse a field that does not exist, with the nearest one that does.
+
+    Args:
+        others: the names that other tools have for our fields.
+    """
     for name in given:
         if not isinstance(name, str):
             raise InvalidInput(f"{prefix}{show_key(name)}", "a field's name is text")
         if name not in known:
             from difflib import get_close_matches  # costs a start of 2 ms, and only a refusal needs it
 
-            near = get_close_matches(name, known, n=1)
+            near = [others[name]] if name in others else get_close_matches(name, known, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             if known and not near:
                 hint = f"; known are {', '.join(sorted(known))}"

@@ -7,6 +7,7 @@ import pytest
 
 from mainspring.core.cron import Cron
 from mainspring.core.definition import plain_from_spec, read_definition
+from mainspring.core.definition.read import OTHER_NAMES, known_fields
 from mainspring.core.model import INLINE_LIMIT, JobSpec, Misfire, Priority, Target
 from mainspring.core.retry import Backoff
 from mainspring.core.triggers import Interval, Once
@@ -225,6 +226,8 @@ def test_delays_alone_mean_a_list() -> None:
         ({"prioritty": "HIGH"}, "prioritty", "did you mean 'priority'?"),
         ({"callback": "https://a"}, "callback", "did you mean 'callback_url'?"),
         ({"zzz": 1}, "zzz", "known are"),
+        ({"retries": 3}, "retries", "did you mean 'retry.max_retries'?"),
+        ({"timezone": "UTC"}, "timezone", "did you mean 'tz'?"),
         ({"\x1b[31m": 1}, r"'\x1b[31m'", "no such field"),
         ({"cron": "61 * * * *"}, "cron", "minute: '61'"),
         ({"cron": "0 0 30 2 *"}, "cron", "never fires"),
@@ -335,7 +338,7 @@ def test_delays_alone_mean_a_list() -> None:
         ({"expires_after": 0}, "expires_after", "between 1ms"),
         ({"poison_limit": 0}, "poison_limit", "between 1 and 100"),
         ({"payload": float("nan")}, "payload", "is not JSON"),
-        ({"payload": {"a": [float("inf")]}}, "payload", "is not JSON"),
+        ({"payload": {"a": [float("inf")]}}, "payload.a[0]", "is not JSON"),
         ({"payload": {1: 2}}, "payload", "keys must be text"),
         ({"payload": "\udc00"}, "payload", "lone surrogate"),
         ({"payload": {"\ud800": 1}}, "payload", "lone surrogate"),
@@ -381,7 +384,7 @@ def test_refusals_name_the_field_and_what_is_right(fields: dict[str, Any], field
         ({"command": ["x" * 8000] * 9}, "command", f"at most {INLINE_LIMIT}"),
         ({"command": "", "shell": True}, "command", "1 to 8192"),
         ({"command": ["ls"], "shell": "yes"}, "shell", "true or false"),
-        ({"function": "f", "shell": True}, "shell", "goes with command only"),
+        ({"function": "f", "shell": True}, "shell", "goes with command only, which is not given"),
         ({"target": {"type": "fax"}}, "target.type", "function, http, shell"),
         ({"target": {"type": ["http"]}}, "target.type", "function, http, shell"),
         ({"target": None}, "target", "must be an object"),
@@ -520,3 +523,9 @@ def test_steps_of_a_path_are_no_names(name: str) -> None:
         assert said.field.startswith(field)
         assert f"must not be {name!r}" in said.message
     assert read(queue="...").queue == "..."
+
+
+def test_names_of_other_tools_lead_to_fields_that_there_are() -> None:
+    fields = known_fields()
+    assert {name for name in OTHER_NAMES.values() if name.partition(".")[0] not in fields} == set()
+    assert OTHER_NAMES.keys() & fields == set()

@@ -52,7 +52,7 @@ def read_target(
         raise InvalidInput(given[1], f"a job has one target; {given[0]!r} is given already")
     for field in TARGETS.companions:
         if field in body and not any(owner.head in given for owner in TARGETS.by_field[field]):
-            raise InvalidInput(field, f"goes with {TARGETS.owners(field)} only")
+            raise InvalidInput(field, f"goes with {TARGETS.owners(field)} only, which is not given")
     if not given:
         return None
     form = given[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
@@ -30,6 +31,27 @@ OWN_FIELDS = frozenset({NAME.name, *OPTIONS.by_form, JOB_RATE.name, *COMMON.by_f
 """The fields of a job's body that belong to no type of trigger or target."""
 
 
+OTHER_NAMES = MappingProxyType(
+    {
+        "rate_limit": "rate",
+        "soft_time_limit": "soft_timeout",
+        **dict.fromkeys(("retries", "max_retries", "max_attempts", "backoffLimit"), "retry.max_retries"),
+        **dict.fromkeys(("timezone", "time_zone", "timeZone", "zone"), "tz"),
+        **dict.fromkeys(("url", "webhook", "endpoint"), "callback_url"),
+        **dict.fromkeys(("args", "kwargs", "data", "params", "input"), "payload"),
+        **dict.fromkeys(("func", "task", "callable", "handler"), "function"),
+        **dict.fromkeys(("cmd", "script", "exec"), "command"),
+        **dict.fromkeys(("crontab", "cron_expression"), "cron"),
+        **dict.fromkeys(("interval", "seconds", "frequency"), "every"),
+        **dict.fromkeys(("eta", "run_date", "start_at"), "run_at"),
+        **dict.fromkeys(("time_limit", "execution_timeout"), "timeout"),
+        **dict.fromkeys(("max_instances", "max_active_runs", "concurrencyPolicy"), "overlap"),
+        **dict.fromkeys(("catchup", "coalesce", "misfire_grace_time"), "misfire"),
+    }
+)
+"""The names that other schedulers have for our fields: only a refusal looks them up, to say which field is meant."""
+
+
 def known_fields() -> frozenset[str]:
     """Return the names of all fields of a job's body, short forms included."""
     return OWN_FIELDS.union(TRIGGERS.by_field, TARGETS.by_field)
@@ -39,7 +61,7 @@ def _check_fields(body: Mapping[str, Any]) -> None:
     """Refuse a field that does not exist."""
     for name in body:
         if name not in OWN_FIELDS and name not in TRIGGERS.by_field and name not in TARGETS.by_field:
-            check_known(body, known_fields())
+            check_known(body, known_fields(), others=OTHER_NAMES)
 
 
 def read_definition(
