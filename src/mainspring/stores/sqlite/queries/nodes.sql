@@ -57,8 +57,8 @@ WHERE NOT is_member AND EXISTS (SELECT 1 FROM node AS leaving WHERE leaving.id =
 -- name: lock_starting
 SELECT at_start.job_id, job.version, job.is_paused, job.pause_note, job_clock.next_fire_at, job_clock.fired_through
 FROM at_start
-JOIN job ON job.id = at_start.job_id
-JOIN job_clock ON job_clock.job_id = at_start.job_id;
+CROSS JOIN job ON job.id = at_start.job_id
+CROSS JOIN job_clock ON job_clock.job_id = at_start.job_id;
 
 -- name: start_clock
 UPDATE job_clock SET next_fire_at = :next_fire_at, due_at = :due_at, fired_through = :fired_through WHERE job_id = :job_id;
