@@ -131,7 +131,7 @@ def test_the_command_line_takes_it(url: str, tmp_path: Path) -> None:
 )
 def test_the_sdk_refuses_what_does_not_go(fields: dict[str, object], field: str) -> None:
     with pytest.raises(InvalidInput) as caught:
-        App().job(**fields)(lambda calls: None)  # type: ignore[call-overload]
+        App().job(name="job", **fields)(lambda calls: None)  # type: ignore[call-overload]
     assert caught.value.field == field
 
 

@@ -88,7 +88,7 @@ def page_imports() -> list[list[str]]:
 def test_what_is_wrong_is_named(url: str, tmp_path: Path) -> None:
     (tmp_path / "list.json").write_text("[]")
     for arguments, said in (
-        (("show", "nope"), "no calendar 'nope'"),
+        (("show", "nope"), "no calendar 'nope'\nTry: mainspring calendar list"),
         (("put", "a b", "--file", "list.json"), "file: must hold an object"),
         (("put", "off", "--file", "missing.json"), "file: missing.json: No such file or directory"),
     ):
