@@ -269,12 +269,13 @@ def test_variables_that_are_nearly_a_settings_are_told() -> None:
 
 
 PAGES = Path(__file__).parents[3] / "docs"
+NO_SETTINGS = ("[build-system]", "# pyproject.toml", "[[jobs]]", "# The job '")
+"""In files of a package or of jobs, which have tests of their own."""
 EXAMPLES = [
     (page.name, block)
     for page in sorted(PAGES.rglob("*.md"))
     for block in re.findall(r"```toml\n(.*?)```", page.read_text(), re.DOTALL)
-    # a package's own file is no file of settings
-    if "[build-system]" not in block and not block.startswith("# pyproject.toml")
+    if not any(mark in block for mark in NO_SETTINGS)
 ]
 
 
