@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
 from datetime import datetime, timedelta
 
 import structlog
@@ -59,7 +59,7 @@ class LedgerChecker:
         self.waiter = waiter
         self._pacing = Pacing(longest=LONGEST_REST, share=SHARE)
         self._sum: LedgerSum | None = None
-        self._jobs: Iterator[Job] = iter(())
+        self._jobs: deque[Job] = deque()
         self._after: tuple[str, JobId] | None = None
         self._is_last_page = False
 
@@ -74,7 +74,7 @@ class LedgerChecker:
                 return wait
         begun = self._clock.monotonic()
         try:
-            is_done = await self._go_on(now)
+            is_done = await self._go_on()
         except TookTooLong:
             return PERIOD
         if is_done:
@@ -89,35 +89,16 @@ class LedgerChecker:
             return min((last.next_at - now).total_seconds(), PERIOD)
         since = now - USUAL if last is None else last.began_at - OVERLAP
         self._sum = LedgerSum(began_at=now, since=max(since, now - LONGEST))
-        self._jobs, self._after, self._is_last_page = iter(()), None, False
+        self._jobs.clear()
+        self._after, self._is_last_page = None, False
         return 0.0
 
-    async def _go_on(self, now: datetime) -> bool:
+    async def _go_on(self) -> bool:
         """Compare the fires of one job that owed any, or read the next page. Return whether that was the last."""
-        assert self._sum is not None
-        for job in self._jobs:
-            try:
-                [spec] = await self._calendars.apply_to_jobs([(job.id, job.tenant, job.spec)])
-            except ValueError:  # a calendar or a zone is unknown here, which the follower of calendars logs
-                continue
-            if isinstance(spec.trigger, UnknownTrigger):
-                continue  # which fires it owes is unknown here
-            period = LedgerPeriod(self._sum.since)
-            ledger = await read_ledger(
-                self._store, job, spec.trigger, now=self._clock.now(), kept=self._kept, period=period
-            )
-            if (uneven := self._sum.add(ledger)) is not None:
-                _log.error(
-                    "ledger_uneven",
-                    job=uneven.name,
-                    job_id=format_job_id(uneven.job_id),
-                    tenant=uneven.tenant,
-                    missing=uneven.missing,
-                    surplus=uneven.surplus,
-                    first=uneven.first_at.isoformat(),
-                    next_step=f"mainspring ledger {uneven.name}",
-                )
-            if ledger.to_at > ledger.from_at:
+        while self._jobs:
+            is_owing = await self._compare(self._jobs[0])
+            self._jobs.popleft()  # only now: a job that could not be read is read again
+            if is_owing:
                 return False
         if self._is_last_page:
             return True
@@ -125,8 +106,34 @@ class LedgerChecker:
         self._is_last_page = len(page) < PAGE
         if page:
             self._after = page[-1].tenant, page[-1].id
-        self._jobs = iter(page)
+        self._jobs.extend(page)
         return False
+
+    async def _compare(self, job: Job) -> bool:
+        """Compare a job's fires, if they are known here. Return whether it owed any."""
+        assert self._sum is not None
+        try:
+            [spec] = await self._calendars.apply_to_jobs([(job.id, job.tenant, job.spec)])
+        except ValueError:  # a calendar or a zone is unknown here, which the follower of calendars logs
+            return False
+        if isinstance(spec.trigger, UnknownTrigger):
+            return False  # which fires it owes is unknown here
+        period = LedgerPeriod(self._sum.since)
+        ledger = await read_ledger(
+            self._store, job, spec.trigger, now=self._clock.now(), kept=self._kept, period=period
+        )
+        if (uneven := self._sum.add(ledger)) is not None:
+            _log.error(
+                "ledger_uneven",
+                job=uneven.name,
+                job_id=format_job_id(uneven.job_id),
+                tenant=uneven.tenant,
+                missing=uneven.missing,
+                surplus=uneven.surplus,
+                first=uneven.first_at.isoformat(),
+                next_step=f"mainspring ledger {uneven.name}",
+            )
+        return ledger.to_at > ledger.from_at
 
     async def _conclude(self, now: datetime) -> None:
         """Store what was found, unless the shard has gone to another node."""

@@ -192,3 +192,22 @@ async def test_a_job_whose_trigger_is_unknown_here_is_left_out(
     monkeypatch.setattr(bench.runtime.store, "page_jobs", page_with_unknown)
     found = await check(bench)
     assert (found.jobs, found.expected, found.is_even) == (1, 6, True)
+
+
+async def test_a_job_that_takes_too_long_is_read_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a check would call a job even that it never compared."""
+    await bench.add(every="10s")
+    await fire_some(bench)
+    list_runs = bench.runtime.store.list_runs
+    failures = [TookTooLong("a list took too long")]
+
+    async def list_slowly(*args: Any, **options: Any) -> list[Run]:
+        if failures:
+            raise failures.pop()
+        return await list_runs(*args, **options)
+
+    monkeypatch.setattr(bench.runtime.store, "list_runs", list_slowly)
+    assert await tick(bench) == 0  # the page is read
+    assert await tick(bench) == PERIOD
+    found = await check(bench)
+    assert (found.jobs, found.expected) == (1, 6)
