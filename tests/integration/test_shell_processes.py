@@ -226,6 +226,11 @@ async def test_missing_folder_is_told(shell: ShellExecutor) -> None:
     assert failure.error == "the folder '/no/such' cannot be entered: No such file or directory"
 
 
+async def test_missing_home_is_told_by_its_path(shell: ShellExecutor) -> None:
+    failure = await fail(shell, ["true"], cwd="~", env={"HOME": "/no/home"})
+    assert failure.error == "the folder '/no/home' cannot be entered: No such file or directory"
+
+
 async def test_failure_keeps_exit_code_and_output(shell: ShellExecutor) -> None:
     failure = await fail(shell, "echo half; exit 4")
     assert (failure.result, failure.output) == (b'{"exit_code":4}', "half\n")

@@ -239,7 +239,7 @@ def _start_error(stage: str, number: int, text: str, params: Mapping[str, Any]) 
             return f"command not found: {program!r}"
         return f"the command {program!r} cannot be executed: {text}"
     if stage == "cwd":
-        return f"the folder {params.get('cwd') or '~'!r} cannot be entered: {text}"
+        return f"the folder {text!r} cannot be entered: {os.strerror(number)}"
     if stage == "user":
         return f"the command cannot run as user {params.get('user')!r}: {text}"
     return f"the command could not be started ({stage}): {text}"

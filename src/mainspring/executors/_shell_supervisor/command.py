@@ -47,7 +47,8 @@ def become_command(request: dict[str, Any], cwd: str, stdio: tuple[int, int], er
     except KeyError as error:
         os.write(errors, f"{stage}\0000\0{error}".encode("utf-8", "replace"))
     except OSError as error:
-        os.write(errors, f"{stage}\0{error.errno}\0{error.strerror}".encode("utf-8", "replace"))
+        text = error.filename if stage == "cwd" else error.strerror  # which folder `~` is, only we know
+        os.write(errors, f"{stage}\0{error.errno}\0{text}".encode("utf-8", "replace"))
     except BaseException as error:  # noqa: BLE001 -- it must never return into the supervisor
         os.write(errors, f"{stage}\0000\0{error}".encode("utf-8", "replace"))
     os._exit(127)
