@@ -54,6 +54,8 @@ CALLS = [
     code("add.enqueue_sync(1, z=3)", "payload: does not fit 'add'", "unexpected keyword argument 'z'"),
     code("take.enqueue_sync(it={'at': [1, object()]})", "payload.it.at[1]", "give text, finite numbers"),
     code("take.enqueue_sync(it=float('nan'))", "payload.it", "give text, finite numbers"),
+    code("app.submit_sync('add', {'x': 1, 'y': 2})", "payloads", "for one run, [payload]"),
+    code("app.submit_sync('add', 'x')", "payloads", "must be a list, one payload for each run, not text"),
     code("add.options(delay='soon')", "delay", "'90s', '5m', '1h30m'"),
     code("add.options(delay=-1)", "delay", "between 0s and 3650d"),
     code("add.options(run_at=datetime(2027, 1, 1))", "run_at", "2026-11-21T09:00:00+01:00"),

@@ -17,7 +17,7 @@ from mainspring.plugins import load_plugins
 from mainspring.registry import FunctionRegistry
 from mainspring.sdk.batch import Batch
 from mainspring.sdk.definitions import JobOptions, job_body
-from mainspring.sdk.function import NO_PAYLOAD, Function, SubmitOptions
+from mainspring.sdk.function import NO_PAYLOAD, Function, SubmitOptions, check_payloads
 from mainspring.sdk.lists import AsyncLists
 from mainspring.sdk.places import START_WITH_APP, add_place, refuse_callable
 from mainspring.sdk.portal import Portal
@@ -212,6 +212,7 @@ class App:
             TooMany: a queue or the tenant is full, or its rate is used up; nothing of that request is stored.
             Unreachable: the server did not answer.
         """
+        check_payloads(payloads)
         chosen = options or SubmitOptions()
         if chosen.connection is not None:
             self._refuse_transactions_in_tests()
@@ -225,6 +226,7 @@ class App:
         self, name: str, payloads: Sequence[object], options: SubmitOptions | None = None
     ) -> list[RunHandle[Any]]:
         """Like `submit`, for code without an event loop."""
+        check_payloads(payloads)
         chosen = options or SubmitOptions()
         if chosen.connection is not None:
             self._refuse_transactions_in_tests()

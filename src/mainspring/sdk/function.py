@@ -32,6 +32,15 @@ NO_PAYLOAD = object()
 """Stands for a submission without arguments, which uses the job's own payload."""
 
 
+def check_payloads(payloads: object) -> None:
+    """Raise `InvalidInput` unless there is one payload for each run: the keys of a mapping would be taken for them."""
+    if isinstance(payloads, str | bytes | Mapping) or not isinstance(payloads, Iterable):
+        raise InvalidInput(
+            "payloads",
+            f"must be a list, one payload for each run, not {kind(payloads)}; for one run, [payload]",
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmitOptions:
     """How a run is submitted.
