@@ -14,6 +14,7 @@ from mainspring.core.ids import DEFAULT_TENANT
 from mainspring.core.model import Job
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.hints import Hint
+from mainspring.ports.store.applying import JobsChange, OwnedNames
 from mainspring.ports.store.sessions import Beat
 from mainspring.stores.postgres import ConnectionOptions, PostgresHints, PostgresStore, connecting
 from mainspring.stores.postgres.connecting import Role, settings_for
@@ -25,10 +26,12 @@ from mainspring.testing.factories import (
     all_lanes,
     at,
     facts_of,
+    make_change,
     make_claim,
     make_edit,
     make_fire,
     make_new_job,
+    make_spec,
     own_shards,
     read_job,
     running_run,
@@ -128,11 +131,33 @@ async def editing(store: PostgresStore) -> Callable[[], Awaitable[Any]]:
     return lambda: store.edit_jobs([make_edit(job)], now=at(1))
 
 
+async def applying(store: PostgresStore) -> Callable[[], Awaitable[Any]]:
+    old, gone = await add_job(store), await add_job(store)
+    new = make_new_job(make_spec(name="new"))
+    owners = [OwnedNames("shop", ("new", old.spec.name))]
+    change = JobsChange(
+        tenant=DEFAULT_TENANT,
+        adds=[new],
+        edits=[make_edit(old)],
+        deletes=[make_change(gone)],
+        owners=owners,
+    )
+    return lambda: store.apply_jobs(change, now=at(1))
+
+
 async def cancelling(store: PostgresStore) -> Callable[[], Awaitable[Any]]:
     run_ids = await submit(store, await add_job(store))
     return lambda: store.cancel_runs(run_ids, reason="operator", now=at(1))
 
 
+_WHOLE_APPLY = """
+SELECT CASE parts WHEN 5 THEN 1 WHEN 0 THEN 0 ELSE -1 END FROM (
+    SELECT count(*) FILTER (WHERE name = 'new') + count(*) FILTER (WHERE version = 2) + count(deleted_at)
+        + count(*) FILTER (WHERE owner = 'shop') AS parts
+    FROM job
+) AS apply
+"""
+"""1 if all parts of an apply were carried out, 0 if none was."""
 VERBS = {
     "submit": Verb("submit", False, submitting, "SELECT count(*) FROM run"),
     "claim": Verb("claim", True, claiming, "SELECT count(*) / 3 FROM run WHERE state = 'RUNNING'"),
@@ -143,6 +168,7 @@ VERBS = {
     "take": Verb("beat", False, taking, "SELECT epoch FROM shard_lease WHERE shard = 0"),
     "add": Verb("edit", False, adding, "SELECT count(*) FROM job"),
     "edit": Verb("edit", False, editing, "SELECT max(version) - 1 FROM job_version"),
+    "apply": Verb("edit", False, applying, _WHOLE_APPLY),
     "cancel": Verb("watch", False, cancelling, "SELECT count(*) FROM run_history"),
 }
 

@@ -245,6 +245,62 @@ def note(known: dict[str, set[int]], line: str) -> None:
     known[word].update(map(int, ids))
 
 
+APPLY = """
+import asyncio, sys
+from dataclasses import replace
+from pathlib import Path
+from uuid import uuid4
+from mainspring.ports.store.applying import JobsChange, OwnedNames
+from mainspring.stores.sqlite import SqliteStore
+from mainspring.testing.factories import *
+
+async def main():
+    store = SqliteStore(Path(sys.argv[1]))
+    await store.open()
+    while True:
+        jobs = await store.list_jobs("default", limit=100)
+        kept = [job for job in jobs if job.spec.name.startswith("kept")]
+        number = kept[0].version
+        specs = [make_spec(name=f"of {number} {each}") for each in range(20)]
+        new = [replace(make_new_job(spec), id=uuid4()) for spec in specs]
+        names = (*(job.spec.name for job in kept), *(job.spec.name for job in new))
+        change = JobsChange(
+            tenant="default",
+            adds=new,
+            edits=[make_edit(job, replace(job.spec, queue=f"q{number}")) for job in kept],
+            deletes=[make_change(job) for job in jobs if job not in kept],
+            owners=[OwnedNames(f"owner {number}", names)],
+        )
+        print("done" if await store.apply_jobs(change, now=START) is not None else "refused", flush=True)
+
+asyncio.run(main())
+"""
+
+
+async def test_kill_9_in_an_apply_leaves_all_of_it_or_nothing(path: Path) -> None:
+    async with opened(path) as store:
+        for number in range(30):
+            await add_job(store, make_spec(name=f"kept {number}"))
+    applied = 0
+    for round_number in range(6):
+        with run_python(APPLY, path) as writer:
+            assert writer.stdout is not None
+            for _ in range(4 + round_number):
+                assert writer.stdout.readline() == "done\n"
+            os.kill(writer.pid, signal.SIGKILL)
+            applied += 4 + round_number + sum(line == "done\n" for line in writer.stdout)
+        async with opened(path) as store:
+            jobs = await store.list_jobs("default", limit=100)
+        kept = [job for job in jobs if job.spec.name.startswith("kept")]
+        new = [job for job in jobs if job not in kept]
+        assert (len(kept), len(new)) == (30, 20)
+        [version] = {job.version for job in kept}
+        assert version >= applied + 1
+        assert {job.spec.queue for job in kept} == {f"q{version - 1}"}
+        assert {job.owner for job in jobs} == {f"owner {version - 1}"}
+        assert {job.spec.name.rpartition(" ")[0] for job in new} == {f"of {version - 1}"}
+
+
 # -- a full disk -----------------------------------------------------------------------------------------------
 
 

@@ -104,12 +104,29 @@ def test_mistakes_name_file_job_and_field_and_change_nothing(
 
 def test_more_jobs_than_one_request_holds_are_checked_first(tmp_path: Path) -> None:
     body = {"callback_url": "https://example.com/"}
-    many = [{"name": f"job {number}", **body} for number in range(501)]
+    many = [{"name": f"job {number}", **body} for number in range(1001)]
     file = tmp_path / "many.json"
     file.write_text(json.dumps({"jobs": [*many, {"name": "last", "every": "soon", **body}]}))
     refused = run_here("apply", file)
     assert (refused.returncode, jobs()) == (2, {})
     assert "job 'last': every: " in refused.stderr
+    assert "note: more than one transaction holds; 2 parts are applied one after another" in refused.stderr
+
+
+def test_a_late_mistake_leaves_nothing_changed_or_pruned(tmp_path: Path) -> None:
+    file = tmp_path / "jobs.json"
+    body = {"callback_url": "https://example.com/"}
+    good = [{"name": name, **body} for name in ("a", "b")]
+    file.write_text(json.dumps({"owner": "shop", "jobs": good}))
+    assert run_here("apply", file).returncode == 0
+    changed = [{"name": "a", "queue": "other", **body}, {"name": "c", **body}]
+    file.write_text(json.dumps({"owner": "shop", "jobs": [*changed, {"name": "d", "callback_url": "x"}]}))
+    refused = run_here("apply", file, "--prune")
+    assert (refused.returncode, jobs()) == (2, {"a": 1, "b": 1})
+    assert f"{file}: job 'd': callback_url: " in refused.stderr
+    file.write_text(json.dumps({"owner": "shop", "jobs": changed}))
+    assert run_here("apply", file, "--prune").stdout.splitlines()[-1] == "1 created, 1 changed, 1 deleted"
+    assert jobs() == {"a": 2, "c": 1}
 
 
 def test_null_is_exported_as_json_only() -> None:

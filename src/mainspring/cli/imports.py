@@ -15,6 +15,7 @@ from mainspring.errors import Conflict, InvalidInput
 if TYPE_CHECKING:
     from mainspring.importers.found import Imported, ImportedJob, ImportNote
     from mainspring.sdk.client import AsyncClient
+    from mainspring.wire.applying import AppliedView
     from mainspring.wire.owners import OwnerView
     from mainspring.wire.views import JobView
 
@@ -60,7 +61,7 @@ def exit_code(found: Imported, *, skips: bool) -> int:
 async def apply_jobs(
     client: AsyncClient, found: Imported, *, owner: str, prune: bool, kind: str
 ) -> tuple[list[dict[str, Any]], OwnerView]:
-    """Store jobs, and say whose they are.
+    """Store jobs, and say whose they are, in one transaction.
 
     Args:
         prune: delete what the owner had and has no more.
@@ -70,28 +71,54 @@ async def apply_jobs(
         What became of each, and what became of the owner's other jobs.
 
     Raises:
-        Conflict: a job of the same name is of another kind or another owner; nothing is stored.
-        InvalidInput: the server refuses one; those before it are stored.
+        Conflict: a job of the same name is of another kind or another owner, or someone else changes one meanwhile;
+            nothing is stored.
+        InvalidInput: the server refuses one, and nothing is stored. Of more than one request holds, the error says how
+            many are.
     """
-    existing = {}
+    from mainspring.sdk.applying import parts_of
+
     for entry in found.entries:
         page = await client.list_jobs(name=entry.name)
         if page.items:
-            existing[entry.name] = page.items[0]
             _check_existing(page.items[0], owner, kind)
     results: list[dict[str, Any]] = []
-    for entry in found.entries:
+    *before, last = parts_of([entry.body for entry in found.entries])
+    names = [entry.name for entry in found.entries]
+    view: OwnerView | None = None
+    for part in (*before, last):
+        entries = found.entries[len(results) : len(results) + len(part)]
+        owners = {owner: names} if part is last else {}
+        paused = [entry.name for entry in entries if entry.is_paused]
         try:
-            job = await client.put_job(entry.body)
-        except InvalidInput as error:
-            message = f"{error.message} ({len(results)} of {len(found.entries)} entries were imported)"
-            raise InvalidInput(f"{_place(entry)}: {error.field}", message) from None
-        old = existing.get(entry.name)
-        if entry.is_paused and old is None:
-            await client.pause_job(job.job_id)
-        result = "created" if old is None else "unchanged" if old.version == job.version else "updated"
-        results.append({**_at(entry), "name": job.name, "job_id": job.job_id, "result": result})
-    return results, await client.put_owner(owner, [entry.name for entry in found.entries], prune=prune)
+            told = await client.apply_definitions(
+                part, owners=owners, prune=prune and part is last, paused=paused
+            )
+        except (InvalidInput, Conflict) as error:
+            raise _placed(error, entries, found, imported=len(results)) from None
+        results += [_result(entry, one) for entry, one in zip(entries, told.jobs, strict=True)]
+        view = told.owners[0] if told.owners else None
+    assert view is not None, "the last part names the owner"
+    return results, view
+
+
+def _result(entry: ImportedJob, view: AppliedView) -> dict[str, Any]:
+    result = "updated" if view.outcome == "changed" else view.outcome
+    return {**_at(entry), "name": view.name, "job_id": view.job_id, "result": result}
+
+
+def _placed(
+    error: InvalidInput | Conflict, entries: Sequence[ImportedJob], found: Imported, *, imported: int
+) -> InvalidInput | Conflict:
+    """Return an error that names the entry, not its place in a request."""
+    from mainspring.sdk.applying import split_place
+
+    place = split_place(error.field, len(entries))
+    message = f"{error.message} ({imported} of {len(found.entries)} entries were imported)"
+    if place is None:
+        return type(error)(error.field, message)
+    index, field = place
+    return type(error)(f"{_place(entries[index])}: {field}", message)
 
 
 def _check_existing(job: JobView, owner: str, kind: str) -> None:

@@ -10,7 +10,8 @@ import structlog
 
 from mainspring.clock import LoopWaiter
 from mainspring.core.times import write_instant
-from mainspring.errors import NotFound, StoreUnavailable, Unreachable
+from mainspring.errors import Conflict, InvalidInput, StoreUnavailable, Unreachable
+from mainspring.sdk.applying import apply_to, name_job, parts_of
 from mainspring.wire.owners import OwnerView
 
 if TYPE_CHECKING:
@@ -20,59 +21,72 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 _RETRY_PAUSE = 1.0
 _TRIES = 5
-"""How often jobs are stored again because another process has just deleted them."""
+"""How often jobs are applied again because another process has just changed or deleted them."""
+_OTHERS = ("version", "owners")
+"""How the fields end that a refusal names which is due to another process."""
 MOST_NAMED = 20
 """Jobs that have a line each; the others are counted."""
 
-Put = Callable[[Mapping[str, Any]], Awaitable[object]]
-Define = Callable[[str, Sequence[str], bool], Awaitable[OwnerView]]
+Apply = Callable[[Sequence[Mapping[str, Any]], Mapping[str, Sequence[str]], bool], Awaitable[list[OwnerView]]]
 
 
-async def put_app(app: App, put: Put, define: Define, *, prune: bool) -> None:
-    """Upsert an app's jobs, then say which it defines. If nobody answers, try again until somebody does.
+async def put_app(app: App, apply: Apply, *, prune: bool) -> None:
+    """Apply an app's jobs, and say that they are all that it defines. If nobody answers, try again until somebody does.
 
     Args:
-        put: upserts a job.
-        define: says under a name which jobs are defined, and whether to delete the others.
+        apply: applies jobs, and says which of them an owner defines, and whether to delete its others.
         prune: delete what the app does not define any more.
+
+    Raises:
+        InvalidInput, Conflict: a definition is refused; the error names the job.
     """
-    bodies = {str(body["name"]): body for body in app.definitions()}
-    owner = app.name
-    wanted: Sequence[str] = list(bodies)
-    for _ in range(_TRIES):
-        for name in wanted:
-            await _insist(partial(put, bodies[name]), name)
-        if owner is None:
+    for left in reversed(range(_TRIES)):
+        try:
+            views = await _put_parts(app, apply, prune=prune)
+        except Conflict as error:
+            if left == 0 or not error.field.endswith(_OTHERS):
+                raise
+            _log.info(
+                "jobs_changed_meanwhile", error=str(error), meaning="another process applies its jobs, too"
+            )
+        else:
+            for view in views:
+                _tell(view, prune=prune)
             return
-        view: OwnerView = await _insist(partial(define, owner, list(bodies), prune), owner)
-        wanted = view.missing
-        if not wanted:
-            _tell(view, prune=prune)
-            return
-    _log.warning("jobs_missing", jobs=list(wanted), meaning="another process deletes them again and again")
+
+
+async def _put_parts(app: App, apply: Apply, *, prune: bool) -> list[OwnerView]:
+    bodies = app.definitions()
+    *before, last = parts_of(bodies)
+    for part in before:
+        await _insist(partial(apply, part, {}, False), part)
+    owners = {} if app.name is None else {app.name: [str(body["name"]) for body in bodies]}
+    return await _insist(partial(apply, last, owners, prune), last)
 
 
 async def put_app_through(client: AsyncClient, app: App, *, prune: bool) -> None:
-    """Store an app's jobs through a server."""
+    """Apply an app's jobs through a server."""
 
-    async def define(owner: str, names: Sequence[str], prune: bool) -> OwnerView:
-        try:
-            return await client.put_owner(owner, names, prune=prune)
-        except NotFound:
-            _log.warning("owner_not_kept", owner=owner, meaning="the server is of an earlier release")
-            return OwnerView(owner=owner, missing=[], taken=[], undefined=[], deleted=[])
+    async def apply(
+        bodies: Sequence[Mapping[str, Any]], owners: Mapping[str, Sequence[str]], prune: bool
+    ) -> list[OwnerView]:
+        return await apply_to(client, bodies, owners, prune=prune)
 
-    await put_app(app, client.put_job, define, prune=prune)
+    await put_app(app, apply, prune=prune)
 
 
-async def _insist(call: Callable[[], Awaitable[Any]], what: str) -> Any:
+async def _insist(
+    call: Callable[[], Awaitable[list[OwnerView]]], part: Sequence[Mapping[str, Any]]
+) -> list[OwnerView]:
     waiter = LoopWaiter()
     while True:
         try:
             return await call()
         except (Unreachable, StoreUnavailable) as error:
-            _log.warning("put_job_failed", job=what, error=str(error))
+            _log.warning("put_jobs_failed", jobs=len(part), error=str(error))
             await waiter.wait(_RETRY_PAUSE)
+        except (InvalidInput, Conflict) as error:
+            raise name_job(error, part) from None
 
 
 def _tell(view: OwnerView, *, prune: bool) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import AsyncIterator, Sequence
-from functools import partial
+from collections.abc import AsyncIterator, Mapping, Sequence
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mainspring.errors import InvalidInput
 
@@ -110,14 +109,18 @@ async def serve_app(
 
 async def put_app_at(engine: Engine, app: App, *, prune: bool) -> None:
     """Store an app's jobs straight in this process's engine. Then those at start may fire."""
-    from mainspring.api.routes.owners import view_report
+    from mainspring.api.routes.applying import view_applied
     from mainspring.host.app_jobs import put_app
+    from mainspring.ports.store.applying import OwnedNames
 
-    async def define(owner: str, names: Sequence[str], prune: bool) -> OwnerView:
-        report = await engine.client.owners.define(app.tenant, owner, names, prune=prune)
-        return view_report(owner, report)
+    async def apply(
+        bodies: Sequence[Mapping[str, Any]], owners: Mapping[str, Sequence[str]], prune: bool
+    ) -> list[OwnerView]:
+        owned = [OwnedNames(owner, tuple(names)) for owner, names in owners.items()]
+        applied = await engine.client.applying.apply(app.tenant, bodies, owners=owned, prune=prune)
+        return view_applied(applied, list(owners)).owners
 
-    await put_app(app, partial(engine.client.jobs.upsert, app.tenant), define, prune=prune)
+    await put_app(app, apply, prune=prune)
     engine.release_start()
 
 

@@ -142,11 +142,21 @@ class App:
         return self.perform_sync(lambda client: self._put_jobs(client, prune))
 
     async def _put_jobs(self, client: AsyncClient, prune: bool) -> OwnerView | None:
-        for body in self.definitions():
-            await client.put_job(body)
-        if self.name is None:
-            return None
-        return await client.put_owner(self.name, list(self._functions), prune=prune)
+        from mainspring.sdk.applying import (  # costs a start, and many only define
+            apply_to,
+            name_job,
+            parts_of,
+        )
+
+        told: list[OwnerView] = []
+        *before, last = parts_of(self.definitions())
+        for part in (*before, last):
+            owners = {self.name: list(self._functions)} if self.name is not None and part is last else {}
+            try:
+                told = await apply_to(client, part, owners, prune=prune and part is last)
+            except (InvalidInput, Conflict) as error:
+                raise name_job(error, part) from None
+        return told[0] if told else None
 
     def serve_by(self, server: str | None, *, may_move: bool = False) -> None:
         """Tell the app which server its process works for; None: for none any more. An address given to `App` wins.

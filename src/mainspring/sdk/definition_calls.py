@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from mainspring.sdk.transport import Transport
 from mainspring.wire import operations
-from mainspring.wire.applying import AppliedView
+from mainspring.wire.applying import AppliedView, DefinitionsView
 from mainspring.wire.versions import VersionPage
 from mainspring.wire.written import JobWritten
 
@@ -18,6 +18,34 @@ class DefinitionCalls(Transport):
     async def apply_jobs(self, bodies: Sequence[Mapping[str, Any]]) -> list[AppliedView]:
         """Create up to 1,000 jobs, or give those of these names that differ these definitions; all of them or none."""
         return await self.call(operations.APPLY_JOBS, body=bodies, may_repeat=True)
+
+    async def apply_definitions(
+        self,
+        bodies: Sequence[Mapping[str, Any]],
+        *,
+        owners: Mapping[str, Sequence[str]] | None = None,
+        prune: bool = False,
+        paused: Collection[str] = (),
+    ) -> DefinitionsView:
+        """Apply up to 1,000 jobs, and say whose they are: all of it in one transaction, or nothing.
+
+        Args:
+            owners: the names of all jobs of each of these owners.
+            prune: delete other jobs of theirs.
+            paused: names of jobs to pause, if they are new.
+
+        Raises:
+            InvalidInput: a definition is wrong, and nothing was changed. The field starts with `jobs[index].`.
+            Conflict: someone else has changed a job meanwhile, or the tenant may not have so many jobs; nothing was
+                changed.
+        """
+        body = {
+            "jobs": list(bodies),
+            "owners": [{"owner": owner, "jobs": list(names)} for owner, names in (owners or {}).items()],
+            "prune": bool(prune),
+            "paused": sorted(paused),
+        }
+        return await self.call(operations.APPLY_DEFINITIONS, body=body, may_repeat=True)
 
     async def diff_jobs(self, bodies: Sequence[Mapping[str, Any]]) -> list[AppliedView]:
         """Say what `apply_jobs` would do."""

@@ -5,13 +5,13 @@ Made by `make docs-generate` from `mainspring.sdk.client`; do not edit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol, TypeVar, Unpack
 
 from mainspring.sdk.client import AsyncClient
 from mainspring.sdk.lists import Lists, RunFilters
-from mainspring.wire.applying import AppliedView
+from mainspring.wire.applying import AppliedView, DefinitionsView
 from mainspring.wire.backfills import BackfillAnswer, BackfillPage, BackfillView
 from mainspring.wire.blackouts import BlackoutList
 from mainspring.wire.calendars import (
@@ -419,6 +419,30 @@ class SyncClient(Lists):
     def apply_jobs(self, bodies: Sequence[Mapping[str, Any]]) -> list[AppliedView]:
         """Create up to 1,000 jobs, or give those of these names that differ these definitions; all of them or none."""
         return self._perform(lambda client: client.apply_jobs(bodies))
+
+    def apply_definitions(
+        self,
+        bodies: Sequence[Mapping[str, Any]],
+        *,
+        owners: Mapping[str, Sequence[str]] | None = None,
+        prune: bool = False,
+        paused: Collection[str] = (),
+    ) -> DefinitionsView:
+        """Apply up to 1,000 jobs, and say whose they are: all of it in one transaction, or nothing.
+
+        Args:
+            owners: the names of all jobs of each of these owners.
+            prune: delete other jobs of theirs.
+            paused: names of jobs to pause, if they are new.
+
+        Raises:
+            InvalidInput: a definition is wrong, and nothing was changed. The field starts with `jobs[index].`.
+            Conflict: someone else has changed a job meanwhile, or the tenant may not have so many jobs; nothing was
+                changed.
+        """
+        return self._perform(
+            lambda client: client.apply_definitions(bodies, owners=owners, prune=prune, paused=paused)
+        )
 
     def diff_jobs(self, bodies: Sequence[Mapping[str, Any]]) -> list[AppliedView]:
         """Say what `apply_jobs` would do."""

@@ -13,6 +13,8 @@ from mainspring.core.rights import Right
 A = TypeVar("A")
 BODY_LIMIT = 1024 * 1024
 """The most bytes of a request's body, unless the operation has its own limit."""
+DEFINITIONS_LIMIT = 4 * BODY_LIMIT
+"""The most bytes of a body of definitions, which are applied as a whole."""
 BULK_LIMIT = 1000
 """The most jobs or submissions of one request."""
 JSON = "application/json"

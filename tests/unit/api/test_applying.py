@@ -41,6 +41,7 @@ async def test_changes_are_told_by_field(http: AsyncClient, job: dict[str, Any])
     (told,) = (await http.post(f"{JOBS}/diff", json=[body])).json()
     assert told == {
         "name": "report",
+        "job_id": job["job_id"],
         "outcome": "changed",
         "owner": None,
         "changes": [{"field": "trigger.expression", "before": "0 9 * * *", "after": "0 8 * * *"}],
@@ -89,3 +90,110 @@ async def test_an_instant_that_has_passed_stays_right(http: AsyncClient, runtime
     await send(http, "apply", once)
     await runtime.advance(7200, step=600)
     assert await send(http, "apply", once) == {"once": "unchanged"}
+
+
+DEFINITIONS = "/api/v1/definitions"
+
+
+async def put(http: AsyncClient, *bodies: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    answer = await http.put(DEFINITIONS, json={"jobs": list(bodies), **fields})
+    assert answer.status_code == 200, answer.text
+    view: dict[str, Any] = answer.json()
+    return view
+
+
+def named(*names: str) -> list[dict[str, Any]]:
+    return [{"name": name, "every": "1h", "function": "work"} for name in names]
+
+
+async def owners(http: AsyncClient) -> dict[str, str | None]:
+    return {job["name"]: job["owner"] for job in (await http.get(JOBS)).json()["items"]}
+
+
+async def test_definitions_are_applied_with_their_owners_and_pruned(http: AsyncClient) -> None:
+    shop = {"owner": "shop", "jobs": ["a", "b"]}
+    first = await put(http, *named("a", "b", "c", "d"), owners=[shop, {"owner": "mail", "jobs": ["c"]}])
+    assert [one["outcome"] for one in first["jobs"]] == ["created"] * 4
+    assert [(one["owner"], one["undefined"]) for one in first["owners"]] == [("shop", []), ("mail", [])]
+    assert await owners(http) == {"a": "shop", "b": "shop", "c": "mail", "d": None}
+
+    kept = await put(http, *named("a"), owners=[{"owner": "shop", "jobs": ["a"]}])
+    assert [one["name"] for one in kept["owners"][0]["undefined"]] == ["b"]
+    assert await owners(http) == {"a": "shop", "b": "shop", "c": "mail", "d": None}
+
+    run = (await http.post(f"{JOBS}/{first['jobs'][1]['job_id']}/runs", json={})).json()
+    gone = await put(http, *named("a"), owners=[{"owner": "shop", "jobs": ["a"]}], prune=True)
+    assert [one["name"] for one in gone["owners"][0]["deleted"]] == ["b"]
+    assert (await owners(http)).keys() == {"a", "c", "d"}
+    ended = (await http.get(f"/api/v1/runs/{run['run_id']}")).json()
+    assert (ended["status"], ended["reason"]) == ("CANCELLED", "job_deleted")
+
+
+async def test_a_job_that_moves_to_another_owner_is_not_pruned(http: AsyncClient) -> None:
+    await put(http, *named("a", "b"), owners=[{"owner": "shop", "jobs": ["a", "b"]}])
+    moved = [{"owner": "mail", "jobs": ["b"]}, {"owner": "shop", "jobs": ["a"]}]
+    told = await put(http, *named("a", "b"), owners=moved, prune=True)
+    assert [one["taken"] for one in told["owners"]] == [[{"name": "b", "owner": "shop"}], []]
+    assert [one["deleted"] for one in told["owners"]] == [[], []]
+    assert await owners(http) == {"a": "shop", "b": "mail"}
+
+
+async def test_an_owner_may_have_no_jobs_any_more(http: AsyncClient) -> None:
+    await put(http, *named("a"), owners=[{"owner": "shop", "jobs": ["a"]}])
+    await put(http, owners=[{"owner": "shop", "jobs": []}], prune=True)
+    assert await owners(http) == {}
+
+
+async def test_new_jobs_are_paused_at_once_and_old_ones_stay_as_they_are(http: AsyncClient) -> None:
+    await put(http, *named("a"))
+    await put(http, *named("a", "b"), paused=["a", "b"])
+    items = (await http.get(JOBS)).json()["items"]
+    assert {job["name"]: job["is_paused"] for job in items} == {"a": False, "b": True}
+    (gap,) = (await http.get(f"{JOBS}/{items[1]['job_id']}/fire-ranges")).json()["items"]
+    assert gap["reason"] == "paused"
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"jobs": [*named("a"), {"name": "b", "function": "work", "queu": "x"}]}, "jobs[1].queu"),
+        ({"jobs": [*named("a"), {"name": "b", "function": "nowhere"}]}, "jobs[1].function"),
+        ({"jobs": named("a", "a")}, "jobs[1].name"),
+        ({"jobs": named(*map(str, range(1001)))}, "jobs"),
+        ({"jobs": [3]}, "jobs[0]"),
+        ({"jobs": named("a"), "owners": [{"owner": "a/b", "jobs": []}]}, "owners[0].owner"),
+        ({"jobs": named("a"), "owners": [{"owner": "s", "jobs": []}] * 2}, "owners[1].owner"),
+        ({"jobs": named("a"), "owners": [{"owner": "s", "jobs": ["a", ""]}]}, "owners[0].jobs[1]"),
+        ({"jobs": named("a"), "paused": ["b"]}, "paused[0]"),
+        ({"jobs": named("a"), "prun": True}, "prun"),
+        ({}, "jobs"),
+    ],
+)
+async def test_wrong_definitions_change_nothing(
+    http: AsyncClient, fields: dict[str, Any], field: str
+) -> None:
+    refused = await http.put(DEFINITIONS, json=fields)
+    assert refused.status_code == 422, refused.text
+    assert refused.json()["errors"][0]["field"] == field
+    assert await versions(http) == {}
+
+
+async def test_an_owners_job_that_nobody_has_is_refused(http: AsyncClient) -> None:
+    body = {"jobs": named("a"), "owners": [{"owner": "shop", "jobs": ["a", "b"]}]}
+    refused = await http.put(DEFINITIONS, json=body)
+    assert refused.status_code == 409
+    assert refused.json()["errors"][0] == {
+        "field": "owners",
+        "message": "name jobs that do not exist: 'b'; apply them, too",
+    }
+    assert await versions(http) == {}
+
+
+async def test_more_jobs_than_one_transaction_deletes_are_deleted_after_it(
+    http: AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mainspring.engine.usecases.owners.MOST_TOGETHER", 2)
+    await put(http, *named("a", "b", "c", "d"), owners=[{"owner": "shop", "jobs": ["a", "b", "c", "d"]}])
+    told = await put(http, owners=[{"owner": "shop", "jobs": []}], prune=True)
+    assert [one["name"] for one in told["owners"][0]["deleted"]] == ["a", "b", "c", "d"]
+    assert await owners(http) == {}

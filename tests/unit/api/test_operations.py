@@ -76,7 +76,7 @@ def methods() -> dict[str, Callable[..., Any]]:
 async def call_client(name: str) -> Asked:
     method = methods()[name]
     arguments = {
-        name: "1"
+        name: {} if name == "owners" else "1"
         for name, parameter in inspect.signature(method).parameters.items()
         if name != "self" and parameter.kind is not inspect.Parameter.VAR_KEYWORD
     }
@@ -236,7 +236,7 @@ def test_rights_are_those_of_the_design() -> None:
                 "delete_job",
             ),
             *("upsert_calendar", "import_calendar", "delete_calendar", "upsert_limit", "delete_limit"),
-            "upsert_owner",
+            *("upsert_owner", "apply_definitions"),
         },
         Right.ADMIN: {
             *("list_tenants", "get_tenant", "upsert_tenant"),

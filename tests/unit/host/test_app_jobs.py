@@ -1,5 +1,6 @@
 """What a process does with its app's jobs before it is ready."""
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -30,24 +31,22 @@ class Server:
 
     def __init__(self, *answers: MainspringError) -> None:
         self.answers = list(answers)
-        self.jobs: list[str] = []
-        self.missing: list[list[str]] = []
-        self.view: dict[str, Any] = {"taken": [], "undefined": [], "deleted": []}
-        self.defined: list[tuple[str, list[str], bool]] = []
+        self.calls: list[tuple[list[str], dict[str, list[str]], bool]] = []
+        self.view: dict[str, Any] = {"missing": [], "taken": [], "undefined": [], "deleted": []}
 
-    async def put(self, body: Mapping[str, Any]) -> None:
+    async def apply(
+        self, bodies: Sequence[Mapping[str, Any]], owners: Mapping[str, Sequence[str]], prune: bool
+    ) -> list[OwnerView]:
         if self.answers:
             raise self.answers.pop(0)
-        self.jobs.append(body["name"])
-
-    async def define(self, owner: str, names: Sequence[str], prune: bool) -> OwnerView:
-        self.defined.append((owner, list(names), prune))
-        return OwnerView(owner=owner, missing=self.missing.pop(0) if self.missing else [], **self.view)
+        names = [body["name"] for body in bodies]
+        self.calls.append((names, {owner: list(jobs) for owner, jobs in owners.items()}, prune))
+        return [OwnerView(owner=owner, **self.view) for owner in owners]
 
     async def take(self, some: App = app, *, prune: bool = False) -> list[Any]:
         """Return what is logged meanwhile."""
         with capture_logs() as lines:
-            await put_app(some, self.put, self.define, prune=prune)
+            await put_app(some, self.apply, prune=prune)
         return [(line["event"], line.get("job")) for line in lines]
 
 
@@ -63,30 +62,46 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_server_that_goes_away_between_registering_and_the_jobs_is_waited_for() -> None:
     server = Server(Unreachable("killed"), StoreUnavailable("starting"), Unreachable("killed"))
-    await server.take()
-    assert server.jobs == ["one", "two"]
-    assert server.defined == [("shop", ["one", "two"], False)]
+    assert await server.take() == [("put_jobs_failed", None)] * 3
+    assert server.calls == [(["one", "two"], {"shop": ["one", "two"]}, False)]
 
 
-async def test_what_is_refused_is_for_whoever_starts_the_worker() -> None:
-    server = Server(Conflict("name", "taken"))
+async def test_what_is_refused_is_for_whoever_starts_the_worker_and_names_the_job() -> None:
+    for answer, told in (
+        (InvalidInput("jobs[1].every", "is wrong"), "job 'two': every: is wrong"),
+        (InvalidInput("[0]", "is wrong"), "job 'one': is wrong"),
+        (Conflict("max_jobs", "too many"), "max_jobs: too many"),
+    ):
+        server = Server(answer)
+        with pytest.raises(type(answer), match=f"^{re.escape(told)}$"):
+            await server.take()
+        assert server.calls == []
+
+
+@pytest.mark.parametrize("field", ["[1].version", "jobs[1].version", "owners"])
+async def test_jobs_that_another_process_has_just_changed_are_applied_again(field: str) -> None:
+    server = Server(*[Conflict(field, "changed")] * 4)
+    assert await server.take() == [("jobs_changed_meanwhile", None)] * 4
+    assert len(server.calls) == 1
+    server = Server(*[Conflict(field, "changed")] * 5)
     with pytest.raises(Conflict):
         await server.take()
-    assert (server.jobs, server.defined) == ([], [])
 
 
-async def test_job_that_another_process_has_just_deleted_is_stored_again() -> None:
-    server = Server()
-    server.missing = [["two"]]
-    await server.take()
-    assert server.jobs == ["one", "two", "two"]
+async def test_many_jobs_go_in_parts_of_which_the_last_tells_whose_all_are() -> None:
+    server, many = Server(), App(name="many")
+    names = [f"job {number}" for number in range(1001)]
+    for name in names:
+        many.job(name=name)(lambda: None)
+    await server.take(many, prune=True)
+    assert server.calls == [(names[:1000], {}, False), (names[1000:], {"many": names}, True)]
 
 
 async def test_app_without_a_name_owns_nothing() -> None:
     server, nameless = Server(), App()
     nameless.job(name="three")(lambda: None)
     await server.take(nameless)
-    assert (server.jobs, server.defined) == (["three"], [])
+    assert server.calls == [(["three"], {}, False)]
 
 
 async def test_name_is_the_given_one_or_that_of_the_module() -> None:
@@ -109,7 +124,7 @@ async def test_what_is_not_defined_any_more_is_named_with_the_remedy() -> None:
     server = Server()
     server.view["undefined"] = [owned("old"), owned("idle", fires=False)]
     with capture_logs() as lines:
-        await put_app(app, server.put, server.define, prune=False)
+        await put_app(app, server.apply, prune=False)
     assert [line["meaning"] for line in lines] == [
         "the code of shop does not define it any more and fires next at 2026-01-05T13:00:00.000Z; `--prune` deletes it",
         "the code of shop does not define it any more; `--prune` deletes it",
@@ -128,4 +143,4 @@ async def test_deleted_and_taken_jobs_are_told() -> None:
     server = Server()
     server.view |= {"deleted": [owned("old")], "taken": [TakenJobView(name="one", owner="mail")]}
     assert await server.take(prune=True) == [("job_taken_over", "one"), ("job_pruned", "old")]
-    assert server.defined[0][2] is True
+    assert server.calls[0][2] is True

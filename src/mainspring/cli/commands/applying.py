@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -27,12 +25,9 @@ from mainspring.host.exit_codes import ExitCode
 if TYPE_CHECKING:
     from mainspring.sdk.client import AsyncClient
     from mainspring.wire.applying import AppliedView
+    from mainspring.wire.owners import OwnerView
     from mainspring.wire.views import JobView
 
-_MOST_JOBS = 500
-_MOST_CHARACTERS = 400_000
-"""Of one request: a server takes 1 MiB."""
-_PLACE = re.compile(r"\[([0-9]+)\](?:\.(.*))?", re.DOTALL)
 _SIGNS = {
     "created": ("+", "green"),
     "changed": ("~", "yellow"),
@@ -101,7 +96,7 @@ def diff_command(
     read = _read(files, owner, prune=prune)
 
     async def work(client: AsyncClient) -> _Result:
-        result = _Result(await _send(client, read.jobs, is_dry=True))
+        result = _Result(await _diff(client, read.jobs))
         result.gone = [gone async for gone in _find_gone(client, read, prune=prune)]
         return result
 
@@ -119,23 +114,29 @@ def apply_command(
 ) -> None:
     """Make the jobs of files what the files say. Doing it again changes nothing.
 
-    If one job is wrong, nothing is changed. Files are TOML, JSON or YAML; of a folder, all of them are read.
+    All of it is one transaction: if one job is wrong, or someone else changes one meanwhile, nothing is changed. More
+    than 1,000 jobs, or 3 MiB, are checked first, and then applied in several transactions. Files are TOML, JSON or
+    YAML; of a folder, all of them are read.
     """
     read = _read(files, owner, prune=prune)
 
     async def work(client: AsyncClient) -> _Result:
-        if _is_long(read.jobs):  # all are checked before the first is stored
-            await _send(client, read.jobs, is_dry=True)
-        result = _Result(await _send(client, read.jobs, is_dry=False))
-        for name in read.owners:
-            names = [str(job.body["name"]) for job in read.jobs if job.owner == name]
-            view = await client.put_owner(name, names, prune=prune)
-            if view.missing:
-                gone = ", ".join(view.missing[:5])
-                raise Conflict("jobs", f"others delete what this applies: {gone}; apply the files again")
-            result.gone += [_Gone(one.name, name, None) for one in view.deleted]
+        *before, last = _parts(read.jobs)
+        if before:  # all are checked before the first is stored
+            _tell_parts(len(before) + 1)
+            await _diff(client, read.jobs)
+        result = _Result([])
+        for part in before:
+            result.applied += (await _apply(client, part, {}, prune=False))[0]
+        owners = {
+            name: [str(job.body["name"]) for job in read.jobs if job.owner == name] for name in read.owners
+        }
+        applied, views = await _apply(client, last, owners, prune=prune)
+        result.applied += applied
+        for view in views:
+            result.gone += [_Gone(one.name, view.owner, None) for one in view.deleted]
             result.gone += [
-                _Gone(one.name, name, _SERVED if prune and one.is_served else _NO_PRUNE)
+                _Gone(one.name, view.owner, _SERVED if prune and one.is_served else _NO_PRUNE)
                 for one in view.undefined
             ]
         return result
@@ -153,46 +154,54 @@ def _read(files: Sequence[str], owner: str | None, *, prune: bool) -> JobFiles:
     return read
 
 
-def _chunks(jobs: Sequence[FiledJob]) -> Iterator[list[FiledJob]]:
+def _parts(jobs: Sequence[FiledJob]) -> list[Sequence[FiledJob]]:
     """Divide jobs into what one request may hold."""
-    chunk: list[FiledJob] = []
-    size = 0
-    for job in jobs:
-        length = len(json.dumps(job.body))
-        if chunk and (len(chunk) == _MOST_JOBS or size + length > _MOST_CHARACTERS):
-            yield chunk
-            chunk, size = [], 0
-        chunk.append(job)
-        size += length
-    if chunk:
-        yield chunk
+    from mainspring.sdk.applying import parts_of
+
+    parts: list[Sequence[FiledJob]] = []
+    start = 0
+    for bodies in parts_of([job.body for job in jobs]):
+        parts.append(jobs[start : start + len(bodies)])
+        start += len(bodies)
+    return parts
 
 
-def _is_long(jobs: Sequence[FiledJob]) -> bool:
-    return sum(1 for _ in _chunks(jobs)) > 1
+def _tell_parts(count: int) -> None:
+    click.echo(
+        f"note: more than one transaction holds; {count} parts are applied one after another", err=True
+    )
 
 
-async def _send(
-    client: AsyncClient, jobs: Sequence[FiledJob], *, is_dry: bool
-) -> list[tuple[FiledJob, AppliedView]]:
+async def _diff(client: AsyncClient, jobs: Sequence[FiledJob]) -> list[tuple[FiledJob, AppliedView]]:
     sent: list[tuple[FiledJob, AppliedView]] = []
-    for chunk in _chunks(jobs):
-        bodies = [job.body for job in chunk]
+    for part in _parts(jobs) if jobs else []:
         try:
-            views = await (client.diff_jobs(bodies) if is_dry else client.apply_jobs(bodies))
+            views = await client.diff_jobs([job.body for job in part])
         except InvalidInput as error:
-            raise _placed(error, chunk) from None
-        sent += zip(chunk, views, strict=True)
+            raise _placed(error, part) from None
+        sent += zip(part, views, strict=True)
     return sent
 
 
-def _placed(error: InvalidInput, jobs: Sequence[FiledJob]) -> InvalidInput:
+async def _apply(
+    client: AsyncClient, jobs: Sequence[FiledJob], owners: Mapping[str, Sequence[str]], *, prune: bool
+) -> tuple[list[tuple[FiledJob, AppliedView]], list[OwnerView]]:
+    try:
+        view = await client.apply_definitions([job.body for job in jobs], owners=owners, prune=prune)
+    except (InvalidInput, Conflict) as error:
+        raise _placed(error, jobs) from None
+    return list(zip(jobs, view.jobs, strict=True)), view.owners
+
+
+def _placed(error: InvalidInput | Conflict, jobs: Sequence[FiledJob]) -> InvalidInput | Conflict:
     """Return an error that names the file and the job, not their place in a request."""
-    found = _PLACE.fullmatch(error.field)
-    if found is None or int(found[1]) >= len(jobs):
+    from mainspring.sdk.applying import split_place
+
+    place = split_place(error.field, len(jobs))
+    if place is None:
         return error
-    job = jobs[int(found[1])]
-    return InvalidInput(job.path(found[2] or "job"), error.message)
+    index, field = place
+    return type(error)(jobs[index].path(field or "job"), error.message)
 
 
 async def _find_gone(client: AsyncClient, read: JobFiles, *, prune: bool) -> AsyncIterator[_Gone]:

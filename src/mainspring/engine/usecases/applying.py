@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from mainspring.core.clocks import ChangeVerdict
 from mainspring.core.definition.options import NAME
 from mainspring.core.ids import JobId
 from mainspring.core.model import Job, JobSpec
+from mainspring.core.owners import OwnerChange
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.wakeups import Wakeups
-from mainspring.engine.usecases.clock_changes import edit_clock, new_job
+from mainspring.engine.usecases.clock_changes import added_job, delete_clock, edit_clock, new_job, pause_clock
 from mainspring.engine.usecases.definitions import Accepted, DefinitionReader
 from mainspring.engine.usecases.intake import Intake
 from mainspring.engine.usecases.limits import check_limits
+from mainspring.engine.usecases.owners import OwnerReport, Owners
 from mainspring.engine.usecases.scheduled import Scheduled, Scheduling
-from mainspring.errors import InvalidInput, StoreUnavailable
+from mainspring.errors import Conflict, InvalidInput, StoreUnavailable
 from mainspring.ports.clock import Clock, IdSource
 from mainspring.ports.store import Store
-from mainspring.ports.store.jobs import AddResult
+from mainspring.ports.store.applying import JobsChange, OwnedNames
+from mainspring.ports.store.jobs import ClockChange, JobEdit, NewJob
 
 _TRIES = 20
+"""An apply loses to a fire, an edit, or a change of calendars. If it loses this often in a row, something is wrong."""
 
 
 class Outcome(StrEnum):
@@ -41,18 +44,33 @@ class AppliedJob:
 
     Attributes:
         before: the job as it was; None if it is new.
+        job_id: None if it is new and not stored.
         spec: the definition that it is to have.
     """
 
     outcome: Outcome
     before: Job | None
+    job_id: JobId | None
     spec: JobSpec
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedJobs:
+    """What became of jobs that are to have definitions, and of the other jobs of their owners."""
+
+    jobs: list[AppliedJob]
+    owners: list[OwnerReport]
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
     job: Job | None
+    job_id: JobId
     scheduled: Scheduled
+
+    @property
+    def name(self) -> str:
+        return self.scheduled.own.name
 
     @property
     def outcome(self) -> Outcome:
@@ -62,7 +80,7 @@ class _Plan:
 
 
 class Applying:
-    """The use case of jobs that are kept in files. Every method acts for one tenant."""
+    """The use case of jobs that are kept in files or code. Every method acts for one tenant."""
 
     def __init__(
         self,
@@ -74,9 +92,10 @@ class Applying:
         accepted: Accepted,
         calendars: CalendarReader,
         intake: Intake,
+        owners: Owners,
     ) -> None:
         self._store, self._clock, self._ids = store, clock, ids
-        self._wakeups, self._intake = wakeups, intake
+        self._wakeups, self._intake, self._owners = wakeups, intake, owners
         self._definitions = DefinitionReader(store, accepted)
         self._scheduling = Scheduling(store, calendars)
 
@@ -87,25 +106,55 @@ class Applying:
             InvalidInput, Conflict: as for `apply`.
         """
         bodies, functions = await self._prepare(bodies)
-        return _told(await self._plan(tenant, bodies, functions, self._clock.now()))
+        plans = await self._plan(tenant, bodies, functions, self._clock.now())
+        return _told(plans, is_stored=False)
 
-    async def apply(self, tenant: str, bodies: Sequence[Mapping[str, Any]]) -> list[AppliedJob]:
+    async def apply(
+        self,
+        tenant: str,
+        bodies: Sequence[Mapping[str, Any]],
+        *,
+        owners: Sequence[OwnedNames] = (),
+        prune: bool = False,
+        paused: Collection[str] = (),
+    ) -> AppliedJobs:
         """Create the jobs that do not exist, and give the others these definitions. What fits already stays as it is.
 
-        All are read and checked before any is stored. New jobs are stored in one transaction, changed ones in another.
+        All of it is one transaction, so that it is done as a whole or not at all.
+
+        Args:
+            owners: all jobs that these owners define; their others are noted as undefined.
+            prune: delete those, as `Owners.define` does. The first 1,000 are deleted in the same transaction.
+            paused: names of jobs that are to be paused if they are new.
 
         Raises:
             InvalidInput: a body is wrong, and nothing is stored. The field starts with `[index].`.
-            Conflict: the tenant may not have so many jobs, and nothing is stored.
+            Conflict: the tenant may not have so many jobs, an owner's job does not exist, or someone else has changed
+                one of the jobs meanwhile; nothing is stored.
         """
         bodies, functions = await self._prepare(bodies)
-        first: list[AppliedJob] | None = None
+        first: list[_Plan] | None = None
         for _ in range(_TRIES):
             now = self._clock.now()
             plans = await self._plan(tenant, bodies, functions, now)
-            first = first or _told(plans)
-            if await self._write(tenant, plans, now):
-                return first
+            first = first or plans
+            _refuse_edits_of_others(first, plans)
+            await self._check_owned(tenant, plans, owners)
+            gone = await self._owners.find_gone(tenant, owners, keep={plan.name for plan in plans})
+            deletes = gone.deletable() if prune else []
+            change = JobsChange(
+                tenant=tenant,
+                adds=self._adds(tenant, plans, now),
+                edits=await self._edits(plans, now),
+                pauses=_pauses(plans, paused, now),
+                deletes=[delete_clock(job, await self._scheduling.before(job), now) for job in deletes],
+                owners=owners,
+            )
+            owned = await self._store.apply_jobs(change, now=now)
+            if owned is not None:
+                self._wake(change, plans, owned)
+                reports = await self._owners.settle(tenant, owned, gone, deletes, prune=prune)
+                return AppliedJobs(_told(plans, is_stored=True), reports)
         raise StoreUnavailable("the jobs kept changing")
 
     async def _prepare(
@@ -140,23 +189,34 @@ class Applying:
         await check_limits(self._store, tenant, specs, are_numbered=True)
         await self._intake.admit_jobs(tenant, names)
         return [
-            _Plan(job, await self._scheduling.schedule(tenant, spec, now=now, old=job, index=index))
+            _Plan(
+                job,
+                JobId(self._ids.new_uuid()) if job is None else job.id,
+                await self._scheduling.schedule(tenant, spec, now=now, old=job, index=index),
+            )
             for index, (spec, job) in enumerate(zip(specs, jobs, strict=True))
         ]
 
-    async def _write(self, tenant: str, plans: Sequence[_Plan], now: datetime) -> bool:
-        """Store what differs; False if some of it has changed meanwhile. The rest is stored."""
-        new = [
-            new_job(JobId(self._ids.new_uuid()), tenant, plan.scheduled, now)
-            for plan in plans
-            if plan.job is None
-        ]
+    async def _check_owned(self, tenant: str, plans: Sequence[_Plan], owners: Sequence[OwnedNames]) -> None:
+        """Refuse names of an owner's jobs that neither exist nor are applied."""
+        applied = {plan.name for plan in plans}
+        others = [name for each in owners for name in each.names if name not in applied]
+        found = await self._store.find_jobs(tenant, others)
+        missing = [name for name, job in zip(others, found, strict=True) if job is None]
+        if missing:
+            told = ", ".join(map(repr, missing[:5]))
+            raise Conflict("owners", f"name jobs that do not exist: {told}; apply them, too")
+
+    def _adds(self, tenant: str, plans: Sequence[_Plan], now: datetime) -> list[NewJob]:
+        return [new_job(plan.job_id, tenant, plan.scheduled, now) for plan in plans if plan.job is None]
+
+    async def _edits(self, plans: Sequence[_Plan], now: datetime) -> list[JobEdit]:
         changed = [
             (plan.job, plan.scheduled)
             for plan in plans
             if plan.job is not None and plan.outcome is Outcome.CHANGED
         ]
-        edits = [
+        return [
             edit_clock(
                 job,
                 scheduled.own,
@@ -167,14 +227,42 @@ class Applying:
             )
             for job, scheduled in sorted(changed, key=lambda each: each[0].id)
         ]
-        added = await self._store.add_jobs(new, now=now) if new else []
-        edited = await self._store.edit_jobs(edits, now=now) if edits else []
-        if new or edits:
+
+    def _wake(self, change: JobsChange, plans: Sequence[_Plan], owned: Sequence[OwnerChange]) -> None:
+        if change.adds or change.edits or change.deletes or any(one.defined for one in owned):
             self._wakeups.clocks_changed()
-        if any(job.spec.is_lined_up for job, _ in changed):
+        changed = (plan.job for plan in plans if plan.outcome is Outcome.CHANGED)
+        if any(job is not None and job.spec.is_lined_up for job in changed):
             self._wakeups.room_made(None)
-        return set(added) <= {AddResult.ADDED} and set(edited) <= {ChangeVerdict.DONE}
 
 
-def _told(plans: Sequence[_Plan]) -> list[AppliedJob]:
-    return [AppliedJob(outcome=plan.outcome, before=plan.job, spec=plan.scheduled.own) for plan in plans]
+def _pauses(plans: Sequence[_Plan], paused: Collection[str], now: datetime) -> list[ClockChange]:
+    return [
+        pause_clock(added_job(new_job(plan.job_id, "", plan.scheduled, now), now), plan.scheduled.spec, now)
+        for plan in plans
+        if plan.job is None and plan.name in paused
+    ]
+
+
+def _refuse_edits_of_others(first: Sequence[_Plan], plans: Sequence[_Plan]) -> None:
+    """Refuse to overwrite what someone else has made of a job since it was read first."""
+    for index, (before, plan) in enumerate(zip(first, plans, strict=True)):
+        if _version(before.job) != _version(plan.job) and plan.outcome is not Outcome.UNCHANGED:
+            message = f"someone else has just changed job {plan.name!r}; nothing was changed, apply again"
+            raise Conflict(f"[{index}].version", message)
+
+
+def _version(job: Job | None) -> tuple[JobId, int] | None:
+    return None if job is None else (job.id, job.version)
+
+
+def _told(plans: Sequence[_Plan], *, is_stored: bool) -> list[AppliedJob]:
+    return [
+        AppliedJob(
+            outcome=plan.outcome,
+            before=plan.job,
+            job_id=plan.job_id if is_stored or plan.job is not None else None,
+            spec=plan.scheduled.own,
+        )
+        for plan in plans
+    ]

@@ -81,6 +81,10 @@ class Client:
             intake=self.intake,
             restrictions=restrictions,
         )
+        self.versions: Versions = Versions(store, self.jobs)
+        self.ledgers: Ledgers = Ledgers(store, self.jobs, calendars, clock=clock, kept=kept)
+        self.offer_reader: OfferReader = OfferReader(store, clock=clock)
+        self.owners: Owners = Owners(store, self.jobs, self.offer_reader, clock=clock, wakeups=wakeups)
         self.applying: Applying = Applying(
             store,
             clock=clock,
@@ -89,11 +93,8 @@ class Client:
             accepted=accepted,
             calendars=calendars,
             intake=self.intake,
+            owners=self.owners,
         )
-        self.versions: Versions = Versions(store, self.jobs)
-        self.ledgers: Ledgers = Ledgers(store, self.jobs, calendars, clock=clock, kept=kept)
-        self.offer_reader: OfferReader = OfferReader(store, clock=clock)
-        self.owners: Owners = Owners(store, self.jobs, self.offer_reader, clock=clock, wakeups=wakeups)
         self.calendars: Calendars = Calendars(store, calendars, clock=clock, wakeups=wakeups)
         self.backfills: Backfills = Backfills(
             store, clock=clock, ids=ids, calendars=calendars, limits=backfill_limits or BackfillLimits()

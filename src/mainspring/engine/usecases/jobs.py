@@ -270,10 +270,11 @@ class Jobs:
         if result is not ChangeVerdict.DONE:
             return False
         self._wakeups.clocks_changed()
-        await self._cancel_waiting(job.tenant, job.id)
+        await self.cancel_waiting(job.tenant, job.id)
         return True
 
-    async def _cancel_waiting(self, tenant: str, job_id: JobId) -> None:
+    async def cancel_waiting(self, tenant: str, job_id: JobId) -> None:
+        """Cancel the waiting runs of a job that was deleted."""
         for state in sorted(LIVE_STATES - {RunState.RUNNING}):
             before: RunId | None = None
             while page := await self._store.list_runs(

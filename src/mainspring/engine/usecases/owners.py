@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from mainspring.core.ids import JobId
 from mainspring.core.model import Job
+from mainspring.core.owners import OwnerChange
 from mainspring.engine.common.serving import OfferReader
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.usecases.jobs import Jobs
 from mainspring.ports.clock import Clock
 from mainspring.ports.store import Store
+from mainspring.ports.store.applying import OwnedNames
 
 PAGE = 500
 MOST_TOLD = 1000
 """Jobs that an answer names, at most."""
+MOST_TOGETHER = 1000
+"""Jobs that are deleted in the transaction of an apply, at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +37,18 @@ class OwnerReport:
     taken: tuple[tuple[str, str], ...]
     undefined: tuple[tuple[Job, bool], ...]
     deleted: tuple[Job, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """Jobs that belong to owners who do not define them any more, each with whether a live worker has its function."""
+
+    of_owners: tuple[tuple[tuple[Job, bool], ...], ...]
+
+    def deletable(self) -> list[Job]:
+        """Return those that one transaction deletes."""
+        found = [job for jobs in self.of_owners for job, is_served in jobs if not is_served]
+        return sorted(found, key=lambda job: job.id)[:MOST_TOGETHER]
 
 
 class Owners:
@@ -77,3 +93,58 @@ class Owners:
             undefined=tuple(undefined[:MOST_TOLD]),
             deleted=tuple(deleted[:MOST_TOLD]),
         )
+
+    async def find_gone(self, tenant: str, owners: Sequence[OwnedNames], *, keep: Collection[str]) -> Gone:
+        """Find the jobs that belong to owners and that they do not define any more.
+
+        Args:
+            owners: what they define, by name.
+            keep: names of jobs that are none of those, whoever owns them.
+        """
+        if not owners:
+            return Gone(())
+        offers = await self._offers.read_now()
+        found: list[tuple[tuple[Job, bool], ...]] = []
+        for each in owners:
+            defined = frozenset(each.names).union(keep)
+            jobs: list[Job] = []
+            after: JobId | None = None
+            while page := await self._store.list_owned(tenant, each.owner, after=after, limit=PAGE):
+                after = page[-1].id
+                jobs += [job for job in page if job.spec.name not in defined]
+                if len(page) < PAGE:
+                    break
+            found.append(
+                tuple(
+                    (job, offers.has_function(str(job.spec.target.params.get("function", ""))))
+                    for job in jobs
+                )
+            )
+        return Gone(tuple(found))
+
+    async def settle(
+        self, tenant: str, changes: Sequence[OwnerChange], gone: Gone, deleted: Sequence[Job], *, prune: bool
+    ) -> list[OwnerReport]:
+        """Do what follows the transaction of an apply: cancel the runs of deleted jobs, and delete what was too many.
+
+        Args:
+            changes: what the transaction answered for each owner.
+            deleted: what it deleted.
+        """
+        done = {job.id for job in deleted}
+        for job in deleted:
+            await self._jobs.cancel_waiting(tenant, job.id)
+        if prune and len(deleted) == MOST_TOGETHER:
+            left = [
+                job for jobs in gone.of_owners for job, is_served in jobs if not (is_served or job.id in done)
+            ]
+            done |= {job.id for job in left if await self._jobs.delete_undefined(tenant, job.id)}
+        return [
+            OwnerReport(
+                missing=change.missing,
+                taken=change.taken,
+                undefined=tuple(one for one in jobs if one[0].id not in done)[:MOST_TOLD],
+                deleted=tuple(job for job, _ in jobs if job.id in done)[:MOST_TOLD],
+            )
+            for change, jobs in zip(changes, gone.of_owners, strict=True)
+        ]

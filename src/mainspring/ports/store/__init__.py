@@ -19,6 +19,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from mainspring.core.ids import RunId
+from mainspring.ports.store.applying import ApplyStore
 from mainspring.ports.store.backfills import BackfillStore
 from mainspring.ports.store.browse import BrowseStore
 from mainspring.ports.store.calendars import CalendarStore
@@ -62,6 +63,7 @@ class Store(
     FailureStore,
     BackfillStore,
     OwnerStore,
+    ApplyStore,
     Protocol,
 ):
     """The durable truth."""

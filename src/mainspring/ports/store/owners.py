@@ -22,6 +22,12 @@ class OwnerStore(Protocol):
         """
         ...
 
+    async def list_owned(
+        self, tenant: str, owner: str, *, after: JobId | None = None, limit: int = 100
+    ) -> list[Job]:
+        """Return a page of the tenant's jobs that belong to an owner, defined or not, in order of id."""
+        ...
+
     async def list_undefined(
         self, tenant: str, *, owner: str | None = None, after: JobId | None = None, limit: int = 100
     ) -> list[Job]:

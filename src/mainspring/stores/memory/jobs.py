@@ -9,6 +9,7 @@ from itertools import islice
 from mainspring.core.clocks import (
     ChangeVerdict,
     ClockMove,
+    Decision,
     decide_delete,
     decide_edit,
     decide_pause,
@@ -33,12 +34,9 @@ class MemoryJobStore:
 
     def _add_job(self, new: NewJob, now: datetime) -> AddResult:
         tables = self._tables
-        if (new.tenant, new.spec.name) in tables.names:
-            return AddResult.NAME_TAKEN
-        if not tables.is_current(new.calendars):
-            return AddResult.CALENDARS_MOVED
-        if not are_limits_set(tables, new.tenant, new.spec):
-            return AddResult.LIMIT_GONE
+        result = judge_add(tables, new)
+        if result is not AddResult.ADDED:
+            return result
         job = JobRow(
             id=new.id,
             tenant=new.tenant,
@@ -69,17 +67,7 @@ class MemoryJobStore:
     def _edit_job(self, edit: JobEdit, now: datetime) -> ChangeVerdict:
         tables = self._tables
         job = tables.jobs.get(edit.job_id)
-        decision = decide_edit(
-            job,
-            revision=edit.revision,
-            fire_at=edit.fire_at,
-            next_fire=edit.next_fire,
-            ends_gap=edit.ends_gap,
-            is_name_taken=job is not None
-            and tables.names.get((job.tenant, edit.spec.name), job.id) != job.id,
-            is_current=tables.is_current(edit.calendars)
-            and (job is None or are_limits_set(tables, job.tenant, edit.spec)),
-        )
+        decision = judge_edit(tables, edit)
         if job is None or decision.move is None:
             return decision.verdict
         del tables.names[job.tenant, job.spec.name]
@@ -151,6 +139,32 @@ class MemoryJobStore:
 
     async def read_versions(self, keys: Sequence[tuple[JobId, int]]) -> list[JobSpec | None]:
         return [self._tables.versions.get(key) for key in keys]
+
+
+def judge_add(tables: Tables, new: NewJob) -> AddResult:
+    """Say what becomes of a new job."""
+    if (new.tenant, new.spec.name) in tables.names:
+        return AddResult.NAME_TAKEN
+    if not tables.is_current(new.calendars):
+        return AddResult.CALENDARS_MOVED
+    if not are_limits_set(tables, new.tenant, new.spec):
+        return AddResult.LIMIT_GONE
+    return AddResult.ADDED
+
+
+def judge_edit(tables: Tables, edit: JobEdit) -> Decision:
+    """Say what becomes of an edit."""
+    job = tables.jobs.get(edit.job_id)
+    return decide_edit(
+        job,
+        revision=edit.revision,
+        fire_at=edit.fire_at,
+        next_fire=edit.next_fire,
+        ends_gap=edit.ends_gap,
+        is_name_taken=job is not None and tables.names.get((job.tenant, edit.spec.name), job.id) != job.id,
+        is_current=tables.is_current(edit.calendars)
+        and (job is None or are_limits_set(tables, job.tenant, edit.spec)),
+    )
 
 
 def _watch_failures(tables: Tables, job: JobRow) -> None:

@@ -37,6 +37,13 @@ class MemoryOwnerStore:
             jobs[job_id].undefined_since = now
         return change
 
+    async def list_owned(
+        self, tenant: str, owner: str, *, after: JobId | None = None, limit: int = 100
+    ) -> list[Job]:
+        keys = self._tables.jobs_of_tenant[tenant].above(None if after is None else (after,))
+        jobs = (self._tables.jobs[JobId(key[0])] for key in keys)
+        return [job.view() for job in islice((job for job in jobs if job.owner == owner), limit)]
+
     async def list_undefined(
         self, tenant: str, *, owner: str | None = None, after: JobId | None = None, limit: int = 100
     ) -> list[Job]:

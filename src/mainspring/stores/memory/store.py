@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from mainspring.ports.store import FailoverFacts, StoreCapabilities
+from mainspring.stores.memory.applying import MemoryApplyStore
 from mainspring.stores.memory.backfills import MemoryBackfillStore
 from mainspring.stores.memory.browse import MemoryBrowseStore
 from mainspring.stores.memory.calendars import MemoryCalendarStore
@@ -37,6 +38,7 @@ _CAPABILITIES = StoreCapabilities(
 
 
 class MemoryStore(
+    MemoryApplyStore,
     MemoryJobStore,
     MemoryFailureStore,
     MemoryScheduleStore,

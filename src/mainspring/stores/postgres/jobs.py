@@ -48,83 +48,22 @@ class PostgresJobStore:
     async def add_jobs(self, jobs: Sequence[NewJob], *, now: datetime) -> list[AddResult]:
         if not jobs:
             return []
-
-        async def work(transaction: Transaction) -> list[AddResult]:
-            moved = await find_moved(transaction, {job.id: job.calendars for job in jobs})
-            unset = await find_unset(transaction, [(job.id, job.tenant, job.spec) for job in jobs])
-            fit = [job for job in jobs if job.id not in moved | unset]
-            # Sorting is stable: of two jobs with one name, the first is added.
-            ordered = sorted(fit, key=lambda job: (job.tenant, job.spec.name))
-            rows = await transaction.fetch(
-                "add_jobs",
-                job_ids=[job.id for job in ordered],
-                shards=[job_shard(job.id) for job in ordered],
-                tenants=[job.tenant for job in ordered],
-                names=[job.spec.name for job in ordered],
-                now=now,
-            )
-            ids = {row["id"] for row in rows}
-            added = [job for job in jobs if job.id in ids]
-            await _add_versions(transaction, [(job.id, 1, job.spec) for job in added], now)
-            await _add_clocks(transaction, added)
-            await use_calendars(
-                transaction, [(job.id, job.tenant, job.calendars) for job in added], are_new=True
-            )
-            limited = [(job.id, job.tenant, job.spec) for job in added if job.spec.is_lined_up]
-            if limited:
-                await keep_limits(transaction, limited, are_new=True)
-            await _watch_failures(transaction, {job.id: job.spec for job in added}, are_new=True)
-            await _watch_starts(transaction, {job.id: job.spec for job in added}, are_new=True)
-            missed = dict.fromkeys(unset, AddResult.LIMIT_GONE)
-            missed |= dict.fromkeys(moved, AddResult.CALENDARS_MOVED)
-            return [
-                AddResult.ADDED if job.id in ids else missed.get(job.id, AddResult.NAME_TAKEN) for job in jobs
-            ]
-
-        return await self._connections.transact(Role.EDIT, work)
+        return await self._connections.transact(
+            Role.EDIT, lambda transaction: add_jobs(transaction, jobs, now)
+        )
 
     async def edit_jobs(self, edits: Sequence[JobEdit], *, now: datetime) -> list[ChangeVerdict]:
         if not edits:
             return []
-
-        async def work(transaction: Transaction) -> list[ChangeVerdict]:
-            locked = await lock_jobs(transaction, [edit.job_id for edit in edits])
-            moved = await find_moved(transaction, {edit.job_id: edit.calendars for edit in edits})
-            known = [(edit.job_id, edit.spec) for edit in edits if edit.job_id in locked]
-            moved |= await find_unset(
-                transaction, [(job_id, locked[job_id].tenant, spec) for job_id, spec in known]
-            )
-            owners = await _find_owners(transaction, edits, locked)
-            decided = [
-                (edit, _decide_edit(edit, locked.get(edit.job_id), owners, edit.job_id not in moved))
-                for edit in edits
-            ]
-            done = [(edit, decision.move) for edit, decision in decided if decision.move is not None]
-            for edit, _ in done:  # one by one: a name may move from one job to another within the call
-                if locked[edit.job_id].name != edit.spec.name:
-                    await transaction.execute("rename_job", job_id=edit.job_id, name=edit.spec.name)
-            await _keep_versions(transaction, [edit for edit, _ in done], locked, now)
-            versions = {edit.job_id: locked[edit.job_id].version + 1 for edit, _ in done}
-            await move_clocks(transaction, done, now, versions)
-            await use_calendars(
-                transaction, [(edit.job_id, locked[edit.job_id].tenant, edit.calendars) for edit, _ in done]
-            )
-            edited = [(edit.job_id, locked[edit.job_id].tenant, edit.spec) for edit, _ in done]
-            if edited:
-                await keep_limits(transaction, edited, are_new=False)
-                specs = {edit.job_id: edit.spec for edit, _ in done}
-                await _watch_failures(transaction, specs, are_new=False)
-                await _watch_starts(transaction, specs, are_new=False)
-            return [decision.verdict for _, decision in decided]
-
         # If another caller took the name since it was looked up, the unique index refuses it; the next try sees it.
-        return await self._connections.transact(Role.EDIT, work, retry_on=(asyncpg.UniqueViolationError,))
+        return await self._connections.transact(
+            Role.EDIT,
+            lambda transaction: edit_jobs(transaction, edits, now),
+            retry_on=(asyncpg.UniqueViolationError,),
+        )
 
     async def pause_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
-        def decide(job: LockedClock | None, change: ClockChange) -> Decision:
-            return decide_pause(job, revision=change.revision, fire_at=change.fire_at)
-
-        return await self._change(changes, decide, partial(set_paused, is_paused=True), now)
+        return await self._change(changes, pause_jobs, now)
 
     async def resume_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
         def decide(job: LockedClock | None, change: ClockChange) -> Decision:
@@ -132,44 +71,23 @@ class PostgresJobStore:
                 job, revision=change.revision, fire_at=change.fire_at, next_fire=change.next_fire
             )
 
-        return await self._change(changes, decide, partial(set_paused, is_paused=False), now)
+        write = partial(set_paused, is_paused=False)
+        return await self._change(changes, partial(_change_jobs, decide=decide, write=write), now)
 
     async def delete_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
-        def decide(job: LockedClock | None, change: ClockChange) -> Decision:
-            there = None if job is None or job.is_deleted else job
-            decision = decide_delete(there, revision=change.revision, fire_at=change.fire_at)
-            if there is not None and decision.move is not None:
-                there.is_deleted = True
-            return decision
-
-        return await self._change(changes, decide, _delete, now)
+        return await self._change(changes, delete_jobs, now)
 
     async def _change(
         self,
         changes: Sequence[ClockChange],
-        decide: Callable[[LockedClock | None, ClockChange], Decision],
-        write: Callable[[Transaction, Sequence[tuple[ClockChange, ClockMove]], datetime], Awaitable[None]],
+        change_jobs: Callable[[Transaction, Sequence[ClockChange], datetime], Awaitable[list[ChangeVerdict]]],
         now: datetime,
     ) -> list[ChangeVerdict]:
         if not changes:
             return []
-
-        async def work(transaction: Transaction) -> list[ChangeVerdict]:
-            locked = await lock_jobs(transaction, [change.job_id for change in changes])
-            results: list[ChangeVerdict] = []
-            done: list[tuple[ClockChange, ClockMove]] = []
-            for change in changes:
-                job = locked.get(change.job_id)
-                decision = decide(job, change)
-                if job is not None and decision.move is not None:
-                    job.move(decision.move)
-                    done.append((change, decision.move))
-                results.append(decision.verdict)
-            if done:
-                await write(transaction, done, now)
-            return results
-
-        return await self._connections.transact(Role.EDIT, work)
+        return await self._connections.transact(
+            Role.EDIT, lambda transaction: change_jobs(transaction, changes, now)
+        )
 
     async def get_jobs(self, job_ids: Sequence[JobId]) -> list[Job | None]:
         if not job_ids:
@@ -208,6 +126,114 @@ class PostgresJobStore:
         )
         found = {(row["job_id"], row["version"]): decode_spec(row["spec"]) for row in rows}
         return [found.get(key) for key in keys]
+
+
+async def add_jobs(transaction: Transaction, jobs: Sequence[NewJob], now: datetime) -> list[AddResult]:
+    """Add jobs within a transaction."""
+    moved = await find_moved(transaction, {job.id: job.calendars for job in jobs})
+    unset = await find_unset(transaction, [(job.id, job.tenant, job.spec) for job in jobs])
+    fit = [job for job in jobs if job.id not in moved | unset]
+    # Sorting is stable: of two jobs with one name, the first is added.
+    ordered = sorted(fit, key=lambda job: (job.tenant, job.spec.name))
+    rows = await transaction.fetch(
+        "add_jobs",
+        job_ids=[job.id for job in ordered],
+        shards=[job_shard(job.id) for job in ordered],
+        tenants=[job.tenant for job in ordered],
+        names=[job.spec.name for job in ordered],
+        now=now,
+    )
+    ids = {row["id"] for row in rows}
+    added = [job for job in jobs if job.id in ids]
+    await _add_versions(transaction, [(job.id, 1, job.spec) for job in added], now)
+    await _add_clocks(transaction, added)
+    await use_calendars(transaction, [(job.id, job.tenant, job.calendars) for job in added], are_new=True)
+    limited = [(job.id, job.tenant, job.spec) for job in added if job.spec.is_lined_up]
+    if limited:
+        await keep_limits(transaction, limited, are_new=True)
+    await _watch_failures(transaction, {job.id: job.spec for job in added}, are_new=True)
+    await _watch_starts(transaction, {job.id: job.spec for job in added}, are_new=True)
+    missed = dict.fromkeys(unset, AddResult.LIMIT_GONE)
+    missed |= dict.fromkeys(moved, AddResult.CALENDARS_MOVED)
+    return [AddResult.ADDED if job.id in ids else missed.get(job.id, AddResult.NAME_TAKEN) for job in jobs]
+
+
+async def edit_jobs(transaction: Transaction, edits: Sequence[JobEdit], now: datetime) -> list[ChangeVerdict]:
+    """Edit jobs within a transaction."""
+    locked = await lock_jobs(transaction, [edit.job_id for edit in edits])
+    moved = await find_moved(transaction, {edit.job_id: edit.calendars for edit in edits})
+    known = [(edit.job_id, edit.spec) for edit in edits if edit.job_id in locked]
+    moved |= await find_unset(transaction, [(job_id, locked[job_id].tenant, spec) for job_id, spec in known])
+    owners = await _find_owners(transaction, edits, locked)
+    decided = [
+        (edit, _decide_edit(edit, locked.get(edit.job_id), owners, edit.job_id not in moved))
+        for edit in edits
+    ]
+    done = [(edit, decision.move) for edit, decision in decided if decision.move is not None]
+    for edit, _ in done:  # one by one: a name may move from one job to another within the call
+        if locked[edit.job_id].name != edit.spec.name:
+            await transaction.execute("rename_job", job_id=edit.job_id, name=edit.spec.name)
+    await _keep_versions(transaction, [edit for edit, _ in done], locked, now)
+    versions = {edit.job_id: locked[edit.job_id].version + 1 for edit, _ in done}
+    await move_clocks(transaction, done, now, versions)
+    await use_calendars(
+        transaction, [(edit.job_id, locked[edit.job_id].tenant, edit.calendars) for edit, _ in done]
+    )
+    edited = [(edit.job_id, locked[edit.job_id].tenant, edit.spec) for edit, _ in done]
+    if edited:
+        await keep_limits(transaction, edited, are_new=False)
+        specs = {edit.job_id: edit.spec for edit, _ in done}
+        await _watch_failures(transaction, specs, are_new=False)
+        await _watch_starts(transaction, specs, are_new=False)
+    return [decision.verdict for _, decision in decided]
+
+
+async def pause_jobs(
+    transaction: Transaction, changes: Sequence[ClockChange], now: datetime
+) -> list[ChangeVerdict]:
+    """Pause jobs within a transaction."""
+
+    def decide(job: LockedClock | None, change: ClockChange) -> Decision:
+        return decide_pause(job, revision=change.revision, fire_at=change.fire_at)
+
+    return await _change_jobs(transaction, changes, now, decide, partial(set_paused, is_paused=True))
+
+
+async def delete_jobs(
+    transaction: Transaction, changes: Sequence[ClockChange], now: datetime
+) -> list[ChangeVerdict]:
+    """Delete jobs within a transaction."""
+
+    def decide(job: LockedClock | None, change: ClockChange) -> Decision:
+        there = None if job is None or job.is_deleted else job
+        decision = decide_delete(there, revision=change.revision, fire_at=change.fire_at)
+        if there is not None and decision.move is not None:
+            there.is_deleted = True
+        return decision
+
+    return await _change_jobs(transaction, changes, now, decide, _delete)
+
+
+async def _change_jobs(
+    transaction: Transaction,
+    changes: Sequence[ClockChange],
+    now: datetime,
+    decide: Callable[[LockedClock | None, ClockChange], Decision],
+    write: Callable[[Transaction, Sequence[tuple[ClockChange, ClockMove]], datetime], Awaitable[None]],
+) -> list[ChangeVerdict]:
+    locked = await lock_jobs(transaction, [change.job_id for change in changes])
+    results: list[ChangeVerdict] = []
+    done: list[tuple[ClockChange, ClockMove]] = []
+    for change in changes:
+        job = locked.get(change.job_id)
+        decision = decide(job, change)
+        if job is not None and decision.move is not None:
+            job.move(decision.move)
+            done.append((change, decision.move))
+        results.append(decision.verdict)
+    if done:
+        await write(transaction, done, now)
+    return results
 
 
 async def _find_owners(

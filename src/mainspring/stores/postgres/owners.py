@@ -23,20 +23,23 @@ class PostgresOwnerStore:
 
     async def own_jobs(self, tenant: str, owner: str, names: Sequence[str], *, now: datetime) -> OwnerChange:
         async def work(transaction: Transaction) -> OwnerChange:
-            rows = await transaction.fetch("lock_owned", tenant=tenant, owner=owner, names=list(names))
-            jobs = [
-                OwnedJob(JobId(row["id"]), row["name"], row["owner"], row["undefined_since"] is None)
-                for row in rows
-            ]
-            change = judge_owner(owner, names, jobs)
-            if change.defined:
-                await transaction.execute("define_jobs", owner=owner, job_ids=change.defined)
-                await transaction.execute("raise_clocks", job_ids=change.defined)
-            if change.undefined:
-                await transaction.execute("undefine_jobs", job_ids=change.undefined, now=now)
-            return change
+            return await own(transaction, tenant, owner, names, now)
 
         return await self._connections.transact(Role.EDIT, work, is_repeatable=True)
+
+    async def list_owned(
+        self, tenant: str, owner: str, *, after: JobId | None = None, limit: int = 100
+    ) -> list[Job]:
+        rows = await self._connections.fetch(
+            Role.BROWSE,
+            "list_owned",
+            is_repeatable=True,
+            tenant=tenant,
+            owner=owner,
+            after=after or _BEFORE_ALL,
+            limit=limit,
+        )
+        return [job_of(row) for row in rows]
 
     async def list_undefined(
         self, tenant: str, *, owner: str | None = None, after: JobId | None = None, limit: int = 100
@@ -58,3 +61,20 @@ class PostgresOwnerStore:
             Role.BROWSE, "page_jobs", is_repeatable=True, tenant=tenant, after=start, limit=limit
         )
         return [job_of(row) for row in rows]
+
+
+async def own(
+    transaction: Transaction, tenant: str, owner: str, names: Sequence[str], now: datetime
+) -> OwnerChange:
+    """Note, within a transaction, which jobs an owner defines."""
+    rows = await transaction.fetch("lock_owned", tenant=tenant, owner=owner, names=list(names))
+    jobs = [
+        OwnedJob(JobId(row["id"]), row["name"], row["owner"], row["undefined_since"] is None) for row in rows
+    ]
+    change = judge_owner(owner, names, jobs)
+    if change.defined:
+        await transaction.execute("define_jobs", owner=owner, job_ids=change.defined)
+        await transaction.execute("raise_clocks", job_ids=change.defined)
+    if change.undefined:
+        await transaction.execute("undefine_jobs", job_ids=change.undefined, now=now)
+    return change

@@ -12,6 +12,7 @@ import asyncpg
 from mainspring.ports.clock import RandomSource
 from mainspring.ports.store import FailoverFacts, StoreCapabilities
 from mainspring.stores._sql.queries import load_queries
+from mainspring.stores.postgres.applying import PostgresApplyStore
 from mainspring.stores.postgres.backfills import PostgresBackfillStore
 from mainspring.stores.postgres.browse import PostgresBrowseStore
 from mainspring.stores.postgres.calendars import PostgresCalendarStore
@@ -70,6 +71,7 @@ class PostgresStore(
     PostgresCalendarStore,
     PostgresBackfillStore,
     PostgresOwnerStore,
+    PostgresApplyStore,
 ):
     """Implements `Store` on PostgreSQL 15 or later.
 

@@ -53,7 +53,7 @@ class SqliteJobStore:
         at = to_micros(now)
         encoded = [encode_spec(job.spec) for job in jobs]
         return await self._writer.call(
-            lambda db: [_add(db, job, spec, at) for job, spec in zip(jobs, encoded, strict=True)]
+            lambda db: [add_job(db, job, spec, at) for job, spec in zip(jobs, encoded, strict=True)]
         )
 
     async def edit_jobs(self, edits: Sequence[JobEdit], *, now: datetime) -> list[ChangeVerdict]:
@@ -61,45 +61,11 @@ class SqliteJobStore:
         if not edits:
             return []
         at = to_micros(now)
-        return await self._writer.call(lambda db: [self._edit(db, edit, at) for edit in edits])
-
-    def _edit(self, db: apsw.Connection, edit: JobEdit, now: int) -> ChangeVerdict:
-        job = lock_job(db, edit.job_id)
-        decision = decide_edit(
-            job,
-            revision=edit.revision,
-            fire_at=edit.fire_at,
-            next_fire=edit.next_fire,
-            ends_gap=edit.ends_gap,
-            is_name_taken=job is not None and _is_taken(db, job.tenant, edit),
-            is_current=are_current(db, edit.calendars)
-            and (job is None or are_limits_set(db, job.tenant, edit.spec)),
-        )
-        if job is None or decision.move is None:
-            return decision.verdict
-        job_id = edit.job_id.bytes
-        values = {"job_id": job_id, "version": job.version + 1, "spec": encode_spec(edit.spec), "now": now}
-        execute(db, "add_version", values)
-        execute(db, "rename_job", {"job_id": job_id, "name": edit.spec.name})
-        execute(db, "raise_version", {"job_id": job_id, "now": now})
-        outline = {
-            "priority": edit.spec.priority.value,
-            "run_outline": encode_outline(edit.spec, job.version + 1),
-        }
-        move_clock(db, edit, decision.move, now, outline)
-        use_calendars(db, edit.job_id, job.tenant, edit.calendars)
-        keep_limits(db, edit.job_id, job.tenant, edit.spec, is_new=False)
-        watch_failures(db, edit.job_id, edit.spec, is_new=False)
-        _watch_starts(db, edit.job_id, edit.spec, is_new=False)
-        return decision.verdict
+        return await self._writer.call(lambda db: [edit_job(db, edit, at) for edit in edits])
 
     async def pause_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
         """See `JobStore`."""
-
-        def decide(job: LockedJob | None, change: ClockChange) -> Decision:
-            return decide_pause(job, revision=change.revision, fire_at=change.fire_at)
-
-        return await self._change(changes, now, decide, self._pause_or_resume)
+        return await self._change(changes, now, pause_job)
 
     async def resume_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
         """See `JobStore`."""
@@ -109,54 +75,24 @@ class SqliteJobStore:
                 job, revision=change.revision, fire_at=change.fire_at, next_fire=change.next_fire
             )
 
-        return await self._change(changes, now, decide, self._pause_or_resume)
-
-    def _pause_or_resume(self, db: apsw.Connection, change: ClockChange, move: ClockMove, now: int) -> None:
-        set_paused(db, change.job_id, is_paused=move.is_paused, note=None, now=now)
-        move_clock(db, change, move, now)
+        return await self._change(
+            changes, now, lambda db, change, at: _change_job(db, change, at, decide, _pause_or_resume)
+        )
 
     async def delete_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
         """See `JobStore`."""
-
-        def decide(job: LockedJob | None, change: ClockChange) -> Decision:
-            return decide_delete(job, revision=change.revision, fire_at=change.fire_at)
-
-        return await self._change(changes, now, decide, self._delete)
-
-    def _delete(self, db: apsw.Connection, change: ClockChange, move: ClockMove, now: int) -> None:
-        del move  # the clock is deleted
-        values = {"job_id": change.job_id.bytes, "now": now}
-        insert_fire_ranges(db, change.fire_ranges, now)
-        execute(db, "drop_empty_gap", values)
-        execute(db, "close_fire_range", values)
-        execute(db, "delete_clock", {"job_id": change.job_id.bytes})
-        execute(db, "remove_calendar_uses", {"job_ids": to_hexes([change.job_id])})
-        execute(db, "delete_job", values)
-        execute(db, "drop_limit_uses", {"job_id": change.job_id.bytes})
-        execute(db, "unwatch_failures", {"job_id": change.job_id.bytes})
-        execute(db, "unwatch_starts", {"job_id": change.job_id.bytes})
+        return await self._change(changes, now, delete_job)
 
     async def _change(
         self,
         changes: Sequence[ClockChange],
         now: datetime,
-        decide: Callable[[LockedJob | None, ClockChange], Decision],
-        write: Callable[[apsw.Connection, ClockChange, ClockMove, int], None],
+        change_job: Callable[[apsw.Connection, ClockChange, int], ChangeVerdict],
     ) -> list[ChangeVerdict]:
         if not changes:
             return []
         at = to_micros(now)
-
-        def work(db: apsw.Connection) -> list[ChangeVerdict]:
-            results = []
-            for change in changes:
-                decision = decide(lock_job(db, change.job_id), change)
-                if decision.move is not None:
-                    write(db, change, decision.move, at)
-                results.append(decision.verdict)
-            return results
-
-        return await self._writer.call(work)
+        return await self._writer.call(lambda db: [change_job(db, change, at) for change in changes])
 
     async def get_jobs(self, job_ids: Sequence[JobId]) -> list[Job | None]:
         """See `JobStore`."""
@@ -192,7 +128,8 @@ class SqliteJobStore:
         return [found.get(key) for key in keys]
 
 
-def _add(db: apsw.Connection, job: NewJob, spec: bytes, now: int) -> AddResult:
+def add_job(db: apsw.Connection, job: NewJob, spec: bytes, now: int) -> AddResult:
+    """Add a job within a transaction."""
     if fetch_value(db, "find_name", {"tenant": job.tenant, "name": job.spec.name}) is not None:
         return AddResult.NAME_TAKEN
     if not are_current(db, job.calendars):
@@ -216,6 +153,88 @@ def _add(db: apsw.Connection, job: NewJob, spec: bytes, now: int) -> AddResult:
     watch_failures(db, job.id, job.spec, is_new=True)
     _watch_starts(db, job.id, job.spec, is_new=True)
     return AddResult.ADDED
+
+
+def edit_job(db: apsw.Connection, edit: JobEdit, now: int) -> ChangeVerdict:
+    """Edit a job within a transaction."""
+    job = lock_job(db, edit.job_id)
+    decision = decide_edit(
+        job,
+        revision=edit.revision,
+        fire_at=edit.fire_at,
+        next_fire=edit.next_fire,
+        ends_gap=edit.ends_gap,
+        is_name_taken=job is not None and _is_taken(db, job.tenant, edit),
+        is_current=are_current(db, edit.calendars)
+        and (job is None or are_limits_set(db, job.tenant, edit.spec)),
+    )
+    if job is None or decision.move is None:
+        return decision.verdict
+    job_id = edit.job_id.bytes
+    values = {"job_id": job_id, "version": job.version + 1, "spec": encode_spec(edit.spec), "now": now}
+    execute(db, "add_version", values)
+    execute(db, "rename_job", {"job_id": job_id, "name": edit.spec.name})
+    execute(db, "raise_version", {"job_id": job_id, "now": now})
+    outline = {
+        "priority": edit.spec.priority.value,
+        "run_outline": encode_outline(edit.spec, job.version + 1),
+    }
+    move_clock(db, edit, decision.move, now, outline)
+    use_calendars(db, edit.job_id, job.tenant, edit.calendars)
+    keep_limits(db, edit.job_id, job.tenant, edit.spec, is_new=False)
+    watch_failures(db, edit.job_id, edit.spec, is_new=False)
+    _watch_starts(db, edit.job_id, edit.spec, is_new=False)
+    return decision.verdict
+
+
+def pause_job(db: apsw.Connection, change: ClockChange, now: int) -> ChangeVerdict:
+    """Pause a job within a transaction."""
+
+    def decide(job: LockedJob | None, change: ClockChange) -> Decision:
+        return decide_pause(job, revision=change.revision, fire_at=change.fire_at)
+
+    return _change_job(db, change, now, decide, _pause_or_resume)
+
+
+def delete_job(db: apsw.Connection, change: ClockChange, now: int) -> ChangeVerdict:
+    """Delete a job within a transaction."""
+
+    def decide(job: LockedJob | None, change: ClockChange) -> Decision:
+        return decide_delete(job, revision=change.revision, fire_at=change.fire_at)
+
+    return _change_job(db, change, now, decide, _delete)
+
+
+def _change_job(
+    db: apsw.Connection,
+    change: ClockChange,
+    now: int,
+    decide: Callable[[LockedJob | None, ClockChange], Decision],
+    write: Callable[[apsw.Connection, ClockChange, ClockMove, int], None],
+) -> ChangeVerdict:
+    decision = decide(lock_job(db, change.job_id), change)
+    if decision.move is not None:
+        write(db, change, decision.move, now)
+    return decision.verdict
+
+
+def _pause_or_resume(db: apsw.Connection, change: ClockChange, move: ClockMove, now: int) -> None:
+    set_paused(db, change.job_id, is_paused=move.is_paused, note=None, now=now)
+    move_clock(db, change, move, now)
+
+
+def _delete(db: apsw.Connection, change: ClockChange, move: ClockMove, now: int) -> None:
+    del move  # the clock is deleted
+    values = {"job_id": change.job_id.bytes, "now": now}
+    insert_fire_ranges(db, change.fire_ranges, now)
+    execute(db, "drop_empty_gap", values)
+    execute(db, "close_fire_range", values)
+    execute(db, "delete_clock", {"job_id": change.job_id.bytes})
+    execute(db, "remove_calendar_uses", {"job_ids": to_hexes([change.job_id])})
+    execute(db, "delete_job", values)
+    execute(db, "drop_limit_uses", {"job_id": change.job_id.bytes})
+    execute(db, "unwatch_failures", {"job_id": change.job_id.bytes})
+    execute(db, "unwatch_starts", {"job_id": change.job_id.bytes})
 
 
 def _watch_starts(db: apsw.Connection, job_id: JobId, spec: JobSpec, *, is_new: bool) -> None:

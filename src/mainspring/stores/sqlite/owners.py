@@ -24,24 +24,16 @@ class SqliteOwnerStore:
     async def own_jobs(self, tenant: str, owner: str, names: Sequence[str], *, now: datetime) -> OwnerChange:
         """See `OwnerStore`."""
         at = to_micros(now)
+        return await self._writer.call(lambda db: own(db, tenant, owner, names, at))
 
-        def work(db: apsw.Connection) -> OwnerChange:
-            values = {"tenant": tenant, "owner": owner, "names": to_json(list(names))}
-            rows = fetch_rows(db, "lock_owned", values)
-            jobs = [
-                OwnedJob(make_job_id(row.id), row.name, row.owner, row.undefined_since is None)
-                for row in rows
-            ]
-            change = judge_owner(owner, names, jobs)
-            if change.defined:
-                job_ids = to_hexes(change.defined)
-                execute(db, "define_jobs", {"owner": owner, "job_ids": job_ids})
-                execute(db, "raise_clocks", {"job_ids": job_ids})
-            if change.undefined:
-                execute(db, "undefine_jobs", {"job_ids": to_hexes(change.undefined), "now": at})
-            return change
-
-        return await self._writer.call(work)
+    async def list_owned(
+        self, tenant: str, owner: str, *, after: JobId | None = None, limit: int = 100
+    ) -> list[Job]:
+        """See `OwnerStore`."""
+        start = b"" if after is None else after.bytes
+        values = {"tenant": tenant, "owner": owner, "after": start, "limit": limit}
+        rows = await self._browser.call(lambda db: fetch_tuples(db, "list_owned", values))
+        return [make_job(row) for row in rows]
 
     async def list_undefined(
         self, tenant: str, *, owner: str | None = None, after: JobId | None = None, limit: int = 100
@@ -58,3 +50,18 @@ class SqliteOwnerStore:
         values = {"tenant": tenant, "after": start, "limit": limit}
         rows = await self._browser.call(lambda db: fetch_tuples(db, "page_jobs", values))
         return [make_job(row) for row in rows]
+
+
+def own(db: apsw.Connection, tenant: str, owner: str, names: Sequence[str], now: int) -> OwnerChange:
+    """Note, within a transaction, which jobs an owner defines."""
+    values = {"tenant": tenant, "owner": owner, "names": to_json(list(names))}
+    rows = fetch_rows(db, "lock_owned", values)
+    jobs = [OwnedJob(make_job_id(row.id), row.name, row.owner, row.undefined_since is None) for row in rows]
+    change = judge_owner(owner, names, jobs)
+    if change.defined:
+        job_ids = to_hexes(change.defined)
+        execute(db, "define_jobs", {"owner": owner, "job_ids": job_ids})
+        execute(db, "raise_clocks", {"job_ids": job_ids})
+    if change.undefined:
+        execute(db, "undefine_jobs", {"job_ids": to_hexes(change.undefined), "now": now})
+    return change

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mainspring.testing.conformance import (
+    applying,
     backfills,
     batches,
     blackouts,
@@ -55,6 +56,7 @@ SUITE: tuple[type, ...] = (
     pausing.Pauses,
     jobs.Deletes,
     owners.Owners,
+    applying.Applying,
     owners.PastWorkers,
     due_clocks.DueClocks,
     due_clocks.DueClocksByPriority,

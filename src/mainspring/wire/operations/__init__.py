@@ -37,6 +37,7 @@ from mainspring.wire.operations.calendars import (
     UPSERT_CALENDAR,
 )
 from mainspring.wire.operations.jobs import (
+    APPLY_DEFINITIONS,
     APPLY_JOBS,
     CREATE_JOB,
     CREATE_JOBS,
@@ -122,6 +123,7 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     UPSERT_JOB,
     CREATE_JOBS,
     APPLY_JOBS,
+    APPLY_DEFINITIONS,
     DIFF_JOBS,
     LIST_JOBS,
     LIST_LEDGERS,
@@ -206,6 +208,7 @@ OPERATIONS: tuple[Operation[Any], ...] = (
 """All operations, in the order of the reference page."""
 
 __all__ = [
+    "APPLY_DEFINITIONS",
     "APPLY_JOBS",
     "BEAT_LIMIT",
     "CANCEL_BACKFILL",

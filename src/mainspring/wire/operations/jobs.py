@@ -5,10 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from mainspring.core.rights import Right
-from mainspring.wire.applying import AppliedView
+from mainspring.wire.applying import AppliedView, DefinitionsBody, DefinitionsView, UnreadDefinitions
 from mainspring.wire.bodies import JobBody, JobPatch
 from mainspring.wire.ledger import FireRangeList, LedgerPage, LedgerView
-from mainspring.wire.operation import BULK_LIMIT, JSON, MERGE_PATCH, Body, Operation, Parameter
+from mainspring.wire.operation import (
+    BULK_LIMIT,
+    DEFINITIONS_LIMIT,
+    JSON,
+    MERGE_PATCH,
+    Body,
+    Operation,
+    Parameter,
+)
 from mainspring.wire.operations.common import API, LIMIT
 from mainspring.wire.pages import JobPage
 from mainspring.wire.versions import VersionPage
@@ -73,9 +81,21 @@ APPLY_JOBS = Operation(
     right=Right.EDIT,
     summary="Make many jobs what they are to be",
     description=f"Create up to {BULK_LIMIT:,} jobs, or give those of these names that differ these definitions. "
-    "An invalid job refuses all.",
-    body=Body(list[JobBody], Any),
+    "It is one transaction: if one job is invalid, or has just been changed by someone else, none is changed.",
+    body=Body(list[JobBody], Any, limit=DEFINITIONS_LIMIT),
     answer=list[AppliedView],
+    is_conflicting=True,
+)
+APPLY_DEFINITIONS = Operation(
+    id="apply_definitions",
+    method="PUT",
+    path=f"{API}/definitions",
+    right=Right.EDIT,
+    summary="Make many jobs what they are to be, and say whose they are",
+    description=f"Apply up to {BULK_LIMIT:,} jobs, say whose they are, and delete what these owners do not define any "
+    f"more: all in one transaction. Of the deletions it holds {BULK_LIMIT:,}; further ones follow it.",
+    body=Body(DefinitionsBody, UnreadDefinitions, limit=DEFINITIONS_LIMIT),
+    answer=DefinitionsView,
     is_conflicting=True,
 )
 DIFF_JOBS = Operation(
@@ -85,7 +105,7 @@ DIFF_JOBS = Operation(
     right=Right.READ,
     summary="Say what would change of many jobs",
     description="Say what applying these jobs would do. Nothing is stored.",
-    body=Body(list[JobBody], Any),
+    body=Body(list[JobBody], Any, limit=DEFINITIONS_LIMIT),
     answer=list[AppliedView],
     is_conflicting=True,
 )

@@ -23,6 +23,15 @@ UPDATE job SET undefined_since = :now WHERE id IN (SELECT unhex(value) FROM json
 -- A deletion that was decided before loses (law 2).
 UPDATE job_clock SET revision = revision + 1 WHERE job_id IN (SELECT unhex(value) FROM json_each(:job_ids));
 
+-- name: list_owned
+SELECT {job_columns}
+FROM job
+JOIN job_version ON job_version.job_id = job.id AND job_version.version = job.version
+JOIN job_clock ON job_clock.job_id = job.id
+WHERE job.tenant = :tenant AND job.owner = :owner AND job.deleted_at IS NULL AND job.id > :after
+ORDER BY job.id
+LIMIT :limit;
+
 -- name: list_undefined
 SELECT {job_columns}
 FROM job INDEXED BY job_undefined

@@ -1,0 +1,56 @@
+"""All that one apply of definitions changes, in one transaction."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from mainspring.core.clocks import ChangeVerdict
+from mainspring.core.owners import OwnerChange
+from mainspring.ports.store.applying import JobsChange
+from mainspring.ports.store.jobs import AddResult
+from mainspring.stores.postgres.connecting import Role
+from mainspring.stores.postgres.connection import Connections, Transaction
+from mainspring.stores.postgres.jobs import add_jobs, delete_jobs, edit_jobs, pause_jobs
+from mainspring.stores.postgres.owners import own
+
+
+class PostgresApplyStore:
+    """`ApplyStore` on PostgreSQL."""
+
+    _connections: Connections
+
+    async def apply_jobs(self, change: JobsChange, *, now: datetime) -> list[OwnerChange] | None:
+        if change.is_empty:
+            return []
+
+        async def work(transaction: Transaction) -> list[OwnerChange]:
+            return await _apply(transaction, change, now)
+
+        try:
+            return await self._connections.transact(Role.EDIT, work)
+        except _Unfit:
+            return None
+
+
+class _Unfit(Exception):
+    """A part does not fit any more, so that the transaction is rolled back."""
+
+
+async def _apply(transaction: Transaction, change: JobsChange, now: datetime) -> list[OwnerChange]:
+    if change.adds and set(await add_jobs(transaction, change.adds, now)) != {AddResult.ADDED}:
+        raise _Unfit
+    for each in change.owners:  # its jobs are locked in id order, before single ones of them are
+        await transaction.fetch("lock_owned", tenant=change.tenant, owner=each.owner, names=list(each.names))
+    verdicts: list[ChangeVerdict] = []
+    if change.edits:
+        verdicts += await edit_jobs(transaction, change.edits, now)
+    if change.pauses:
+        verdicts += await pause_jobs(transaction, change.pauses, now)
+    if change.deletes:
+        verdicts += await delete_jobs(transaction, change.deletes, now)
+    if any(verdict is not ChangeVerdict.DONE for verdict in verdicts):
+        raise _Unfit
+    owned = [await own(transaction, change.tenant, each.owner, each.names, now) for each in change.owners]
+    if any(one.missing for one in owned):
+        raise _Unfit
+    return owned
