@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import pytest
 
 from mainspring import App
-from mainspring.sdk.runs import RunHandle
 from tests.processes.processes import run, server
 
 _APP = """
@@ -116,6 +115,64 @@ def test_a_failed_run_is_run_again_once(url: str, ended: dict[int, str]) -> None
     assert first == f"{ended[1]}: runs again as"
     repeated = run("run", "retry", ended[1], "--payload", '{"x": 0}', "--json", "--server", url)
     assert json.loads(repeated.stdout) == [{"run_id": ended[1], "retried_as": again, "is_new": False}]
-    app = App(url)
-    assert RunHandle(app, again).wait_sync(30).status == "SUCCEEDED"
-    app.close()
+    waited = run("run", "retry", ended[1], "--payload", '{"x": 0}', "--wait", "30", "--server", url)
+    assert (waited.returncode, waited.stderr) == (0, "")
+    assert waited.stdout == f"{ended[1]}: was run again before as {again}\n{again}  SUCCEEDED\n"
+
+
+def test_who_waits_for_a_run_hears_why_it_failed(url: str) -> None:
+    done = run("job", "run", "flaky", "--payload", '{"x": 7}', "--wait", "30", "--server", url)
+    run_id, status = done.stdout.split()
+    assert (done.returncode, status) == (3, "FAILED")
+    more = f"for all that is known of it: mainspring run show {run_id}"
+    assert done.stderr.splitlines() == ["error: ValueError: 7 is not zero", more]
+
+    again = run("run", "retry", run_id, "--wait", "30", "--server", url)
+    assert again.returncode == 3
+    first, second = again.stdout.splitlines()
+    new = second.split()[0]
+    assert (first, second) == (f"{run_id}: runs again as {new}", f"{new}  FAILED")
+    more = f"for all that is known of it: mainspring run show {new}"
+    assert again.stderr.splitlines() == ["error: ValueError: 7 is not zero", more]
+
+    told = run("run", "retry", new, "--wait", "30", "--json", "--server", url)
+    assert told.returncode == 3
+    [one] = json.loads(told.stdout)
+    assert (one["run_id"], one["is_new"], one["status"]) == (new, True, "FAILED")
+    assert one["error"].endswith("ValueError: 7 is not zero")
+
+
+def test_a_wait_that_is_over_says_so_with_its_own_exit_code(url: str) -> None:
+    later = run("job", "run", "flaky", "--payload", '{"x": 0}', "--delay", "1h", "--server", url)
+    run_id = later.stdout.strip()
+    assert run("run", "cancel", run_id, "--server", url).returncode == 0
+    run("queue", "pause", "default", "--server", url)
+    try:
+        done = run("run", "retry", run_id, "--wait", "0", "--json", "--server", url)
+    finally:
+        run("queue", "resume", "default", "--server", url)
+    [one] = json.loads(done.stdout)
+    assert (done.returncode, one["status"], one["error"]) == (4, None, None)
+    assert done.stderr == f"error: {one['retried_as']} has not ended after 0 s; it goes on\n"
+
+
+def test_refused_retries_count_more_than_what_became_of_the_others(url: str, ended: dict[int, str]) -> None:
+    failed = run("job", "run", "flaky", "--payload", '{"x": 5}', "--wait", "30", "--server", url)
+    run_id = failed.stdout.split()[0]
+    other = run("job", "run", "flaky", "--payload", '{"x": 6}', "--wait", "30", "--server", url)
+    other_id = other.stdout.split()[0]
+    done = run("run", "retry", run_id, ended[0], other_id, "--wait", "30", "--server", url)
+    assert done.returncode == 2
+    new = [line.split()[0] for line in done.stdout.splitlines() if line.endswith("  FAILED")]
+    assert done.stderr.splitlines()[1:] == [
+        f"error: {new[0]}: ValueError: 5 is not zero",
+        f"error: {new[1]}: ValueError: 6 is not zero",
+        f"for all that is known of it: mainspring run show {new[0]}",
+    ]
+
+
+def test_lists_of_runs_name_their_jobs(url: str, ended: dict[int, str]) -> None:
+    listed = json.loads(run("run", "list", "--json", "--server", url).stdout)["items"]
+    assert {(item["job"], item["job_id"][:4]) for item in listed} == {("flaky", "job_")}
+    rows = run("run", "list", "--server", url).stdout.splitlines()[1:]
+    assert {row.split()[1] for row in rows} == {"flaky"}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from mainspring.cli.output import print_json, print_table, show_instant
+from mainspring.cli.progress import Progress
 from mainspring.errors import Conflict, InvalidInput
 
 if TYPE_CHECKING:
@@ -78,10 +79,12 @@ async def apply_jobs(
     """
     from mainspring.sdk.applying import parts_of
 
-    for entry in found.entries:
-        page = await client.list_jobs(name=entry.name)
-        if page.items:
-            _check_existing(page.items[0], owner, kind)
+    with Progress("checking", len(found.entries)) as progress:
+        for entry in found.entries:
+            page = await client.list_jobs(name=entry.name)
+            if page.items:
+                _check_existing(page.items[0], owner, kind)
+            progress.advance()
     results: list[dict[str, Any]] = []
     *before, last = parts_of([entry.body for entry in found.entries])
     names = [entry.name for entry in found.entries]

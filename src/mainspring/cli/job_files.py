@@ -60,6 +60,12 @@ class JobFiles:
     jobs: tuple[FiledJob, ...]
     owners: tuple[str, ...]
 
+    def names_by_owner(self) -> dict[str, list[str]]:
+        """Return the names of the jobs of each owner."""
+        return {
+            owner: [str(job.body["name"]) for job in self.jobs if job.owner == owner] for owner in self.owners
+        }
+
 
 def read_job_files(paths: Sequence[str], *, owner: str | None = None) -> JobFiles:
     """Read files, and all files in folders.

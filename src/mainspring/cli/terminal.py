@@ -8,6 +8,7 @@ import sys
 import textwrap
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import TextIO
 
 import click
 
@@ -43,7 +44,16 @@ class Terminal:
     @classmethod
     def of_output(cls) -> Terminal | None:
         """Return the terminal that is the standard output; None if that is a file or a pipe."""
-        if not sys.stdout.isatty():
+        return cls._of(sys.stdout)
+
+    @classmethod
+    def of_errors(cls) -> Terminal | None:
+        """Return the terminal that is the standard error; None if that is a file or a pipe, or cannot redraw a line."""
+        return None if os.environ.get("TERM") == "dumb" else cls._of(sys.stderr)
+
+    @classmethod
+    def _of(cls, stream: TextIO) -> Terminal | None:
+        if not stream.isatty():
             return None
         size = shutil.get_terminal_size()
         context = click.get_current_context(silent=True)

@@ -145,6 +145,7 @@ class RunView(Struct, kw_only=True):
             description="Why `result` is null although the attempt returned one; the run ended as it would have."
         ),
     ] = None
+    job: Annotated[str | None, Meta(description="The name of its job, that of a deleted one too.")] = None
 
 
 class AttemptView(Struct, kw_only=True):
@@ -165,7 +166,6 @@ class RunDetail(RunView, kw_only=True):
     """A run with its attempts."""
 
     attempts: list[AttemptView]
-    job: Annotated[str | None, Meta(description="The name of its job, that of a deleted one too.")] = None
     worker: Annotated[
         str | None,
         Meta(
@@ -312,9 +312,13 @@ def view_counts(by_state: Mapping[RunState, int], *, age: timedelta) -> CountsVi
     return CountsView(**counts, age_ms=age // timedelta(milliseconds=1))
 
 
-def view_run(run: Run) -> RunView:
-    """Show a run."""
-    return RunView(**_run_fields(run))
+def view_run(run: Run, job: str | None) -> RunView:
+    """Show a run.
+
+    Args:
+        job: the name of its job.
+    """
+    return RunView(**_run_fields(run), job=job)
 
 
 def view_run_detail(

@@ -28,14 +28,14 @@ print_fields({"due": at, "note": "some words " * 12})
 """
 
 
-def on_terminal(columns: int, **environment: str) -> str:
+def on_terminal(columns: int, *, program: str = _PROGRAM, **environment: str) -> str:
     """Return what the program writes to a terminal of so many columns."""
     parent, child = pty.openpty()
     ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     given = {**os.environ, "TERM": "xterm", "TZ": "America/New_York", **environment}
     given.pop("COLUMNS", None)
     given.pop("NO_COLOR", None) if "NO_COLOR" not in environment else None
-    with subprocess.Popen([sys.executable, "-c", _PROGRAM], stdout=child, stderr=child, env=given) as process:
+    with subprocess.Popen([sys.executable, "-c", program], stdout=child, stderr=child, env=given) as process:
         os.close(child)
         found = b""
         while True:

@@ -62,7 +62,7 @@ async def test_run_whose_result_is_over_the_limit_succeeds_and_says_so(
 ) -> None:
     run = await carry_out(make(tmp_path), INLINE_LIMIT + 1)
     assert run.state is RunState.SUCCEEDED
-    view = view_run(run)
+    view = view_run(run, None)
     assert view.result is None
     assert view.result_left_out is not None
     assert (view.result_left_out.reason, view.result_left_out.size_bytes) == ("too_large", INLINE_LIMIT + 1)

@@ -174,11 +174,11 @@ async def _page(call: Call, job_id: JobId | None) -> RunPage | BriefPage:
     limit: int = query["limit"]
     found = await runs.list_page(call.tenant, wanted, before=before, limit=limit, is_brief=is_brief)
     following = None if found.before is None else format_run_id(found.before)
+    names = await runs.name_jobs(found.runs)
     if is_brief:
-        names = await runs.name_jobs(found.runs)
         briefs = [view_brief(run, names.get(run.job_id)) for run in found.runs]
         return BriefPage(briefs, following, found.searched_to)
-    return RunPage([view_run(run) for run in found.runs], following, found.searched_to)
+    return RunPage([view_run(run, names.get(run.job_id)) for run in found.runs], following, found.searched_to)
 
 
 @handles(operations.GET_RUN)

@@ -15,6 +15,7 @@ from mainspring.cli.commands.job_versions import definition_of
 from mainspring.cli.job_files import FiledJob, JobFiles, read_job_files
 from mainspring.cli.options import caller_options, json_option
 from mainspring.cli.output import print_json
+from mainspring.cli.progress import Progress
 from mainspring.cli.terminal import Terminal
 from mainspring.cli.toml_text import write_toml
 from mainspring.core.definition.short import shorten_definition
@@ -121,17 +122,19 @@ def apply_command(
     read = _read(files, owner, prune=prune)
 
     async def work(client: AsyncClient) -> _Result:
-        *before, last = _parts(read.jobs)
-        if before:  # all are checked before the first is stored
-            _tell_parts(len(before) + 1)
+        parts = _parts(read.jobs)
+        if len(parts) > 1:  # all are checked before the first is stored
+            click.echo(
+                f"note: more than one transaction holds; {len(parts)} parts are applied one after another",
+                err=True,
+            )
             await _diff(client, read.jobs)
         result = _Result([])
-        for part in before:
-            result.applied += (await _apply(client, part, {}, prune=False))[0]
-        owners = {
-            name: [str(job.body["name"]) for job in read.jobs if job.owner == name] for name in read.owners
-        }
-        applied, views = await _apply(client, last, owners, prune=prune)
+        with Progress("applying", len(read.jobs)) as progress:
+            for part in parts[:-1]:
+                result.applied += (await _apply(client, part, {}, prune=False))[0]
+                progress.advance(len(part))
+            applied, views = await _apply(client, parts[-1], read.names_by_owner(), prune=prune)
         result.applied += applied
         for view in views:
             result.gone += [_Gone(one.name, view.owner, None) for one in view.deleted]
@@ -166,20 +169,16 @@ def _parts(jobs: Sequence[FiledJob]) -> list[Sequence[FiledJob]]:
     return parts
 
 
-def _tell_parts(count: int) -> None:
-    click.echo(
-        f"note: more than one transaction holds; {count} parts are applied one after another", err=True
-    )
-
-
 async def _diff(client: AsyncClient, jobs: Sequence[FiledJob]) -> list[tuple[FiledJob, AppliedView]]:
     sent: list[tuple[FiledJob, AppliedView]] = []
-    for part in _parts(jobs) if jobs else []:
-        try:
-            views = await client.diff_jobs([job.body for job in part])
-        except InvalidInput as error:
-            raise _placed(error, part) from None
-        sent += zip(part, views, strict=True)
+    with Progress("checking", len(jobs)) as progress:
+        for part in _parts(jobs) if jobs else []:
+            try:
+                views = await client.diff_jobs([job.body for job in part])
+            except (InvalidInput, Conflict) as error:
+                raise _placed(error, part) from None
+            sent += zip(part, views, strict=True)
+            progress.advance(len(part))
     return sent
 
 

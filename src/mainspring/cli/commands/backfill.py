@@ -10,6 +10,7 @@ import click
 from mainspring.cli.calling import call, find_job, plain
 from mainspring.cli.options import caller_options, json_option, kind_option
 from mainspring.cli.output import print_fields, print_json, print_table, show_instant
+from mainspring.cli.progress import Progress
 from mainspring.clock import LoopWaiter
 from mainspring.core.kinds import OneOf, Text, Whole, Word
 from mainspring.core.rates import Rate, RateText
@@ -157,27 +158,32 @@ def _watch(server: str, backfill: str, *, is_quiet: bool) -> BackfillView:
 
     async def work(client: AsyncClient) -> BackfillView:
         waiter, line = LoopWaiter(), ""
-        while True:
-            found = await client.get_backfill(backfill)
-            if not is_quiet:
-                line = _show_progress(found, line)
-            if found.state in _OVER and not found.live:
-                return found
-            await waiter.wait(_PERIOD)
+        found = await client.get_backfill(backfill)
+        with Progress("backfill", 0 if is_quiet else found.fires) as progress:
+            while True:
+                if progress.is_shown:
+                    progress.show(found.fires - found.left, f"{_state(found)}, {_counts(found)}")
+                elif not is_quiet:
+                    line = _tell_progress(found, line)
+                if found.state in _OVER and not found.live:
+                    return found
+                await waiter.wait(_PERIOD)
+                found = await client.get_backfill(backfill)
 
     return call(server, work)
 
 
-def _show_progress(backfill: BackfillView, last: str) -> str:
+def _tell_progress(backfill: BackfillView, last: str) -> str:
     """Print how far a backfill has come, if that has changed since the last line; return the line."""
     passed = backfill.fires - backfill.left
-    line = (
-        f"{_state(backfill)}: {passed:,} of {backfill.fires:,} fires, {backfill.made:,} made, "
-        f"{backfill.skipped:,} skipped, {backfill.live:,} live"
-    )
+    line = f"{_state(backfill)}: {passed:,} of {backfill.fires:,} fires, {_counts(backfill)}"
     if line != last:
         click.echo(line, err=True)
     return line
+
+
+def _counts(backfill: BackfillView) -> str:
+    return f"{backfill.made:,} made, {backfill.skipped:,} skipped, {backfill.live:,} live"
 
 
 def _state(backfill: BackfillView) -> str:

@@ -15,6 +15,7 @@ from mainspring.cli.definition import definition_options, read_body_options
 from mainspring.cli.fires import print_fires, print_preview, print_warnings
 from mainspring.cli.options import caller_options, json_option, kind_option
 from mainspring.cli.output import print_fields, print_json, print_table, show_instant
+from mainspring.cli.waiting import code_of, read_wait, tell_failures, wait_option
 from mainspring.core.definition import names_target
 from mainspring.core.definition.retry import RETRY
 from mainspring.core.kinds import Whole, number_of
@@ -290,21 +291,20 @@ def fires_command(job: str, count: int, from_time: str | None, server: str, *, a
 @click.option(
     "--key", metavar="TEXT", help="Idempotency key: repeating the call with it returns the same run."
 )
-@click.option(
-    "--wait",
-    metavar="SECONDS",
-    help="Wait up to this long for the run to end, 0 or more; exit code 3 unless it succeeds, 4 if it has not ended.",
-)
+@wait_option("the run to end")
 @caller_options
 @json_option
 def run_command(
     job: str, key: str | None, wait: str | None, server: str, *, as_json: bool, **given: Any
 ) -> int:
-    """Submit a run of a job."""
+    """Submit a run of a job.
+
+    With --wait, the last line of a failed run's error goes to the standard error.
+    """
     from mainspring.core.triggers.moments import Moment, read_moment_or_delay
     from mainspring.sdk.runs import wait_for_run
 
-    seconds = _read_wait(wait) if wait is not None else None
+    seconds = read_wait(wait)
     body: dict[str, Any] = {}
     if given["priority"] is not None:
         body["priority"] = given["priority"]
@@ -334,18 +334,10 @@ def run_command(
         print_json(plain(run))
     else:
         click.echo(run.run_id if run.status == "submitted" else f"{run.run_id}  {run.status}")
-    is_submission = hasattr(run, "is_new")
-    return ExitCode.DONE if is_submission or run.status == "SUCCEEDED" else ExitCode.NOT_WELL
-
-
-def _read_wait(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not seconds >= 0:  # written this way, it refuses NaN, too
-        raise InvalidInput("wait", f"must be 0 or more seconds, not {text[:60]!r}")
-    return seconds
+    if hasattr(run, "is_new"):  # the submission; nobody waited for its run
+        return ExitCode.DONE
+    tell_failures([run])
+    return code_of([run])
 
 
 def _next(job: JobView) -> str:

@@ -12,6 +12,15 @@ from mainspring.cli.calling import call, checked_run, find_job, plain, read_json
 from mainspring.cli.commands.run_detail import logs_command, show_command
 from mainspring.cli.options import caller_options, json_option, kind_option
 from mainspring.cli.output import print_fields, print_json, print_table, show_instant
+from mainspring.cli.progress import Progress
+from mainspring.cli.waiting import (
+    code_of,
+    read_wait,
+    tell_failures,
+    tell_not_ended,
+    wait_for_runs,
+    wait_option,
+)
 from mainspring.core.fields import show
 from mainspring.core.kinds import Whole
 from mainspring.errors import Conflict, InvalidInput, MainspringError, NotFound
@@ -20,9 +29,10 @@ from mainspring.host.exit_codes import ExitCode
 if TYPE_CHECKING:
     from mainspring.sdk.client import AsyncClient
     from mainspring.wire.pages import BriefPage, RunPage
-    from mainspring.wire.views import CancelView, CountsView, SubmittedView
+    from mainspring.wire.views import CancelView, CountsView, RunView, SubmittedView
     from mainspring.wire.why import WhyView
 
+_Retried = dict[str, "SubmittedView | MainspringError"]
 _PAGE = 1000
 _WIDTH = 60
 _OPTIONS = {"job_id": "job"}
@@ -198,32 +208,36 @@ def cancel_command(run: str, server: str, *, as_json: bool) -> None:
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @click.option("--kept", is_flag=True, help="Run the definition that the run had, not the job's newest.")
 @click.option("--payload", metavar="JSON", help="Run with this payload instead of the run's own.")
+@wait_option("the new runs to end")
 @caller_options
 @json_option
 def retry_command(
-    runs: tuple[str, ...], payload: str | None, server: str, *, kept: bool, as_json: bool
+    runs: tuple[str, ...], payload: str | None, wait: str | None, server: str, *, kept: bool, as_json: bool
 ) -> int:
     """Run failed or cancelled runs again, each once: a new run that names the old one.
 
     If some of them are refused, the others are run all the same, and the exit code is 2.
     """
+    seconds = read_wait(wait)
     body: dict[str, Any] = {"definition": "kept" if kept else "newest"}
     if payload is not None:
         body["payload"] = read_json_text(payload, "payload")
-    wanted = [checked_run(run) for run in runs]
+    wanted = list(dict.fromkeys(map(checked_run, runs)))
 
-    async def work(client: AsyncClient) -> list[SubmittedView | MainspringError]:
-        return [await _retry(client, run, body) for run in wanted]
+    async def work(client: AsyncClient) -> tuple[_Retried, dict[str, RunView | None]]:
+        answers: _Retried = {}
+        with Progress("running again", len(wanted)) as progress:
+            for run in wanted:
+                answers[run] = await _retry(client, run, body)
+                progress.advance()
+        if seconds is None:
+            return answers, {}
+        made = [answer.run_id for answer in answers.values() if not isinstance(answer, MainspringError)]
+        return answers, await wait_for_runs(client, made, seconds)
 
-    answers = dict(zip(wanted, call(server, work), strict=True))
-    made = {run: answer for run, answer in answers.items() if not isinstance(answer, MainspringError)}
+    answers, ends = call(server, work)
     if as_json:
-        print_json(
-            [
-                {"run_id": run, "retried_as": answer.run_id, "is_new": answer.is_new}
-                for run, answer in made.items()
-            ]
-        )
+        print_json(_plain_retries(answers, ends))
     for run, answer in answers.items():
         if isinstance(answer, MainspringError):
             click.echo(f"error: {answer}", err=True)
@@ -231,7 +245,31 @@ def retry_command(
             click.echo(
                 f"{run}: {'runs again' if answer.is_new else 'was run again before'} as {answer.run_id}"
             )
-    return ExitCode.DONE if len(made) == len(answers) else ExitCode.REFUSED
+    for run_id, end in ends.items():
+        if end is None:
+            tell_not_ended(run_id, seconds or 0.0)
+            continue
+        if not as_json:
+            click.echo(f"{run_id}  {end.status}")
+    tell_failures(end for end in ends.values() if end is not None)
+    is_refused = any(isinstance(answer, MainspringError) for answer in answers.values())
+    return ExitCode.REFUSED if is_refused else code_of(ends.values())
+
+
+def _plain_retries(answers: _Retried, ends: dict[str, RunView | None]) -> list[dict[str, Any]]:
+    plain_retries: list[dict[str, Any]] = []
+    for run, answer in answers.items():
+        if isinstance(answer, MainspringError):
+            continue
+        one: dict[str, Any] = {"run_id": run, "retried_as": answer.run_id, "is_new": answer.is_new}
+        if answer.run_id in ends:
+            end = ends[answer.run_id]
+            one |= {
+                "status": None if end is None else end.status,
+                "error": None if end is None else end.error or end.reason,
+            }
+        plain_retries.append(one)
+    return plain_retries
 
 
 async def _retry(client: AsyncClient, run: str, body: dict[str, Any]) -> SubmittedView | MainspringError:
