@@ -156,6 +156,27 @@ GUARDS: tuple[Guard, ...] = (
         (Edit("mainspring.core.retry", "return attempt <= policy.max_retries", "return True"),),
     ),
     Guard(
+        "rule that fails at once",
+        "a failure that a rule calls final is not repeated",
+        (
+            Edit(
+                "mainspring.core.outcomes",
+                "not failure.is_retryable if rule is None else rule.then is Then.FAIL",
+                "not failure.is_retryable",
+            ),
+        ),
+    ),
+    Guard(
+        "most snoozes",
+        "a run that a rule calls again and again ends",
+        (Edit("mainspring.core.outcomes", "if facts.uncounted >= rule.max_snoozes:", "if False:"),),
+    ),
+    Guard(
+        "rule for crashes",
+        "a run whose worker died does what its rule says",
+        (Edit("mainspring.core.outcomes", "rule = find_crash_rule(spec.retry)", "rule = None"),),
+    ),
+    Guard(
         "crash blame",
         "a run that keeps killing its worker ends",
         (Edit("mainspring.core.outcomes", "elif quarantined_crashes >= spec.poison_limit:", "elif False:"),),

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from mainspring.core.model import Attempt, Delivery, JobSpec, Run
-from mainspring.core.retry import Backoff, RetryPolicy
 from mainspring.core.states import FINAL_STATES, RunState
 from tools.judge.model import Effect, History, Violation
-from tools.judge.runs import FAILURES, LOSSES, Runs
+from tools.judge.retries import judge_retries
+from tools.judge.runs import LOSSES, Runs
 
 _MOMENT = timedelta(seconds=1)
 """The longest time from a claim's commit to the job's first act, on a busy host."""
@@ -114,18 +114,16 @@ def judge_ends(history: History, runs: Runs, counts: Counter[str]) -> Iterator[V
             yield runs.accuse("S27", run.id, f"still {run.state} at the end")
         if run.state is RunState.SUCCEEDED:
             yield from _judge_success(history, run, runs)
-        if run.state is RunState.FAILED:
-            yield from _judge_failure(run, spec, attempts, runs)
         if run.state is RunState.SKIPPED:
             yield from _judge_skip(history, run, spec, runs, counts)
         yield from _judge_outcomes(run, attempts, runs)
-        yield from _judge_limits(run, spec, attempts, runs)
+        yield from _judge_losses(run, spec, attempts, runs)
         returned = sum(attempt.outcome == "handed_back" for attempt in attempts)
         if returned > _RETURNS + len(history.faults):
             yield runs.accuse(
                 "S8", run.id, f"handed back {returned} times, far more often than there were faults"
             )
-        yield from _judge_backoffs(history, run, spec, attempts, runs)
+        yield from judge_retries(history, run, spec, runs, counts)
 
 
 def _judge_success(history: History, run: Run, runs: Runs) -> Iterator[Violation]:
@@ -143,20 +141,6 @@ def _judge_success(history: History, run: Run, runs: Runs) -> Iterator[Violation
 
 def _is_later(one: datetime | None, other: datetime | None, slack: timedelta) -> bool:
     return one is not None and other is not None and one > other + slack
-
-
-def _judge_failure(run: Run, spec: JobSpec, attempts: list[Attempt], runs: Runs) -> Iterator[Violation]:
-    failures = sum(attempt.outcome in FAILURES for attempt in attempts)
-    is_spent = failures == spec.retry.max_retries + 1
-    last = max(attempts, key=lambda attempt: attempt.token).outcome if attempts else None
-    is_lost = spec.delivery is Delivery.AT_MOST_ONCE and last in FAILURES | LOSSES
-    is_poison = run.reason == "poison" and run.crashes >= spec.poison_limit and last == "lost"
-    is_refused = run.reason == "not_retryable" and last in FAILURES
-    if not (is_spent or is_lost or is_poison or is_refused):
-        why = f"FAILED ({run.reason}) after {failures} failures and {run.crashes} crashes"
-        yield runs.accuse("S13", run.id, why)
-    elif run.error is None and last in FAILURES | {"lost"}:
-        yield runs.accuse("S13", run.id, "kept without its error")
 
 
 def _judge_skip(
@@ -188,51 +172,10 @@ def _judge_outcomes(run: Run, attempts: list[Attempt], runs: Runs) -> Iterator[V
             yield runs.accuse("S25", run.id, why)
 
 
-def _judge_limits(run: Run, spec: JobSpec, attempts: list[Attempt], runs: Runs) -> Iterator[Violation]:
-    failed = [attempt.token for attempt in attempts if attempt.outcome in FAILURES]
-    most = spec.retry.max_retries + 1
-    if len(failed) > most or (len(failed) == most and run.state not in {RunState.FAILED, RunState.CANCELLED}):
-        yield runs.accuse(
-            "S8", run.id, f"{len(failed)} failures and {run.state}, though {most} are the limit"
-        )
+def _judge_losses(run: Run, spec: JobSpec, attempts: list[Attempt], runs: Runs) -> Iterator[Violation]:
     losses = sum(attempt.outcome == "lost" for attempt in attempts)
     if losses > spec.poison_limit + 1:  # the first one among other runs, all later ones alone
         why = f"lost {losses} times, though {spec.poison_limit} crashes alone are the limit"
         yield runs.accuse("S8", run.id, why)
     if losses != run.crashes:
         yield runs.accuse("S8", run.id, f"{run.crashes} crashes are counted, but it was lost {losses} times")
-    numbered = [(attempt.token, attempt.number) for attempt in attempts]
-    numbered += [(effect.token, effect.attempt) for effect in runs.effects.get(run.id, [])]
-    for token, number in numbered:
-        own = 1 + sum(earlier < token for earlier in failed)
-        if number != own:
-            yield runs.accuse("S8", run.id, f"token {token} is recorded as attempt {number}, but it is {own}")
-            break
-
-
-def _judge_backoffs(
-    history: History, run: Run, spec: JobSpec, attempts: list[Attempt], runs: Runs
-) -> Iterator[Violation]:
-    for attempt in attempts:
-        if attempt.outcome not in FAILURES:
-            continue
-        shortest = shortest_wait(spec.retry, attempt.number)
-        over_at = attempt.finished_at + shortest - history.slack
-        for effect in runs.effects.get(run.id, []):
-            if effect.token > attempt.token and effect.started_at < over_at:
-                why = f"token {effect.token} started before its backoff of {shortest} was over"
-                yield runs.accuse("S8", run.id, why)
-                break
-
-
-def shortest_wait(policy: RetryPolicy, number: int) -> timedelta:
-    """Return the shortest wait that a policy promises after the failure of attempt `number` (from 1)."""
-    wait = policy.delay
-    if policy.backoff is Backoff.LIST:
-        wait = policy.delays[min(number, len(policy.delays)) - 1]
-    elif policy.backoff is Backoff.LINEAR:
-        wait = policy.delay * number
-    elif policy.backoff is Backoff.EXPONENTIAL:
-        for _ in range(1, number):
-            wait = min(wait * 2, policy.cap)
-    return min(wait, policy.cap) * (1 - policy.jitter)

@@ -196,6 +196,7 @@ class Effect:
 
     Attributes:
         ending: how the job itself says it ended (`done`, `failed`, `snoozed`); None if it never reached its end.
+        cause: the built-in exception that the job raised, by its name.
         call: what those have in common, on one worker, that were given to one call; None for a call of its own.
     """
 
@@ -207,6 +208,7 @@ class Effect:
     started_at: datetime
     ended_at: datetime | None = None
     ending: str | None = None
+    cause: str | None = None
     call: str | None = None
 
 

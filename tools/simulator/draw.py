@@ -26,6 +26,7 @@ from tools.simulator.plan import CRASH_VERBS, LOOK_VERBS, Action, FaultPlan, Job
 from tools.simulator.preempting import make_preempting
 from tools.simulator.quiet import draw_quiet
 from tools.simulator.reserved import make_reserved
+from tools.simulator.ruled import make_ruled
 from tools.simulator.still import make_still
 
 
@@ -58,6 +59,7 @@ def _draw(seed: int, seconds: float) -> Plan:
     following, follow_ups, troubles = make_following(seed, servers, seconds)
     past, backfills, stumbles = make_backfilled(seed, servers, seconds)
     composed, remakes = make_composed(seed, seconds)
+    ruled, excuses = make_ruled(seed, seconds)
     late, repaces, outages = make_caught_up(seed, servers, seconds)
     names = [f"server-{index}" for index in range(servers)]
     slots = random.choice([2, 5, 20])
@@ -87,7 +89,7 @@ def _draw(seed: int, seconds: float) -> Plan:
         drift=random.choice([0.0, 1e-4, 1e-2]),
         jobs=(
             *(*jobs, *herd, *crowd, *closed, *limited, *once, *batched, *bounded, *following, *past, *late),
-            *(*still, *promised, *capped, *long, *moved, *composed),
+            *(*still, *promised, *capped, *long, *moved, *composed, *ruled),
         ),
         actions=tuple(
             sorted(
@@ -112,6 +114,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *caps,
                     *urges,
                     *remakes,
+                    *excuses,
                 ),
                 key=lambda action: action.at,
             )

@@ -18,6 +18,7 @@ class JobPlan:
         body: the definition without its target.
         seconds: the shortest and the longest duration of its work.
         fail, snooze, crash: the probabilities that an attempt raises, snoozes, and kills its worker.
+        errors: the built-in exceptions of which a failed attempt raises one; by default it is a `RuntimeError`.
         tenant: whose it is.
     """
 
@@ -27,6 +28,7 @@ class JobPlan:
     fail: float = 0.0
     snooze: float = 0.0
     crash: float = 0.0
+    errors: tuple[str, ...] = ("RuntimeError",)
     tenant: str = DEFAULT_TENANT
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import contextvars
 from collections.abc import Callable
 from datetime import timedelta
@@ -50,11 +51,12 @@ def make_work(world: World, node: Node, count_waiting: Callable[[], int]) -> Cal
         effect.ending = "done"
         if random.random() < plan.fail:
             effect.ending = "failed"
+            effect.cause = random.choice(plan.errors)
         elif random.random() < plan.snooze:
             effect.ending = "snoozed"
         recorder.say(f"run {context.run_id} token {context.token} ends on {node.name}: {effect.ending}")
-        if effect.ending == "failed":
-            raise RuntimeError("the job fails")
+        if effect.cause is not None:
+            raise getattr(builtins, effect.cause)("the job fails")
         if effect.ending == "snoozed":
             raise SnoozeRun(timedelta(seconds=random.uniform(0, 3)))
         return context.token

@@ -17,7 +17,7 @@ from mainspring.core.retry import Backoff, RetryPolicy, retry_delay
 from mainspring.core.states import RunState
 from mainspring.testing.factories import at
 from tests.unit.judge.histories import RETRY, Story, every, grace, seconds
-from tools.judge.attempts import shortest_wait
+from tools.judge.retries import shortest_wait
 
 
 def told(*tries: str, **spec: Any) -> tuple[Story, RunId]:
