@@ -62,6 +62,8 @@ NEW_OPTIONS: Row = {
     "preemptible": False,
     "pause_note": None,
     "batch": None,
+    "max_fires": None,
+    "fires_left": None,
 }
 """What jobs show since, and what it is for a job that does not use it."""
 NEW_SEQUENCES = ("concurrency_key_id_seq", "key_hold_id_seq", "limit_rule_id_seq")

@@ -180,6 +180,8 @@ def _with_defaults(job: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[
 def _goes_with(field: str, job: Mapping[str, Any]) -> bool:
     if field in WINDOW_NAMES:
         return any(head in job for head in ("schedule", *TRIGGERS.heads))
+    if field == "max_fires":
+        return any(head in job for head in (*HEADS, *TRIGGERS.heads))
     owners = [*TRIGGERS.by_field.get(field, ()), *TARGETS.by_field.get(field, ())]
     is_of_words = field in TRIGGERS.by_field and "schedule" in job
     return not owners or is_of_words or any(owner.head in job for owner in owners)

@@ -169,6 +169,7 @@ class JobSpec:
         expires_after: a run not started this long after its due instant is skipped as expired.
         poison_limit: how many worker crashes while this run is quarantined make it FAILED.
         catch_up: how fast missed fires are made up for.
+        max_fires: how many of its trigger's fires are to run; then it is finished. None is no maximum.
         concurrency: the limits under which its runs start, at most three.
         unique, debounce, throttle: which submissions make a run of their own; at most one of the three.
         pause_after_failures: after how many failed runs in a row the job is paused; None is never.
@@ -190,6 +191,7 @@ class JobSpec:
     catch_up: CatchUpRule = CatchUpRule()
     overlap: Overlap = Overlap.ALLOW
     calendars: JobCalendars = NO_CALENDARS
+    max_fires: int | None = None
     delivery: Delivery = Delivery.AT_LEAST_ONCE
     timeout: timedelta = DEFAULT_TIMEOUT
     soft_timeout: timedelta | None = None
@@ -237,8 +239,9 @@ class Job:
     Attributes:
         version: the number of the kept definition in `spec`; grows with each edit.
         revision: the clock's revision; grows with each edit, pause, resume and delete, and fences plans.
-        next_fire_at: the next instant the trigger gives; None when paused or exhausted.
+        next_fire_at: the next instant the trigger gives; None when paused, exhausted or finished.
         fired_through: the newest instant that was fired or skipped.
+        fires_left: how many of its fires may still run, as `max_fires` has it; None if it has no maximum.
         pause_note: why Mainspring paused it by itself; None if it is not paused, or a user paused it.
         owner: the app whose code defines it, or did; None if a user made it.
         undefined_since: since when the owner's code does not define it any more; None if it does.
@@ -254,6 +257,7 @@ class Job:
     fired_through: datetime | None
     created_at: datetime
     updated_at: datetime
+    fires_left: int | None = None
     pause_note: str | None = None
     owner: str | None = None
     undefined_since: datetime | None = None
@@ -335,7 +339,7 @@ class JobStatus:
     Attributes:
         state: the state of the newest run that is due or started; PENDING if there is none.
         last_run: that run; None if there is none.
-        next_fire_at: the next fire; None when paused, exhausted or without a trigger.
+        next_fire_at: the next fire; None when paused, exhausted, finished or without a trigger.
         retry_count: retries made by that run.
     """
 

@@ -131,7 +131,7 @@ def _next(job: Job, offers: Offers, now: datetime) -> str:
     if job.is_paused:
         text = "paused"
     elif job.next_fire_at is None:
-        text = "-"
+        text = "finished" if job.fires_left == 0 else "-"
     else:
         wait = max(job.next_fire_at - now, _SECOND) // _SECOND * _SECOND
         text = f"{job.next_fire_at.astimezone():%Y-%m-%d %H:%M:%S} (in {show(wait)})"

@@ -84,6 +84,7 @@ class JobOptions(TypedDict, total=False):
     catch_up: Mapping[str, Any]
     overlap: Overlap | str
     calendars: Mapping[str, Any]
+    max_fires: int | None
     delivery: Delivery | str
     timeout: Duration
     soft_timeout: Duration | None

@@ -123,7 +123,7 @@ def make_scheduled_run(job: Job, fire_at: datetime, **overrides: Any) -> NewRun:
 
 
 def make_fire(job: Job, **overrides: Any) -> Fire:
-    """Plan the next fire of a job as it was read: one run, with the clock moved on by a minute."""
+    """Plan the next fire of a job as it was read: one run, which counts, with the clock moved on by a minute."""
     fire_at: datetime = overrides["fire_at"] if "fire_at" in overrides else _fire_at(job)
     values: dict[str, Any] = {
         "job_id": job.id,
@@ -131,6 +131,7 @@ def make_fire(job: Job, **overrides: Any) -> Fire:
         "fire_at": fire_at,
         "next_fire": make_next_fire(overrides.pop("next_fire_at", fire_at + MINUTE)),
         "fired_through": fire_at,
+        "fires_left": None if job.fires_left is None else job.fires_left - 1,
     }
     if "runs" not in overrides:
         values["runs"] = (make_scheduled_run(job, fire_at),)
@@ -163,6 +164,7 @@ def make_edit(job: Job, spec: JobSpec | None = None, **overrides: Any) -> JobEdi
         "fire_at": job.next_fire_at,
         "spec": job.spec if spec is None else spec,
         "next_fire": make_next_fire(overrides.pop("next_fire_at", job.next_fire_at)),
+        "fires_left": job.fires_left,
     }
     return JobEdit(**values | overrides)
 

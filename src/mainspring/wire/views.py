@@ -35,7 +35,9 @@ _YOUNG: Mapping[str, Any] = {
     "concurrency": msgspec.field(default_factory=list),
     "catch_up": msgspec.field(default_factory=lambda: CATCH_UP.store(CatchUpRule())),
     "preemptible": False,
-    **dict.fromkeys(("unique", "debounce", "throttle", "pause_after_failures", "batch", "preempts")),
+    **dict.fromkeys(
+        ("unique", "debounce", "throttle", "pause_after_failures", "batch", "preempts", "max_fires")
+    ),
 }
 """Fields of a job that servers of earlier releases do not send, and what stands there then."""
 _STATUS = "`submitted`, `existing`, `replaced`, `debounced` or `throttled`."
@@ -54,9 +56,10 @@ class _JobHead(Struct, kw_only=True):
     version: Annotated[int, Meta(description="Grows with each edit.")]
     is_paused: bool
     next_fire_time: Instant | None
-    next_fire_times: Annotated[list[Instant], Meta(description="The next five fires.")]
+    next_fire_times: Annotated[list[Instant], Meta(description="The next five fires, if so many are left.")]
     created_at: Instant
     updated_at: Instant
+    fires_left: Annotated[int | None, Meta(description="Left of `max_fires`; 0: it is finished.")] = None
     pause_note: Annotated[
         str | None,
         Meta(description="Why Mainspring paused it. Null if it is not paused, or a user paused it."),
@@ -272,7 +275,8 @@ def view_job(job: Job, trigger: Trigger | None, offers: Offers) -> JobView:
 def job_fields(job: Job, trigger: Trigger | None, offers: Offers) -> dict[str, Any]:
     """Return the fields of a job's view."""
     gap = offers.find_gap(job.spec.queue, job.spec.route)
-    fires = fires_of_clock(trigger, job.next_fire_at, NEXT_FIRES)
+    most = NEXT_FIRES if job.fires_left is None else min(NEXT_FIRES, job.fires_left)
+    fires = fires_of_clock(trigger, job.next_fire_at, most)
     return {
         "job_id": format_job_id(job.id),
         "version": job.version,
@@ -281,6 +285,7 @@ def job_fields(job: Job, trigger: Trigger | None, offers: Offers) -> dict[str, A
         "next_fire_times": fires,
         "created_at": job.created_at,
         "updated_at": job.updated_at,
+        "fires_left": job.fires_left,
         "pause_note": job.pause_note,
         "owner": job.owner,
         "undefined_since": job.undefined_since,

@@ -10,7 +10,7 @@ from msgspec import Meta, defstruct
 from mainspring.core.model import Job
 from mainspring.core.serving import Offers
 from mainspring.core.triggers import Trigger
-from mainspring.core.triggers.words import explain_trigger
+from mainspring.core.triggers.words import explain_trigger, tell_count
 from mainspring.wire.views import JobView, job_fields
 
 if TYPE_CHECKING:
@@ -48,6 +48,6 @@ def view_written(job: Job, trigger: Trigger | None, offers: Offers, warnings: li
     """
     return JobWritten(
         **job_fields(job, trigger, offers),
-        explanation=explain_trigger(job.spec.trigger),
+        explanation=f"{explain_trigger(job.spec.trigger)}{tell_count(job.spec.max_fires)}",
         schedule_warnings=warnings,
     )

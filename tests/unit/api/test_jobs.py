@@ -63,6 +63,22 @@ async def test_status_of_a_new_job_is_pending(http: Http, job: dict[str, Any]) -
     }
 
 
+async def test_finished_job_has_no_fires_left(http: Http, runtime: ManualRuntime) -> None:
+    body = {"name": "knock", "function": "work", "every": "10s", "max_fires": 2}
+    url = f"{JOBS}/{(await http.post(JOBS, json=body)).json()['job_id']}"
+    await runtime.advance(11)
+    assert (await http.get(url)).json()["fires_left"] == 1
+    await runtime.advance(30)
+    found = (await http.get(url)).json()
+    assert [found[field] for field in ("fires_left", "next_fire_time", "next_fire_times")] == [0, None, []]
+    assert (await http.get(f"{url}/status")).json()["next_run"] is None
+    patch = {"headers": {"content-type": "application/merge-patch+json"}}
+    again = (await http.patch(url, json={"max_fires": 3}, **patch)).json()
+    assert (again["fires_left"], len(again["next_fire_times"])) == (3, 3)
+    refused = await http.patch(url, json={"run_at": "in 10m"}, **patch)
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "max_fires")
+
+
 async def test_status_follows_the_newest_run(http: Http, job: dict[str, Any], runtime: ManualRuntime) -> None:
     run = (await http.post(f"{JOBS}/{job['job_id']}/run")).json()["run_id"]
     await (await runtime.worker()).work()

@@ -86,6 +86,18 @@ async def test_a_job_of_that_name_keeps_its_anchor(http: AsyncClient) -> None:
     assert found["trigger"]["anchor"] == "2026-01-01T00:07:00+00:00"
 
 
+async def test_maximum_of_fires_is_told_and_bounds_what_is_shown(http: AsyncClient) -> None:
+    body = {"name": "a", "function": "work", "cron": "0 * * * *", "max_fires": 2}
+    found = await preview(http, body, count=9)
+    assert (found["explanation"], len(found["fires"])) == ("at minute 0 of every hour (UTC), 2 times", 2)
+    assert len((await preview(http, {"cron": "0 * * * *", "max_fires": 3}, count=9))["fires"]) == 3
+    made = (await http.post(JOBS, json=body)).json()
+    assert (made["max_fires"], made["fires_left"], made["explanation"]) == (2, 2, found["explanation"])
+    assert made["next_fire_times"] == ["2026-01-05T13:00:00Z", "2026-01-05T14:00:00Z"]
+    listed = (await http.get(f"{JOBS}/{made['job_id']}/fires", params={"count": 9})).json()["items"]
+    assert [fire["fire_at"] for fire in listed] == made["next_fire_times"]
+
+
 async def test_slots_are_those_that_the_job_will_have(http: AsyncClient) -> None:
     body = {"name": "nightly", "function": "work", "cron": "H H(1-4) * * *"}
     chosen = (await preview(http, body))["trigger"]["chosen"]

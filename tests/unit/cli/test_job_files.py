@@ -75,6 +75,13 @@ def test_defaults_go_to_the_jobs_that_they_fit(tmp_path: Path) -> None:
     ]
 
 
+def test_default_maximum_of_fires_goes_to_jobs_with_a_trigger(tmp_path: Path) -> None:
+    triggers = ("every: 1h", "schedule: daily", "trigger: {type: cron, expression: '* * * * *'}", "queue: q")
+    jobs = "".join(f"  - {{name: job {place}, {one}}}\n" for place, one in enumerate(triggers))
+    read = read_job_files([write(tmp_path, a_yaml=f"defaults: {{max_fires: 5}}\njobs:\n{jobs}")])
+    assert [job.body.get("max_fires") for job in read.jobs] == [5, 5, 5, None]
+
+
 def test_folders_are_read_whole_once_and_without_hidden_files(tmp_path: Path) -> None:
     for place, name in enumerate(("b.toml", "a.toml", "deep/c.json", ".git/d.toml", "e.txt", ".f.toml")):
         file = tmp_path / name

@@ -12,7 +12,7 @@ from mainspring.api.reading import path_job_id, query_moment
 from mainspring.core.definition import plain_from_spec
 from mainspring.core.ids import format_job_id
 from mainspring.core.triggers import store_trigger
-from mainspring.core.triggers.words import explain_trigger
+from mainspring.core.triggers.words import explain_trigger, tell_count
 from mainspring.engine.usecases.calendars import Written
 from mainspring.errors import InvalidInput
 from mainspring.wire import operations
@@ -103,7 +103,7 @@ async def list_job_fires(call: Call) -> FireList:
 async def preview_trigger(call: Call, body: dict[str, Any]) -> TriggerPreview:
     found = await call.engine.jobs.preview(call.tenant, body, after=_from(call), count=call.query["count"])
     return TriggerPreview(
-        explanation=explain_trigger(found.spec.trigger),
+        explanation=f"{explain_trigger(found.spec.trigger)}{tell_count(found.spec.max_fires)}",
         warnings=found.warnings,
         trigger=store_trigger(found.spec.trigger),
         definition=plain_from_spec(found.spec, Raw) if found.is_whole else None,

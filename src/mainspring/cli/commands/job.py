@@ -147,8 +147,8 @@ def list_command(limit: int, after: str | None, server: str, *, as_json: bool) -
         return
     rows = [
         (
-            *(job.name, job.job_id, tell_trigger(job.trigger), job.target["type"]),
-            _next(job) if job.is_paused else job.next_fire_time,
+            *(job.name, job.job_id, _when(job), job.target["type"]),
+            _stopped(job) or job.next_fire_time,
         )
         for job in jobs
     ]
@@ -186,6 +186,8 @@ def show_command(job: str, server: str, *, as_json: bool) -> None:
         print_json({**shown, "retry_preview": _preview(policy)})
         return
     told = {"retries": tell_retries(policy)}
+    if shown["fires_left"] == 0 and not shown["is_paused"]:
+        told["next_fire_time"] = "finished"
     if policy.rules:
         told["rules"] = "\n".join(tell_rule(policy, rule) for rule in policy.rules)
     print_fields({**shown, **told})
@@ -251,7 +253,7 @@ def _report_clock(job: JobView, *, as_json: bool) -> None:
     if as_json:
         print_json(plain(job))
     else:
-        click.echo(f"{job.name}: {_next(job) if job.is_paused else f'next fire {_next(job)}'}")
+        click.echo(f"{job.name}: {_stopped(job) or f'next fire {_instant(job.next_fire_time)}'}")
 
 
 @job_group.command("fires")
@@ -340,9 +342,15 @@ def run_command(
     return code_of([run])
 
 
-def _next(job: JobView) -> str:
+def _when(job: JobView) -> str:
+    from mainspring.core.triggers.words import tell_count
+
+    return f"{tell_trigger(job.trigger)}{tell_count(job.max_fires)}"
+
+
+def _stopped(job: JobView) -> str | None:
     if not job.is_paused:
-        return _instant(job.next_fire_time)
+        return "finished" if job.fires_left == 0 else None
     return "paused" if job.pause_note is None else f"paused: {job.pause_note}"
 
 

@@ -56,7 +56,7 @@ def fires_of_clock(trigger: Trigger | None, fire_at: datetime | None, count: int
     If the trigger's type is unknown, only that one is known.
     """
     first = next_made(trigger, fire_at)
-    if first is None:
+    if first is None or not count:
         return []
     if trigger is None or isinstance(trigger, UnknownTrigger):
         return [first]

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from mainspring.core.definition.batch import BATCH
 from mainspring.core.definition.limits import LimitList
+from mainspring.core.definition.max_fires import MOST_FIRES
 from mainspring.core.definition.once import DEBOUNCE, THROTTLE, UNIQUE
 from mainspring.core.definition.policies import CALENDARS, CATCH_UP, MISFIRE
 from mainspring.core.definition.retry import RETRY
@@ -130,6 +131,14 @@ OPTIONS = _job_options(
         summary="Dates and hours at which the job may fire, or must not.",
         detail="[Skip holidays](../howto/skip-holidays.md) explains them.",
         example={"exclude": ["holidays-de"], "roll": "next"},
+    ),
+    Option(
+        name="max_fires",
+        kind=Whole(1, MOST_FIRES),
+        summary="With a trigger that recurs: how many of its fires are to run. Then the job is finished.",
+        detail="[Say when jobs fire](../howto/say-when.md#stop-after-so-many-fires) says what counts.",
+        is_nullable=True,
+        example=5,
     ),
     Option(
         name="delivery",

@@ -13,6 +13,7 @@ from mainspring.core.definition.batch import check_batch
 from mainspring.core.definition.forms import read_target, replacing_only
 from mainspring.core.definition.keys import check_keys_are_meant
 from mainspring.core.definition.limits import JOB_RATE, check_keys_stay, check_line, settle_rate
+from mainspring.core.definition.max_fires import check_max_fires
 from mainspring.core.definition.once import check_once
 from mainspring.core.definition.options import NAME, OPTIONS
 from mainspring.core.definition.retry import check_causes
@@ -47,6 +48,10 @@ OTHER_NAMES = MappingProxyType(
         **dict.fromkeys(("time_limit", "execution_timeout"), "timeout"),
         **dict.fromkeys(("max_instances", "max_active_runs", "concurrencyPolicy"), "overlap"),
         **dict.fromkeys(("catchup", "coalesce", "misfire_grace_time"), "misfire"),
+        **dict.fromkeys(
+            ("max_runs", "repeat_count", "repeatCount", "count", "COUNT", "repeats", "max_executions"),
+            "max_fires",
+        ),
     }
 )
 """The names that other schedulers have for our fields: only a refusal looks them up, to say which field is meant."""
@@ -124,7 +129,9 @@ def read_timing(
         raise InvalidInput("trigger", f"is missing; give one of {', '.join([*TRIGGERS.heads, *HEADS])}")
     values = OPTIONS.read_given(body, str)
     settle_rate(body, values)
-    return JobSpec(name=name or "preview", target=_ANYTHING, trigger=trigger, **values)
+    spec = JobSpec(name=name or "preview", target=_ANYTHING, trigger=trigger, **values)
+    check_max_fires(spec, body)
+    return spec
 
 
 def warn_of_definition(body: Mapping[str, Any], spec: JobSpec, *, now: datetime) -> list[str]:
@@ -199,6 +206,7 @@ def _checked(spec: JobSpec, body: Mapping[str, Any]) -> JobSpec:
         raise InvalidInput(
             field, "a job with calendars needs a trigger; take the calendars away, or give it one"
         )
+    check_max_fires(spec, body)
     check_batch(spec, body)
     if spec.retry.rules:
         check_causes(spec, body)

@@ -63,6 +63,13 @@ def explain_trigger(trigger: Trigger | None) -> str:
     return kind.tell(kind.store(trigger))
 
 
+def tell_count(max_fires: int | None) -> str:
+    """Say how often a job fires, to follow on when it does; empty if it has no maximum."""
+    if max_fires is None:
+        return ""
+    return ", once" if max_fires == 1 else f", {max_fires:,} times"
+
+
 def explain_no_fires(plain: Mapping[str, Any] | None, otherwise: str) -> str:
     """Say why a preview of a trigger, given in full form, shows no fires: `otherwise`, if there will be none."""
     if plain is not None and plain["type"] == "at_start":

@@ -12,6 +12,7 @@ from mainspring.core.calendars.joined import clock_trigger
 from mainspring.core.calendars.preview import next_made
 from mainspring.core.clocks import ChangeVerdict
 from mainspring.core.failures import gap_reason
+from mainspring.core.fire_counts import settle_count
 from mainspring.core.ids import JobId, format_job_id
 from mainspring.core.model import Job, JobSpec
 from mainspring.core.planning import coming_fire_at, first_fire_at, next_fire, settle_overdue
@@ -122,22 +123,25 @@ def make_replan(job: Job, old: JobSpec, new: JobSpec, calendars: CalendarUses, n
         old, new: the job's definition, with the trigger that the old and the new versions make.
     """
     fire_at, following, ends_gap = job.next_fire_at, None, False
+    left = job.fires_left
     fire_ranges: tuple[NewFireRange, ...] = ()
-    is_over = fire_at is None and isinstance(job.spec.trigger, Once) and job.fired_through is not None
-    if job.is_paused:
+    is_fired = fire_at is None and isinstance(job.spec.trigger, Once) and job.fired_through is not None
+    is_over = left == 0 or (is_fired and not job.is_paused)
+    if is_over:
+        pass
+    elif job.is_paused:
         gap = _make_other_gap(job, old, new, now)
         fire_ranges, ends_gap = gap or (), gap is not None
-    elif is_over:
-        pass
     elif isinstance(new.trigger, UnknownTrigger):  # only a process that knows the type can tell its fires
         following = next_fire(new, job.id, fire_at)
     else:
         owed = settle_overdue(old, job.id, fire_at, now=now, reason=REASON)
+        owed, left = settle_count(old.trigger, owed, left)
         fire_ranges = tuple(
             fire_range_of(one, job_id=job.id, version=job.version, trigger=old.trigger) for one in owed
         )
         first_at = first_fire_at(new.trigger, now=now, fired_through=job.fired_through)
-        following = next_fire(new, job.id, first_at)
+        following = None if left == 0 else next_fire(new, job.id, first_at)
     return Replan(
         job_id=job.id,
         revision=job.revision,
@@ -146,6 +150,7 @@ def make_replan(job: Job, old: JobSpec, new: JobSpec, calendars: CalendarUses, n
         calendars=calendars,
         fire_ranges=fire_ranges,
         ends_gap=ends_gap,
+        fires_left=left,
     )
 
 

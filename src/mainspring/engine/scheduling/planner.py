@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -11,6 +11,7 @@ import structlog
 
 from mainspring.core.clocks import NextFire
 from mainspring.core.expiry import QueueExpiries
+from mainspring.core.fire_counts import limit_plan
 from mainspring.core.ids import JobId, format_job_id, job_shard
 from mainspring.core.model import JobSpec
 from mainspring.core.outlines import is_on_time
@@ -230,6 +231,7 @@ class Planner:
                     fire_at=following.fire_at,
                     due_at=following.due_at,
                     fired_through=fire.fired_through,
+                    fires_left=fire.fires_left,
                 )
             )
 
@@ -295,30 +297,42 @@ def make_fire(
     plan = plan_fires(spec, clock.job_id, NextFire(clock.fire_at, clock.due_at), now=now)
     if plan is None:
         return None
+    left = clock.fires_left
+
+    def why(fire_at: datetime) -> str | None:
+        return reason_to_skip(spec, job_id=clock.job_id, tenant=clock.tenant, fire_at=fire_at, pauses=pauses)
+
+    if left is not None and spec.trigger is not None:
+        plan, left = limit_plan(plan, spec.trigger, left, is_skipped=lambda at: why(at) is not None)
     return Fire(
         job_id=clock.job_id,
         revision=clock.revision,
         fire_at=clock.fire_at,
         next_fire=next_fire(spec, clock.job_id, plan.next_fire_at),
         fired_through=plan.fired_through,
-        runs=tuple(_make_runs(clock, spec, plan, expiries, pauses)),
+        runs=tuple(_make_runs(clock, spec, plan, expiries, why)),
         fire_ranges=tuple(
             fire_range_of(planned, job_id=clock.job_id, version=clock.version, trigger=spec.trigger)
             for planned in plan.ranges
         ),
         overlap=spec.overlap,
+        fires_left=left,
     )
 
 
 def _make_runs(
-    clock: DueClock, spec: JobSpec, plan: Plan, expiries: QueueExpiries, pauses: LanePauses
+    clock: DueClock,
+    spec: JobSpec,
+    plan: Plan,
+    expiries: QueueExpiries,
+    why: Callable[[datetime], str | None],
 ) -> Iterator[NewRun]:
-    """Make the runs of a plan's fires, and the records of those that are skipped."""
-    fires = [
-        (at, reason_to_skip(spec, job_id=clock.job_id, tenant=clock.tenant, fire_at=at, pauses=pauses))
-        for at in plan.fires
-    ]
-    for at, why in (*plan.skips, *fires):
+    """Make the runs of a plan's fires, and the records of those that are skipped.
+
+    Args:
+        why: says of a fire why it is skipped; None: it is not.
+    """
+    for at, reason in (*plan.skips, *((at, why(at)) for at in plan.fires)):
         yield make_fired_run(
             spec,
             job_id=clock.job_id,
@@ -326,5 +340,5 @@ def _make_runs(
             tenant=clock.tenant,
             fire_at=at,
             expiries=expiries,
-            skip_reason=why,
+            skip_reason=reason,
         )

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from mainspring.core.failures import PAUSED, gap_reason
+from mainspring.core.fire_counts import keeps_count, settle_count
 from mainspring.core.ids import JobId
 from mainspring.core.model import FireRangeKind, Job, JobSpec
 from mainspring.core.planning import (
@@ -51,6 +52,7 @@ def added_job(new: NewJob, now: datetime) -> Job:
         fired_through=None,
         created_at=now,
         updated_at=now,
+        fires_left=new.spec.max_fires,
     )
 
 
@@ -63,7 +65,9 @@ def resume_clock(job: Job, spec: JobSpec, now: datetime) -> ClockChange:
     next_fire_at = job.next_fire_at
     if job.is_paused:
         next_fire_at = (
-            coming_fire_at(trigger, now=now, fired_through=job.fired_through) if trigger is not None else None
+            coming_fire_at(trigger, now=now, fired_through=job.fired_through)
+            if trigger is not None and job.fires_left != 0
+            else None
         )
     return ClockChange(
         job_id=job.id,
@@ -96,22 +100,28 @@ def edit_clock(
 ) -> JobEdit:
     """Decide an edit. A new trigger, or other calendars, set the clock again; then the old ones settle what was due.
 
+    So does another maximum of fires: the old one tells how many of those that were due still run.
+
     Args:
         spec: the new definition.
         before, after: the old and the new definition, each with the trigger that its calendars make.
     """
     fire_ranges: tuple[NewFireRange, ...] = ()
-    fires_otherwise = spec.trigger != job.spec.trigger or spec.calendars != job.spec.calendars
+    is_counting_on = keeps_count(job.spec, spec)
+    fires_otherwise = not is_counting_on or spec.calendars != job.spec.calendars
+    left = job.fires_left if is_counting_on else spec.max_fires
     if job.is_paused:
         following = None
-        if fires_otherwise:
+        if fires_otherwise and left != 0:
             first_at = first_fire_at(after.trigger, now=now)
             fire_ranges = open_gap(job, job.version + 1, first_at, reason=gap_reason(job.pause_note))
     elif fires_otherwise:
         owed = settle_overdue(before, job.id, job.next_fire_at, now=now, reason="edited")
+        owed, left_of_old = settle_count(before.trigger, owed, job.fires_left)
         fire_ranges = _ranges_of(job, before, owed)
+        left = left_of_old if is_counting_on else left
         first_at = first_fire_at(after.trigger, now=now, fired_through=job.fired_through)
-        following = next_fire(after, job.id, first_at)
+        following = None if left == 0 else next_fire(after, job.id, first_at)
     else:
         following = kept_fire(before, after, job.id, job.next_fire_at, now=now)
     return JobEdit(
@@ -123,4 +133,5 @@ def edit_clock(
         fire_ranges=fire_ranges,
         ends_gap=job.is_paused and fires_otherwise,
         calendars=calendars,
+        fires_left=left,
     )

@@ -9,6 +9,7 @@ from typing import Any
 from mainspring.core.calendars.preview import Preview, next_made, preview_fires
 from mainspring.core.clocks import ChangeVerdict
 from mainspring.core.definition import names_target, read_timing, warn_of_definition
+from mainspring.core.fire_counts import keeps_count, take_left
 from mainspring.core.ids import JobId, RunId, format_job_id
 from mainspring.core.model import FireRange, Job, JobSpec, JobStatus
 from mainspring.core.states import LIVE_STATES, RunState
@@ -333,12 +334,17 @@ class Jobs:
         return [spec.trigger for spec in specs]
 
     async def fires(self, tenant: str, job_id: JobId, *, after: datetime | None, count: int) -> list[Preview]:
-        """Return a job's next fires, those that its calendars keep out or move among them."""
+        """Return a job's next fires, those that its calendars keep out or move among them.
+
+        If the job has a maximum of fires, there are no more than are left.
+        """
         job = await self.get(tenant, job_id)
         (trigger,) = await self.triggers([job])
-        start = self._clock.now() if after is None else after
+        now = self._clock.now()
+        start = now if after is None else after
         found = [] if trigger is None else preview_fires(trigger, start, count)
-        return await self._skipped.mark(found, job.spec, tenant, job.id)
+        marked = await self._skipped.mark(found, job.spec, tenant, job.id)
+        return take_left(marked, trigger, job.fires_left, now=now, after=start)
 
     async def preview(
         self, tenant: str, body: Mapping[str, Any], *, after: datetime | None, count: int
@@ -362,13 +368,16 @@ class Jobs:
         else:
             spec = read_timing(body, now=now, old=old, tenant=tenant)
         made = (await self._calendars.schedule(tenant, spec, now=now)).spec.trigger
-        found = [] if made is None else preview_fires(made, now if after is None else after, count)
+        start = now if after is None else after
+        found = [] if made is None else preview_fires(made, start, count)
         job_id = None if job is None else job.id
+        marked = await self._skipped.mark(found, spec, tenant, job_id, is_whole=is_whole)
+        left = job.fires_left if job is not None and keeps_count(job.spec, spec) else spec.max_fires
         return JobPreview(
             spec=spec,
             is_whole=is_whole,
             job_id=job_id,
-            fires=await self._skipped.mark(found, spec, tenant, job_id, is_whole=is_whole),
+            fires=take_left(marked, made, left, now=now, after=start),
             warnings=warn_of_definition(body, spec, now=now),
         )
 

@@ -123,6 +123,7 @@ class Replan:
         fire_ranges: records of fires that were due by the old versions, but not yet made. For a paused job, the gap
             of its fires by the new ones.
         ends_gap: the open gap ends now (as by a resume), because the fires from now on are other ones.
+        fires_left: how many fires may run from now on; None if the job has no maximum.
     """
 
     job_id: JobId
@@ -132,3 +133,4 @@ class Replan:
     calendars: CalendarUses
     fire_ranges: tuple[NewFireRange, ...] = ()
     ends_gap: bool = False
+    fires_left: int | None = None

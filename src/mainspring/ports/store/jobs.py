@@ -22,6 +22,8 @@ class JobStore(Protocol):
     async def add_jobs(self, jobs: Sequence[NewJob], *, now: datetime) -> list[AddResult]:
         """Insert jobs as version 1, each with its clock row; `NAME_TAKEN` if the tenant has a job with that name.
 
+        A job with a maximum of fires has all of them left.
+
         It is `CALENDARS_MOVED`, and that job is not inserted, if its calendars were read as of another revision; and
         `LIMIT_GONE`, if it uses a shared limit that is not set.
         """
@@ -111,6 +113,7 @@ class JobEdit:
         fire_ranges: records of fires that were due but not yet made. For a paused job, the gap of its new trigger.
         ends_gap: the open gap ends now (as by a resume), because it belongs to the old trigger.
         calendars: those that the job uses from now on; None leaves them as they are, which is for jobs without any.
+        fires_left: how many fires may run from now on; None if the definition has no maximum.
     """
 
     job_id: JobId
@@ -121,6 +124,7 @@ class JobEdit:
     fire_ranges: tuple[NewFireRange, ...] = ()
     ends_gap: bool = False
     calendars: CalendarUses | None = None
+    fires_left: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

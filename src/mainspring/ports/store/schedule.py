@@ -44,8 +44,8 @@ class ScheduleStore(Protocol):
         A fire takes effect only if the clock row matches its id, revision and `fire_at`, and its `fired_through` lies
         before `fire_at`. Otherwise the result is `LOST`. It is `FENCED` if the shard's epoch is not the given one
         (law 3; the shard rows are held FOR SHARE). What becomes of the runs while others of their job are live,
-        `core.overlap` says: they may be SKIPPED records with reason `overlap`, or cancel the others. A call has at most
-        one fire per job.
+        `core.overlap` says: they may be SKIPPED records with reason `overlap`, or cancel the others. A fire that takes
+        effect also writes how many fires its job has left. A call has at most one fire per job.
         """
         ...
 
@@ -97,6 +97,7 @@ class DueClock:
     Attributes:
         due_at: when to commit the fire (see `NextFire`).
         outline: what its run needs of the job's definition. None if only the definition says that.
+        fires_left: how many fires may still run, this one included; None if the job has no maximum.
     """
 
     job_id: JobId
@@ -108,6 +109,7 @@ class DueClock:
     due_at: datetime
     fired_through: datetime | None
     outline: RunOutline | None = None
+    fires_left: int | None = None
 
 
 def outlined_lanes(clocks: Iterable[DueClock]) -> set[LaneKey]:
@@ -175,6 +177,7 @@ class Fire:
         runs: runs to insert. Those with a `skip_reason` become SKIPPED records.
         fire_ranges: the other fire times that this fire accounts for.
         overlap: what becomes of the runs while others of the job are live.
+        fires_left: how many fires may still run after this one; None if the job has no maximum.
     """
 
     job_id: JobId
@@ -185,6 +188,7 @@ class Fire:
     runs: tuple[NewRun, ...] = ()
     fire_ranges: tuple[NewFireRange, ...] = ()
     overlap: Overlap = Overlap.ALLOW
+    fires_left: int | None = None
 
 
 def fire_of(clock: DueClock) -> Fire:
@@ -196,6 +200,7 @@ def fire_of(clock: DueClock) -> Fire:
         next_fire=None,
         fired_through=clock.fire_at,
         runs=(outlined_run(clock),),
+        fires_left=clock.fires_left,
     )
 
 

@@ -48,7 +48,8 @@ id, worker, host, pid, slots, queues, types, functions, labels, beat_period, bea
 -- fragment: job_columns
 -- A job as it is read. SQLite reads these by position, in make_job.
 job.id, job.tenant, job_version.spec, job.version, job_clock.revision, job.is_paused, job_clock.next_fire_at,
-job_clock.fired_through, job.created_at, job.updated_at, job.pause_note, job.owner, job.undefined_since;
+job_clock.fired_through, job.created_at, job.updated_at, job_clock.fires_left, job.pause_note, job.owner,
+job.undefined_since;
 
 -- fragment: fire_range_columns
 -- What is known of a fire range, but for its job's tenant.

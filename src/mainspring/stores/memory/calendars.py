@@ -116,6 +116,7 @@ class MemoryCalendarStore:
             is_current=tables.is_current(plan.calendars),
         )
         if job is not None and decision.move is not None:
+            job.fires_left = plan.fires_left
             move_clock(tables, job, decision.move, plan.fire_ranges, now)
             tables.use_calendars(job.id, plan.calendars)
         return decision.verdict

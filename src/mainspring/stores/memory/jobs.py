@@ -48,6 +48,7 @@ class MemoryJobStore:
             fired_through=None,
             created_at=now,
             updated_at=now,
+            fires_left=new.spec.max_fires,
         )
         tables.jobs[job.id] = job
         tables.tenants[job.id] = job.tenant
@@ -77,6 +78,7 @@ class MemoryJobStore:
         tables.versions[job.id, job.version] = edit.spec
         tables.backfills.version_times[job.id].append(now)
         tables.use_calendars(job.id, edit.calendars)
+        job.fires_left = edit.fires_left
         move_clock(self._tables, job, decision.move, edit.fire_ranges, now)
         keep_limits(tables, job.id, job.tenant, job.spec)
         _watch_failures(tables, job)

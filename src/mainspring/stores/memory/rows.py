@@ -50,6 +50,7 @@ class JobRow:
     undefined_since: datetime | None = None
     level: float | None = None
     level_at: datetime | None = None
+    fires_left: int | None = None
 
     @property
     def next_fire_at(self) -> datetime | None:
@@ -67,6 +68,7 @@ class JobRow:
             fired_through=self.fired_through,
             created_at=self.created_at,
             updated_at=self.updated_at,
+            fires_left=self.fires_left,
             pause_note=self.pause_note,
             owner=self.owner,
             undefined_since=self.undefined_since,

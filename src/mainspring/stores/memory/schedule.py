@@ -62,6 +62,7 @@ class MemoryScheduleStore:
             return _LOST
         tables.set_next_fire(job, fire.next_fire)
         job.fired_through = fire.fired_through
+        job.fires_left = fire.fires_left
         for fire_range in fire.fire_ranges:
             tables.add_fire_range(fire_range, now=now)
         return tables.insert_planned(fire.runs, fire.overlap, now=now)
@@ -139,4 +140,5 @@ def _due_clock(job: JobRow) -> DueClock:
         due_at=job.next_fire.due_at,
         fired_through=job.fired_through,
         outline=outline_of(job.spec, job.version),
+        fires_left=job.fires_left,
     )

@@ -89,6 +89,8 @@ async def move_clocks(
         run_outlines=[
             None if edit is None else encode_outline(edit.spec, versions[edit.job_id]) for edit in edits
         ],
+        are_counted=[not isinstance(change, ClockChange) for change, _ in done],
+        fires_left=[None if isinstance(change, ClockChange) else change.fires_left for change, _ in done],
         **columns_of_next_fires([move.next_fire for _, move in done]),
     )
     ending = [change.job_id for change, move in done if move.ends_gap]

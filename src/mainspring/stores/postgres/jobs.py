@@ -296,6 +296,7 @@ async def _add_clocks(transaction: Transaction, jobs: Sequence[NewJob]) -> None:
         shards=[job_shard(job.id) for job in jobs],
         priorities=[job.spec.priority for job in jobs],
         run_outlines=sparse([encode_outline(job.spec, 1) for job in jobs]),
+        fires_left=sparse([job.spec.max_fires for job in jobs]),
         **columns_of_next_fires([job.next_fire for job in jobs]),
     )
 

@@ -62,6 +62,7 @@ def job_of(row: Record) -> Job:
         fired_through=row["fired_through"],
         created_at=row["created_at"],
         updated_at=row["updated_at"],
+        fires_left=row["fires_left"],
         pause_note=row["pause_note"] if row["is_paused"] else None,
         owner=row["owner"],
         undefined_since=row["undefined_since"],

@@ -24,7 +24,13 @@ from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
 from mainspring.stores.postgres.fire_set import fire_set
 from mainspring.stores.postgres.inserts import LaneIds, insert_planned
-from mainspring.stores.postgres.rows import EVER, columns_of_fire_ranges, columns_of_next_fires, fire_range_of
+from mainspring.stores.postgres.rows import (
+    EVER,
+    columns_of_fire_ranges,
+    columns_of_next_fires,
+    fire_range_of,
+    sparse,
+)
 
 _PRIORITIES = tuple(Priority)
 _LOST = FireResult(FireStatus.LOST)
@@ -158,6 +164,7 @@ def _due_clock(
     due_at: datetime,
     fired_through: datetime | None,
     run_outline: str | None,
+    fires_left: int | None,
 ) -> DueClock:
     """Make a clock from the columns of `read_due`."""
     return DueClock(
@@ -170,6 +177,7 @@ def _due_clock(
         due_at=due_at,
         fired_through=fired_through,
         outline=decode_outline(run_outline, version),
+        fires_left=fires_left,
     )
 
 
@@ -192,6 +200,7 @@ async def _win_fires(transaction: Transaction, fires: Sequence[Fire]) -> set[Job
         fires_at=[fire.fire_at for fire in ordered],
         **columns_of_next_fires([fire.next_fire for fire in ordered]),
         fired_throughs=[fire.fired_through for fire in ordered],
+        fires_left=sparse([fire.fires_left for fire in ordered]),
     )
     return {row["job_id"] for row in rows}
 

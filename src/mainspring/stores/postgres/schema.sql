@@ -223,6 +223,7 @@ CREATE TABLE job_clock (
     run_outline text,
     catch_up_level double precision,
     catch_up_level_at timestamp with time zone,
+    fires_left integer,
     CONSTRAINT job_clock_pkey PRIMARY KEY (job_id)
 ) WITH (fillfactor=80);
 CREATE INDEX job_clock_due ON public.job_clock USING btree (priority, due_at) WHERE (due_at IS NOT NULL);

@@ -37,7 +37,11 @@ def move_clock(
         edited: of a new version, the priority and the outline of runs.
     """
     job_id = change.job_id.bytes
-    execute(db, "move_clock", {"job_id": job_id, **edited, **values_of_next_fire(move.next_fire)})
+    count = {
+        "is_counted": not isinstance(change, ClockChange),
+        "fires_left": None if isinstance(change, ClockChange) else change.fires_left,
+    }
+    execute(db, "move_clock", {"job_id": job_id, **edited, **count, **values_of_next_fire(move.next_fire)})
     if move.ends_gap:
         execute(db, "drop_empty_gap", {"job_id": job_id, "now": now})
         execute(db, "close_gap", {"job_id": job_id, "now": now})

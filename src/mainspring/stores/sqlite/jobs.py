@@ -145,6 +145,7 @@ def add_job(db: apsw.Connection, job: NewJob, spec: bytes, now: int) -> AddResul
         "shard": shard,
         "priority": job.spec.priority.value,
         "run_outline": encode_outline(job.spec, 1),
+        "fires_left": job.spec.max_fires,
     }
     execute(db, "add_clock", clock | values_of_next_fire(job.next_fire))
     use_calendars(db, job.id, job.tenant, job.calendars, is_new=True)

@@ -75,22 +75,7 @@ class SqliteScheduleStore:
                 for row in fetch_tuples(db, "read_due", values | {"priority": priority.value})
             ]
 
-        return [
-            DueClock(
-                job_id=make_job_id(job_id),
-                tenant=tenant,
-                version=version,
-                priority=Priority(priority),
-                revision=revision,
-                fire_at=to_instant(fire_at),
-                due_at=to_instant(due_at),
-                fired_through=to_optional_instant(fired_through),
-                outline=decode_outline(run_outline, version),
-            )
-            for job_id, tenant, version, priority, revision, fire_at, due_at, fired_through, run_outline in (
-                await self._reader.call(read)
-            )
-        ]
+        return [_due_clock(*row) for row in await self._reader.call(read)]
 
     async def record_fires(self, fires: Sequence[Fire], *, epochs: Epochs, now: datetime) -> list[FireResult]:
         """See `ScheduleStore`."""
@@ -215,6 +200,33 @@ class SqliteScheduleStore:
         return [make_fire_range(row) for row in rows]
 
 
+def _due_clock(
+    job_id: bytes,
+    tenant: str,
+    version: int,
+    priority: int,
+    revision: int,
+    fire_at: int,
+    due_at: int,
+    fired_through: int | None,
+    run_outline: str | None,
+    fires_left: int | None,
+) -> DueClock:
+    """Make a clock from the columns of `read_due`."""
+    return DueClock(
+        job_id=make_job_id(job_id),
+        tenant=tenant,
+        version=version,
+        priority=Priority(priority),
+        revision=revision,
+        fire_at=to_instant(fire_at),
+        due_at=to_instant(due_at),
+        fired_through=to_optional_instant(fired_through),
+        outline=decode_outline(run_outline, version),
+        fires_left=fires_left,
+    )
+
+
 def _win(
     db: apsw.Connection, clock: Fire | DueClock, next_fire: NextFire | None, fired_through: datetime
 ) -> bool:
@@ -225,6 +237,7 @@ def _win(
         "fire_at": to_micros(clock.fire_at),
         **values_of_next_fire(next_fire),
         "fired_through": to_micros(fired_through),
+        "fires_left": clock.fires_left,
     }
     return fetch_value(db, "fire_clock", values) is not None
 

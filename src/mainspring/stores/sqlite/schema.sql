@@ -212,7 +212,7 @@ CREATE TABLE job_clock (
     revision INTEGER NOT NULL,
     next_fire_at INTEGER,
     fired_through INTEGER
-, priority INTEGER NOT NULL DEFAULT 1, due_at INTEGER, run_outline TEXT, catch_up_level REAL, catch_up_level_at INTEGER) STRICT;
+, priority INTEGER NOT NULL DEFAULT 1, due_at INTEGER, run_outline TEXT, catch_up_level REAL, catch_up_level_at INTEGER, fires_left INTEGER) STRICT;
 
 CREATE INDEX job_clock_due ON job_clock (priority, due_at) WHERE due_at IS NOT NULL;
 

@@ -73,6 +73,7 @@ def make_replan(job: Job, calendars: CalendarUses, **overrides: Any) -> Replan:
         "fire_at": fire_at,
         "next_fire": make_next_fire(None if fire_at is None else fire_at + MINUTE),
         "calendars": calendars,
+        "fires_left": job.fires_left,
     }
     return Replan(**values | overrides)
 

@@ -38,6 +38,7 @@ class JobMoves(WalkBase):
                 poison_limit=self.random.randint(1, 3),
                 trigger=Once(self.now) if self.chance(0.6) else None,
                 timeout=timedelta(seconds=self.random.choice((20, 3600))),
+                max_fires=(None, None, 3)[self.serial % 3],
             )
             new = make_new_job(spec, tenant=self.random.choice(TENANTS))
             jobs.append(replace(new, id=self.ids.new_job_id(), next_fire=self.some_next_fire(0, 30)))
@@ -73,6 +74,7 @@ class JobMoves(WalkBase):
             next_fire=self.some_next_fire(-60, 60),
             fire_ranges=fire_ranges,
             ends_gap=self.chance(0.3),
+            fires_left=(job.fires_left, None, 0, 5)[self.serial % 4],
         )
         edits = [edit, edit] if self.chance(0.1) else [edit]
         await self.agree(lambda side: side.store.edit_jobs(edits, now=self.now))
@@ -151,6 +153,7 @@ class JobMoves(WalkBase):
                 fired_through=job.next_fire_at + timedelta(seconds=1),
                 fire_ranges=(self.new_fire_range(job),) if self.chance(0.2) else (),
                 overlap=self.random.choice(tuple(Overlap)),
+                fires_left=(job.fires_left, None, 2)[self.serial % 3],
             )
         await self.agree(lambda side: side.fire(list(fires.values()), epochs, self.now))
 

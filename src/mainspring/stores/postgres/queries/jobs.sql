@@ -11,12 +11,12 @@ ON CONFLICT (tenant, name) WHERE deleted_at IS NULL DO NOTHING
 RETURNING id;
 
 -- name: add_clocks
-INSERT INTO job_clock (job_id, shard, priority, revision, next_fire_at, due_at, run_outline)
-SELECT job_id, shard, priority, 1, next_fire_at, due_at, run_outline
+INSERT INTO job_clock (job_id, shard, priority, revision, next_fire_at, due_at, run_outline, fires_left)
+SELECT job_id, shard, priority, 1, next_fire_at, due_at, run_outline, fires_left
 FROM unnest(
     :job_ids::uuid[], :shards::smallint[], :priorities::smallint[], :next_fires_at::timestamptz[], :dues_at::timestamptz[],
-    :run_outlines::text[]
-) AS new (job_id, shard, priority, next_fire_at, due_at, run_outline);
+    :run_outlines::text[], :fires_left::integer[]
+) AS new (job_id, shard, priority, next_fire_at, due_at, run_outline, fires_left);
 
 -- name: add_versions
 INSERT INTO job_version (job_id, version, spec, created_at)
@@ -50,15 +50,17 @@ UPDATE job SET is_paused = :is_paused, pause_note = :note, updated_at = :now
 WHERE job.id = ANY(:job_ids::uuid[]);
 
 -- name: move_clocks
--- Only an edit gives a priority, and then the outline, or that there is none.
+-- Only an edit gives a priority, and then the outline, or that there is none. Edits and new versions of calendars give
+-- how many fires are left; then the change is counted.
 UPDATE job_clock SET
     revision = job_clock.revision + 1, priority = coalesce(changed.priority, job_clock.priority),
     next_fire_at = changed.next_fire_at, due_at = changed.due_at,
-    run_outline = CASE WHEN changed.priority IS NULL THEN job_clock.run_outline ELSE changed.run_outline END
+    run_outline = CASE WHEN changed.priority IS NULL THEN job_clock.run_outline ELSE changed.run_outline END,
+    fires_left = CASE WHEN changed.is_counted THEN changed.fires_left ELSE job_clock.fires_left END
 FROM unnest(
     :job_ids::uuid[], :priorities::smallint[], :next_fires_at::timestamptz[], :dues_at::timestamptz[],
-    :run_outlines::text[]
-) AS changed (job_id, priority, next_fire_at, due_at, run_outline)
+    :run_outlines::text[], :are_counted::boolean[], :fires_left::integer[]
+) AS changed (job_id, priority, next_fire_at, due_at, run_outline, is_counted, fires_left)
 WHERE job_clock.job_id = changed.job_id;
 
 -- name: watch_starts

@@ -6,7 +6,7 @@ FROM unnest(:priorities::smallint[]) AS tier (priority)
 CROSS JOIN LATERAL (
     SELECT
         job_clock.job_id, job.tenant, job.version, job_clock.priority, job_clock.revision, job_clock.next_fire_at AS fire_at,
-        job_clock.due_at, job_clock.fired_through, job_clock.run_outline AS outline
+        job_clock.due_at, job_clock.fired_through, job_clock.run_outline AS outline, job_clock.fires_left
     FROM job_clock JOIN job ON job.id = job_clock.job_id
     WHERE job_clock.priority = tier.priority AND job_clock.due_at BETWEEN :since AND :until
       AND job_clock.shard = ANY(:shards::smallint[])
@@ -20,11 +20,13 @@ FROM unnest(:shards::smallint[]) AS wanted (shard)
 CROSS JOIN LATERAL (SELECT * FROM shard_lease WHERE shard_lease.shard = wanted.shard FOR SHARE) AS lease;
 
 -- name: fire_clocks
--- Law 2. The arguments are sorted by job id; those of a row are found by binary search (see runs.sql).
+-- Law 2. The arguments are sorted by job id; those of a row are found by binary search (see runs.sql). There are no
+-- fires_left if no job of these has a maximum.
 UPDATE job_clock SET
     next_fire_at = (:next_fires_at::timestamptz[])[width_bucket(job_id, :job_ids::uuid[])],
     due_at = (:dues_at::timestamptz[])[width_bucket(job_id, :job_ids::uuid[])],
-    fired_through = (:fired_throughs::timestamptz[])[width_bucket(job_id, :job_ids::uuid[])]
+    fired_through = (:fired_throughs::timestamptz[])[width_bucket(job_id, :job_ids::uuid[])],
+    fires_left = (:fires_left::integer[])[width_bucket(job_id, :job_ids::uuid[])]
 WHERE job_id = ANY(:job_ids::uuid[])
   AND revision = (:revisions::bigint[])[width_bucket(job_id, :job_ids::uuid[])]
   AND next_fire_at = (:fires_at::timestamptz[])[width_bucket(job_id, :job_ids::uuid[])]

@@ -11,8 +11,8 @@ VALUES (:job_id, :shard, :tenant, :name, 1, :now, :now);
 INSERT INTO job_version (job_id, version, spec, created_at) VALUES (:job_id, :version, :spec, :now);
 
 -- name: add_clock
-INSERT INTO job_clock (job_id, shard, priority, revision, next_fire_at, due_at, run_outline)
-VALUES (:job_id, :shard, :priority, 1, :next_fire_at, :due_at, :run_outline);
+INSERT INTO job_clock (job_id, shard, priority, revision, next_fire_at, due_at, run_outline, fires_left)
+VALUES (:job_id, :shard, :priority, 1, :next_fire_at, :due_at, :run_outline, :fires_left);
 
 -- name: lock_job
 SELECT job.tenant, job.version, job.is_paused, job_clock.revision, job_clock.next_fire_at
@@ -21,10 +21,12 @@ WHERE job.id = :job_id AND job.deleted_at IS NULL;
 
 -- name: move_clock
 -- Every change from outside raises the revision, so that a plan made before loses (law 2).
--- Only an edit gives a priority, and then the outline, or that there is none.
+-- Only an edit gives a priority, and then the outline, or that there is none. Edits and new versions of calendars give
+-- how many fires are left; then the change is counted.
 UPDATE job_clock SET
     revision = revision + 1, priority = coalesce(:priority, priority), next_fire_at = :next_fire_at, due_at = :due_at,
-    run_outline = CASE WHEN :priority IS NULL THEN run_outline ELSE :run_outline END
+    run_outline = CASE WHEN :priority IS NULL THEN run_outline ELSE :run_outline END,
+    fires_left = CASE WHEN :is_counted THEN :fires_left ELSE fires_left END
 WHERE job_id = :job_id;
 
 -- name: rename_job

@@ -4,7 +4,7 @@
 -- In the order of the fields of DueClock.
 SELECT
     job_clock.job_id, job.tenant, job.version, job_clock.priority, job_clock.revision, job_clock.next_fire_at AS fire_at,
-    job_clock.due_at, job_clock.fired_through, job_clock.run_outline AS outline
+    job_clock.due_at, job_clock.fired_through, job_clock.run_outline AS outline, job_clock.fires_left
 FROM job_clock INDEXED BY job_clock_due
 CROSS JOIN job ON job.id = job_clock.job_id
 WHERE job_clock.priority = :priority AND job_clock.due_at BETWEEN :since AND :until
@@ -17,7 +17,8 @@ SELECT shard, epoch FROM shard_lease WHERE shard IN (SELECT value FROM json_each
 
 -- name: fire_clock
 -- The law (design 2, law 2): one fire, one run.
-UPDATE job_clock SET next_fire_at = :next_fire_at, due_at = :due_at, fired_through = :fired_through
+UPDATE job_clock SET
+    next_fire_at = :next_fire_at, due_at = :due_at, fired_through = :fired_through, fires_left = :fires_left
 WHERE
     job_id = :job_id AND revision = :revision AND next_fire_at = :fire_at
     AND (fired_through IS NULL OR fired_through < :fire_at)

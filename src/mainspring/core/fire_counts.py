@@ -1,0 +1,104 @@
+"""Counts the fires of jobs that have a maximum of them (`max_fires`, ADR 0059). Others have no count: it is None.
+
+A fire counts when it is decided that it is to run. So a range of fires that are caught up later counts when it is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import filterfalse, islice
+
+from mainspring.core.calendars.preview import Preview
+from mainspring.core.model import FireRangeKind, JobSpec
+from mainspring.core.planning import Plan, PlannedRange, walk_missed
+from mainspring.core.triggers import Trigger
+
+_TICK = timedelta(microseconds=1)
+
+
+def keeps_count(old: JobSpec, new: JobSpec) -> bool:
+    """Say whether an edit lets the count go on: it changes neither the trigger nor the maximum."""
+    return new.trigger == old.trigger and new.max_fires == old.max_fires
+
+
+def take_left(
+    fires: Sequence[Preview],
+    trigger: Trigger | None,
+    fires_left: int | None,
+    *,
+    now: datetime,
+    after: datetime,
+) -> list[Preview]:
+    """Return the first fires of a preview, up to the last one that is left. Those that are left out do not count.
+
+    Args:
+        trigger: the job's, with its calendars.
+        after: where the preview starts. If that is to come, the fires before it use up some.
+    """
+    if not fires or fires_left is None or trigger is None:
+        return list(fires)
+    fires_left -= sum(1 for _ in islice(walk_missed(trigger, now + _TICK, after, None), fires_left))
+    taken: list[Preview] = []
+    for fire in fires:
+        if not fires_left:
+            break
+        taken.append(fire)
+        fires_left -= fire.excluded_by is None and fire.skipped_by is None
+    return taken
+
+
+def limit_plan(
+    plan: Plan, trigger: Trigger, fires_left: int, *, is_skipped: Callable[[datetime], bool]
+) -> tuple[Plan, int]:
+    """Cut a plan to the fires that are left, and return it with how many are left then.
+
+    If none are, the clock has no next fire, and what would come after the last one is owed no longer.
+
+    Args:
+        trigger: the job's, with its calendars.
+        fires_left: at least 1, because the clock of a finished job stands nowhere.
+        is_skipped: says of a fire that a pause or a blackout leaves it out.
+    """
+    ranges, left = limit_ranges(trigger, plan.ranges, fires_left, is_skipped=is_skipped)
+    left -= sum(not is_skipped(fire_at) for fire_at in plan.fires)
+    if left:
+        return plan, left
+    through = plan.fired_through if plan.fires else ranges[-1].to_at
+    return replace(plan, ranges=ranges, fired_through=through, next_fire_at=None), 0
+
+
+def limit_ranges(
+    trigger: Trigger,
+    ranges: Iterable[PlannedRange],
+    fires_left: int,
+    *,
+    is_skipped: Callable[[datetime], bool] = lambda _: False,
+) -> tuple[tuple[PlannedRange, ...], int]:
+    """Cut the ranges of fires that are to be caught up, and return them with how many fires are left then.
+
+    Args:
+        ranges: in the order of their fires.
+    """
+    kept: list[PlannedRange] = []
+    for one in ranges:
+        if not fires_left:
+            break
+        if one.kind is not FireRangeKind.CATCH_UP:
+            kept.append(one)
+            continue
+        fires = filterfalse(is_skipped, walk_missed(trigger, one.from_at, one.to_at, None))
+        counted = list(islice(fires, fires_left))
+        fires_left -= len(counted)
+        kept.append(one if fires_left else replace(one, to_at=counted[-1]))
+    return tuple(kept), fires_left
+
+
+def settle_count(
+    trigger: Trigger | None, owed: Sequence[PlannedRange], fires_left: int | None
+) -> tuple[Sequence[PlannedRange], int | None]:
+    """Do the same for what a change of a job settles, where there may be no trigger, or no maximum."""
+    if trigger is None or fires_left is None:
+        return owed, fires_left
+    return limit_ranges(trigger, owed, fires_left)
