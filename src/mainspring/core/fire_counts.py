@@ -96,8 +96,8 @@ def limit_ranges(
 
 
 def settle_count(
-    trigger: Trigger | None, owed: Sequence[PlannedRange], fires_left: int | None
-) -> tuple[Sequence[PlannedRange], int | None]:
+    trigger: Trigger | None, owed: tuple[PlannedRange, ...], fires_left: int | None
+) -> tuple[tuple[PlannedRange, ...], int | None]:
     """Do the same for what a change of a job settles, where there may be no trigger, or no maximum."""
     if trigger is None or fires_left is None:
         return owed, fires_left

@@ -72,10 +72,10 @@ async def test_finished_job_has_no_fires_left(http: Http, runtime: ManualRuntime
     found = (await http.get(url)).json()
     assert [found[field] for field in ("fires_left", "next_fire_time", "next_fire_times")] == [0, None, []]
     assert (await http.get(f"{url}/status")).json()["next_run"] is None
-    patch = {"headers": {"content-type": "application/merge-patch+json"}}
-    again = (await http.patch(url, json={"max_fires": 3}, **patch)).json()
+    merging = {"content-type": "application/merge-patch+json"}
+    again = (await http.patch(url, json={"max_fires": 3}, headers=merging)).json()
     assert (again["fires_left"], len(again["next_fire_times"])) == (3, 3)
-    refused = await http.patch(url, json={"run_at": "in 10m"}, **patch)
+    refused = await http.patch(url, json={"run_at": "in 10m"}, headers=merging)
     assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "max_fires")
 
 

@@ -161,17 +161,17 @@ def test_caught_up_fires_that_a_pause_leaves_out_do_not_count() -> None:
 
 def test_what_an_edit_settles_ends_with_the_last_fire_that_is_left() -> None:
     gap = PlannedRange(FireRangeKind.GAP, at(10), at(30), "misfire")
-    owed = [
+    owed = (
         gap,
         PlannedRange(FireRangeKind.CATCH_UP, at(40), at(60), "misfire"),
         PlannedRange(FireRangeKind.CATCH_UP, at(70), at(90), "edited"),
         replace(gap, from_at=at(100), to_at=at(120)),
-    ]
-    assert settle_count(EVERY_TEN, owed, 7) == (tuple(owed), 1)
+    )
+    assert settle_count(EVERY_TEN, owed, 7) == (owed, 1)
     assert settle_count(EVERY_TEN, owed, 4) == ((*owed[:2], replace(owed[2], to_at=at(70))), 0)
-    assert settle_count(EVERY_TEN, owed, 3) == (tuple(owed[:2]), 0)
+    assert settle_count(EVERY_TEN, owed, 3) == (owed[:2], 0)
     assert settle_count(EVERY_TEN, owed, None) == (owed, None)
-    assert settle_count(None, [], 3) == ([], 3)
+    assert settle_count(None, (), 3) == ((), 3)
 
 
 @given(
