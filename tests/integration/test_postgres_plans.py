@@ -244,6 +244,17 @@ async def test_looks_for_failing_jobs_read_only_what_is_watched(dsn: str) -> Non
     assert seq_scans_of(nodes) <= {"failure_watch"}
 
 
+async def test_looks_for_ended_runs_read_only_what_is_watched(dsn: str) -> None:
+    nodes = await explain(dsn, Role.WATCH, QUERIES["read_ended"])
+    assert {"job_pkey", "job_clock_pkey", "run_fire_key"} <= indexes_of(nodes)
+    assert seq_scans_of(nodes) <= {"after_end"}
+    nodes = await explain(dsn, Role.WATCH, QUERIES["find_fires"])
+    assert {"run_fire_key", "dead_run_job"} <= indexes_of(nodes)
+    assert any("run_history" in name and "job" in name for name in indexes_of(nodes))
+    assert seq_scans_of(nodes) == set()
+    assert not [node for node in nodes if node["Node Type"] == "Sort"]
+
+
 async def test_claim_is_lazy_and_keeps_the_order_of_lanes(dsn: str) -> None:
     nodes = await explain(dsn, Role.CLAIM, QUERIES["claim_runs"])
     [walked] = [node for node in nodes if node.get("Index Name") == "run_ready"]

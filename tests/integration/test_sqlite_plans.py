@@ -87,6 +87,12 @@ JOB_KEY = "SEARCH job sqlite_autoindex_job_1"
         ("fire_clock", [CLOCK_KEY]),
         ("move_clock", [CLOCK_KEY]),
         ("find_busy_job", ["SEARCH run run_job"]),
+        ("read_ended", [CLOCK_KEY, "SEARCH run run_fire_key", JOB_KEY]),
+        (
+            "find_fire",
+            ["SEARCH run run_fire_key", "SEARCH run_history run_history_job", "SEARCH dead_run dead_run_job"],
+        ),
+        ("follow_end", [CLOCK_KEY]),
         ("find_waiting_job", ["SEARCH run run_job"]),
         ("list_live_of_job", ["SEARCH run run_job"]),
         ("read_backfill_work", [JOB_KEY, "SEARCH run run_fire_range", "SEARCH run run_job"]),

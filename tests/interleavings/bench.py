@@ -28,6 +28,7 @@ TABLES = (
     "past_session",
     "ledger_check",
     "at_start",
+    "after_end",
     "lane",
     "node",
     "shard_lease",

@@ -26,6 +26,7 @@ from mainspring.core.tenants import Tenant
 from mainspring.ports.store.backfills import BackfillStep
 from mainspring.ports.store.calendars import CalendarDeletion, CalendarUse, CalendarUses, Replan
 from mainspring.ports.store.claims import ClaimResult, HeldRun
+from mainspring.ports.store.ends import FollowingFire
 from mainspring.ports.store.limits import LineQuota
 from mainspring.ports.store.policies import PermitRequest
 from mainspring.ports.store.preemption import PreemptionRequest
@@ -247,6 +248,7 @@ _TOUCHES = tuple(
         "fire_cancelling": "job lane shard run",
         "edit_into_line": "job run limit",
         "pause_failing": "job",
+        "follow_ends": "job shard",
         "take take_batch release leave beat_node expire_node": "shard",
         "record_tzdata": "cluster",
         "set_tenants set_tenants_backwards set_queues set_queues_backwards": "policies",
@@ -526,6 +528,18 @@ async def edit_into_line(store: PostgresStore, scene: Scene) -> Any:
 async def pause_failing(store: PostgresStore, scene: Scene) -> Any:
     """It locks what it looks at."""
     return await store.pause_failing([make_pause(scene.quiet), make_pause(scene.job)], now=NOW)
+
+
+@_verb()
+async def follow_ends(store: PostgresStore, scene: Scene) -> Any:
+    """Both clocks stand nowhere; one job has no next fire."""
+    following = [
+        FollowingFire(
+            job_id=scene.limited.id, revision=scene.limited.revision, next_fire=make_next_fire(NOW)
+        ),
+        FollowingFire(job_id=scene.batched.id, revision=scene.batched.revision, next_fire=None),
+    ]
+    return await store.follow_ends(following, epochs=scene.epochs, now=NOW)
 
 
 @_verb()

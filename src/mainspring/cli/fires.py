@@ -12,13 +12,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from mainspring.wire.calendars import FireView, TriggerPreview
+    from mainspring.wire.calendars import FireView, TriggerPreview, WaitedRun
 
 
-def print_fires(fires: Sequence[FireView], trigger: Mapping[str, Any] | None) -> None:
-    """Print fires of a trigger in UTC and in their zone, and what becomes of them."""
-    from mainspring.core.triggers.words import explain_no_fires
+def print_fires(
+    fires: Sequence[FireView], trigger: Mapping[str, Any] | None, waits_for: WaitedRun | None = None
+) -> None:
+    """Print fires of a trigger in UTC and in their zone, and what becomes of them, or the run that they wait for."""
+    from mainspring.core.triggers.words import explain_no_fires, explain_wait
 
+    if waits_for is not None and trigger is not None:
+        click.echo(explain_wait(trigger, waits_for.run_id, waits_for.status))
+        return
     rows = [(tell_local(fire.fire_at), tell_local(fire.local), _note(fire)) for fire in fires]
     print_table(("UTC", "LOCAL", ""), rows, empty=explain_no_fires(trigger, "it does not fire any more"))
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import filterfalse, islice
 
+from mainspring.core.calendars.joined import has_no_rule
 from mainspring.core.calendars.preview import Preview
 from mainspring.core.model import FireRangeKind, JobSpec
 from mainspring.core.planning import Plan, PlannedRange, walk_missed
@@ -39,7 +40,8 @@ def take_left(
     """
     if not fires or fires_left is None or trigger is None:
         return list(fires)
-    fires_left -= sum(1 for _ in islice(walk_missed(trigger, now + _TICK, after, None), fires_left))
+    if not has_no_rule(trigger):
+        fires_left -= sum(1 for _ in islice(walk_missed(trigger, now + _TICK, after, None), fires_left))
     taken: list[Preview] = []
     for fire in fires:
         if not fires_left:

@@ -9,11 +9,11 @@ from datetime import datetime
 from itertools import islice
 from types import MappingProxyType
 
-from mainspring.core.calendars.joined import clock_trigger
+from mainspring.core.calendars.joined import clock_trigger, has_no_rule
 from mainspring.core.calendars.sieve import SievedTrigger
 from mainspring.core.model import FireRange, FireRangeKind, Job
 from mainspring.core.planning import walk_range
-from mainspring.core.triggers import AtStart, Trigger
+from mainspring.core.triggers import Trigger
 
 MOST_EXAMPLES = 3
 _TOGETHER = 10_000
@@ -174,8 +174,8 @@ def _fires_of(
     records: Iterable[datetime],
     fire_ranges: Iterable[FireRange],
 ) -> Iterable[datetime]:
-    """Return the fires that were owed. No rule gives those at start: they came to be with their records."""
-    if not isinstance(trigger, AtStart):
+    """Return the fires that were owed. Where no rule gives them, they came to be with their records."""
+    if not has_no_rule(trigger):
         return walk_range(clock_trigger(trigger), from_at, to_at, None)
     ranges = (one.from_at for one in fire_ranges if one.kind is not FireRangeKind.BACKFILL)
     return sorted({*records, *(instant for instant in ranges if from_at <= instant <= to_at)})

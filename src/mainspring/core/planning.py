@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import blake2b
 
-from mainspring.core.calendars.joined import clock_trigger, own_trigger
+from mainspring.core.calendars.joined import clock_trigger, has_no_rule, own_trigger
 from mainspring.core.calendars.resolved import HORIZON
 from mainspring.core.calendars.rolling import RolledTrigger
 from mainspring.core.calendars.sieve import SievedTrigger
 from mainspring.core.clocks import NextFire
+from mainspring.core.ends import after_end_of, first_of_all
 from mainspring.core.ids import JobId
 from mainspring.core.model import FireRangeKind, JobSpec, Misfire
-from mainspring.core.triggers import EPOCH, AtStart, Once, Trigger, UnknownTrigger
+from mainspring.core.triggers import EPOCH, Once, Trigger, UnknownTrigger
 
 _TICK = timedelta(microseconds=1)
 REASON_MISFIRE = "misfire"
@@ -82,7 +83,7 @@ def plan_fires(spec: JobSpec, job_id: JobId, clock: NextFire, *, now: datetime) 
     if clock.due_at >= in_time:
         return Plan((fire_at,), fire_at, following(fire_at))
     policy = spec.misfire.policy
-    if policy is Misfire.FIRE_LATEST or (policy is Misfire.FIRE_ALL and isinstance(trigger, AtStart)):
+    if policy is Misfire.FIRE_LATEST or (policy is Misfire.FIRE_ALL and has_no_rule(trigger)):
         return _fire_latest(trigger, fire_at, now)
     last_missed = _last_through(trigger, fire_at, in_time - _TICK)
     if (
@@ -239,6 +240,8 @@ def first_fire_at(
     """
     if trigger is None:
         return None
+    if after_end_of(trigger) is not None:
+        return first_of_all(trigger, now=now)
     own = own_trigger(trigger)
     if isinstance(own, Once):
         moved = trigger.moved(own.at) if isinstance(trigger, RolledTrigger) else own.at
@@ -311,9 +314,9 @@ def walk_missed(
 ) -> Iterator[datetime]:
     """Yield the fire times of a catch-up range that lie after its cursor, in order.
 
-    No rule gives those of a trigger at start, so such a range has one, which is its beginning.
+    Where no rule gives them, each is made alone, so such a range has one, which is its beginning.
     """
-    if isinstance(trigger, AtStart):
+    if has_no_rule(trigger):
         yield from (from_at,) if cursor_at is None else ()
     else:
         yield from walk_range(trigger, from_at, to_at, cursor_at)

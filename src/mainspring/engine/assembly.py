@@ -27,6 +27,7 @@ from mainspring.engine.scheduling.backfills import Backfiller
 from mainspring.engine.scheduling.calendars import CalendarFollower, Replanner
 from mainspring.engine.scheduling.catch_up import CatchUp
 from mainspring.engine.scheduling.census import CensusTaker
+from mainspring.engine.scheduling.ends import EndFollower
 from mainspring.engine.scheduling.failures import FailureWatch
 from mainspring.engine.scheduling.job_check import JobCheck
 from mainspring.engine.scheduling.ledger_check import LedgerChecker
@@ -266,6 +267,14 @@ class Engine:
             self._make_preemptor(definitions, restrictions),
             Janitor(store, waiter=tools.waiter(), retention=settings.retention),
             FailureWatch(
+                store,
+                clock=tools.clock,
+                ownership=ownership,
+                wakeups=self.wakeups,
+                waiter=tools.waiter(),
+                calendars=calendars,
+            ),
+            EndFollower(
                 store,
                 clock=tools.clock,
                 ownership=ownership,

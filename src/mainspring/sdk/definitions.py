@@ -62,6 +62,7 @@ class JobOptions(TypedDict, total=False):
     tz: str
     dst: str
     every: Duration | None
+    after_end: Duration | None
     calendar_interval: str | None
     at: time | str
     day: int | str | None

@@ -11,6 +11,8 @@ from msgspec import Meta, Struct
 from mainspring.core.calendars.days import CalendarDay
 from mainspring.core.calendars.preview import Preview
 from mainspring.core.calendars.resolved import CalendarVersion
+from mainspring.core.ends import FiredRun
+from mainspring.core.ids import format_run_id
 from mainspring.wire.views import Instant
 
 _RULE = {
@@ -131,10 +133,21 @@ class FireView(Struct, kw_only=True):
     ]
 
 
+class WaitedRun(Struct, kw_only=True):
+    """A run from whose end the next fire of its job counts."""
+
+    run_id: str
+    status: str
+
+
 class FireList(Struct):
-    """The next fires of a job."""
+    """The next fires of a job, as far as they are known."""
 
     items: list[FireView]
+    waits_for: Annotated[
+        WaitedRun | None,
+        Meta(description="The run from whose end the next fire counts, with `after_end`; else null."),
+    ] = None
 
 
 class TriggerPreview(Struct, kw_only=True):
@@ -168,6 +181,11 @@ def view_calendar(version: CalendarVersion) -> CalendarView:
 def view_days(days: Iterable[CalendarDay]) -> CalendarDays:
     """Show the days of a calendar."""
     return CalendarDays([CalendarDayView(date=one.day.isoformat(), hours=list(one.hours)) for one in days])
+
+
+def view_waited(run: FiredRun | None) -> WaitedRun | None:
+    """Show the run from whose end the next fire counts."""
+    return None if run is None else WaitedRun(run_id=format_run_id(run.run_id), status=run.state)
 
 
 def view_fires(fires: Iterable[Preview]) -> list[FireView]:

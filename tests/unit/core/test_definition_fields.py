@@ -260,7 +260,11 @@ def test_delays_alone_mean_a_list() -> None:
         ({"run_at": 1767614400}, "run_at", "has passed"),
         ({"run_at": True}, "run_at", "must be an instant"),
         ({"trigger": "daily"}, "trigger", "must be an object"),
-        ({"trigger": {}}, "trigger.type", "one of any_of, at_start, calendar_interval, cron, interval, once"),
+        (
+            {"trigger": {}},
+            "trigger.type",
+            "one of after_end, any_of, at_start, calendar_interval, cron, interval, once",
+        ),
         ({"trigger": {"type": "cron"}}, "trigger.expression", "is missing"),
         ({"trigger": {"type": "cron", "expression": "0 25 * * *"}}, "trigger.expression", "hour: '25'"),
         ({"trigger": {"type": "cron", "expression": "@daily", "tz": "X"}}, "trigger.tz", "not a time zone"),

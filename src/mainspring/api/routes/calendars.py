@@ -27,6 +27,7 @@ from mainspring.wire.calendars import (
     view_calendar,
     view_days,
     view_fires,
+    view_waited,
 )
 from mainspring.wire.views import Deleted
 
@@ -93,10 +94,10 @@ async def list_calendar_days(call: Call) -> CalendarDays:
 
 @handles(operations.LIST_JOB_FIRES)
 async def list_job_fires(call: Call) -> FireList:
-    fires = await call.engine.jobs.fires(
+    found = await call.engine.jobs.fires(
         call.tenant, path_job_id(call.key), after=_from(call), count=call.query["count"]
     )
-    return FireList(view_fires(fires))
+    return FireList(view_fires(found.fires), view_waited(found.waits_for))
 
 
 @handles(operations.PREVIEW_TRIGGER)

@@ -275,7 +275,7 @@ def fires_command(job: str, count: int, from_time: str | None, server: str, *, a
     if as_json:
         print_json(plain(fires))
         return
-    print_fires(fires.items, found.trigger)
+    print_fires(fires.items, found.trigger, fires.waits_for)
 
 
 @job_group.command("run")

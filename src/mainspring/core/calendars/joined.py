@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mainspring.core.calendars.rolling import RolledTrigger
 from mainspring.core.calendars.sieve import Sieve, SievedTrigger
-from mainspring.core.triggers import Trigger, UnknownTrigger
+from mainspring.core.triggers import AfterEnd, AtStart, Trigger, UnknownTrigger, Windowed
 
 
 def with_calendars(trigger: Trigger | None, sieve: Sieve | None) -> Trigger | None:
@@ -17,6 +17,12 @@ def with_calendars(trigger: Trigger | None, sieve: Sieve | None) -> Trigger | No
 def own_trigger(trigger: Trigger) -> Trigger:
     """Return a job's own trigger: of one with calendars, the one beneath."""
     return trigger.raw if isinstance(trigger, SievedTrigger | RolledTrigger) else trigger
+
+
+def has_no_rule(trigger: Trigger) -> bool:
+    """Say whether no rule gives a trigger's fires: each comes to be with its record."""
+    own = own_trigger(trigger)
+    return isinstance(own.raw if isinstance(own, Windowed) else own, AtStart | AfterEnd)
 
 
 def clock_trigger(trigger: Trigger) -> Trigger:

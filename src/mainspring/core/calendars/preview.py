@@ -73,19 +73,24 @@ def preview_fires(trigger: Trigger, after: datetime, count: int) -> list[Preview
     found: list[Preview] = []
     fire = stepping.next_after(after)
     while fire is not None and len(found) < count:
-        excluded_by = trigger.sieve.excluded_by(fire) if isinstance(trigger, SievedTrigger) else None
-        rolled_from = _source(trigger, fire) if isinstance(trigger, RolledTrigger) else None
-        found.append(
-            Preview(
-                fire_at=fire,
-                local=_local(zone, fire),
-                excluded_by=excluded_by,
-                rolled_from=rolled_from,
-                dst=_change_at(zone, fire),
-            )
-        )
+        found.append(_preview(trigger, zone, fire))
         fire = stepping.next_after(fire)
     return found
+
+
+def preview_fire(trigger: Trigger, fire_at: datetime | None) -> list[Preview]:
+    """Return a fire that is known beforehand, of a trigger of which no rule gives the others; empty for None."""
+    return [] if fire_at is None else [_preview(trigger, _zone_of(trigger), fire_at)]
+
+
+def _preview(trigger: Trigger, zone: Zone, fire: datetime) -> Preview:
+    return Preview(
+        fire_at=fire,
+        local=_local(zone, fire),
+        excluded_by=trigger.sieve.excluded_by(fire) if isinstance(trigger, SievedTrigger) else None,
+        rolled_from=_source(trigger, fire) if isinstance(trigger, RolledTrigger) else None,
+        dst=_change_at(zone, fire),
+    )
 
 
 def _source(trigger: RolledTrigger, fire: datetime) -> datetime | None:

@@ -17,6 +17,7 @@ from mainspring.core.definition.max_fires import check_max_fires
 from mainspring.core.definition.once import check_once
 from mainspring.core.definition.options import NAME, OPTIONS
 from mainspring.core.definition.retry import check_causes
+from mainspring.core.ends import after_end_of
 from mainspring.core.fields import check_known, one_of, read_mapping, show
 from mainspring.core.ids import DEFAULT_TENANT, JobId
 from mainspring.core.limits import keys_of
@@ -201,6 +202,8 @@ def _checked(spec: JobSpec, body: Mapping[str, Any]) -> JobSpec:
     """Refuse fields that do not go together."""
     if spec.calendars and isinstance(spec.trigger, AtStart):
         raise InvalidInput("calendars", "do not go with a trigger at start, which fires whenever that is")
+    if spec.calendars and spec.calendars.roll is not None and after_end_of(spec.trigger) is not None:
+        raise InvalidInput("calendars.roll", "does not go with after_end, whose fires have no time of day")
     if spec.calendars and spec.trigger is None:
         field = "calendars" if "calendars" in body or "trigger" not in body else "trigger"
         raise InvalidInput(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from mainspring.core.triggers.after_end import AfterEnd
 from mainspring.core.triggers.any_of import AnyOfType
 from mainspring.core.triggers.at_start import AtStart
 from mainspring.core.triggers.base import Trigger, TriggerType, UnknownTrigger, next_fires, zone_name
@@ -19,6 +20,7 @@ from mainspring.core.triggers.registry import TRIGGERS, load_trigger, store_trig
 __all__ = [
     "EPOCH",
     "TRIGGERS",
+    "AfterEnd",
     "AnyOf",
     "AnyOfType",
     "AtStart",

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from mainspring.core.fields import check_known, kind
 from mainspring.core.kinds import Kind, Schema
 from mainspring.core.options import Option, Options, Path
+from mainspring.core.triggers.after_end import AfterEnd
 from mainspring.core.triggers.at_start import AtStart
 from mainspring.core.triggers.base import Trigger, TriggerType, UnknownTrigger
 from mainspring.core.triggers.composed import AnyOf, parts_of
@@ -122,6 +123,8 @@ def _read_part(part: Mapping[str, Any], path: str, known: tuple[Trigger, ...], n
         raise InvalidInput(path, f"is no trigger; give one of {', '.join([*TRIGGERS.heads, 'schedule'])}")
     if isinstance(made, AtStart):
         raise InvalidInput(path, "a trigger at start does not go into any_of; give it a job of its own")
+    if isinstance(made, AfterEnd):
+        raise InvalidInput(path, "a trigger after the end does not go into any_of; give it a job of its own")
     if isinstance(made, AnyOf):
         raise InvalidInput(path, "any_of does not go into any_of; put its triggers into the outer list")
     return made

@@ -39,6 +39,7 @@ EXAMPLES = (
     "monthly",
     "yearly",
     "@daily",
+    "10 minutes after the end",
     "@reboot",
     "0 9 * * MON-FRI",
 )
@@ -66,7 +67,7 @@ _WORDS = (
     ),
     *("fourth", "minute", "minutes", "hour", "hours", "seconds", "days", "week", "weeks", "month", "months"),
     *("year", "years", "quarter", "weekday", "weekdays", "weekend", "noon", "midnight", "hourly", "daily"),
-    *("weekly", "monthly", "yearly", "through", "to", *_DAYS, *_MONTHS),
+    *("weekly", "monthly", "yearly", "through", "to", "after", "end", "run", *_DAYS, *_MONTHS),
 )
 _GROUPS = {"weekday": "MON-FRI", "workday": "MON-FRI", "business day": "MON-FRI", "weekend": "SAT,SUN"}
 _ALONE = {
@@ -91,6 +92,11 @@ _ADVERBS = {
 _ADVERB = re.compile(rf"^({'|'.join(_ADVERBS)})\b")
 _STARTS = frozenset(
     {"@reboot", "@startup", "at start", "at each start", "at startup", "on start", "on startup"}
+)
+_AFTER_END = re.compile(
+    r"(?P<delay>.+) after (?:(?:the |its )?end(?: of (?:the |its )?(?:run before|(?:last|previous) run))?"
+    r"|(?:the |its )?(?:last|previous) (?:run|one)(?: (?:ends|ended))?)",
+    re.IGNORECASE,
 )
 _NTH = r"(?P<nth>first|1st|second|2nd|third|3rd|fourth|4th|last)"
 _NTHS = {"first": 1, "1st": 1, "second": 2, "2nd": 2, "third": 3, "3rd": 3, "fourth": 4, "4th": 4, "last": 0}
@@ -131,6 +137,10 @@ def _read(text: str) -> Short | None:
         return None
     if text.lower() in _STARTS:
         return {"trigger": {"type": "at_start"}}
+    ended = _AFTER_END.fullmatch(text.rstrip("."))
+    if ended is not None:
+        delay = read_spoken_duration(ended["delay"])
+        return {"after_end": show(delay)} if delay else None
     if words[0].lower() == "@every":
         return _read(f"every {text[len(words[0]) :]}".replace("  ", " "))
     if _CRON.fullmatch(words[0]) and not _PROSE.search(text):

@@ -10,6 +10,7 @@ from mainspring.core.cron import Cron, CronError
 from mainspring.core.fields import one_of, read_mapping
 from mainspring.core.kinds import Schema
 from mainspring.core.options import Option, Options, Path
+from mainspring.core.triggers.after_end import AfterEnd
 from mainspring.core.triggers.base import WINDOW_NAMES, Trigger, TriggerType
 from mainspring.core.triggers.composed import Windowed, change_parts
 from mainspring.core.triggers.registry import TRIGGERS, check_instants, type_of
@@ -212,6 +213,10 @@ def _windowed(
     made = Windowed(raw, **given)
     if made.starts_at is not None and made.ends_at is not None and made.ends_at < made.starts_at:
         raise InvalidInput(path("ends_at"), f"must not be before starts_at, {made.starts_at.isoformat()}")
+    if isinstance(raw, AfterEnd):  # which fires there will be, nobody knows
+        if made != old and made.ends_at is not None and made.ends_at < now:
+            raise InvalidInput(path("ends_at"), f"leaves no fire from {now.isoformat()} on")
+        return made
     if made != old and made.next_after(now) is None:
         following = Windowed(raw, starts_at=made.starts_at).next_after(now)
         first = "" if following is None else f": the first would be at {following.isoformat()}"

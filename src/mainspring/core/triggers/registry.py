@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from mainspring.core.triggers.after_end import AfterEndType
 from mainspring.core.triggers.at_start import AtStartType
 from mainspring.core.triggers.base import Trigger, TriggerType, UnknownTrigger
 from mainspring.core.triggers.calendar_interval import CalendarIntervalType
@@ -17,7 +18,7 @@ from mainspring.core.triggers.windows import WINDOW
 from mainspring.core.types import Types
 
 TRIGGERS: Types[TriggerType] = Types(
-    "trigger", CronType(), IntervalType(), CalendarIntervalType(), OnceType(), AtStartType()
+    "trigger", CronType(), IntervalType(), CalendarIntervalType(), OnceType(), AfterEndType(), AtStartType()
 )
 """`any_of`, which reads triggers of the other types, adds itself."""
 

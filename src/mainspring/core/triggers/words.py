@@ -12,6 +12,8 @@ from mainspring.core.cron.explain import MONTH_NAMES
 from mainspring.core.cron.surprises import find_surprises
 from mainspring.core.cron.walk import MetChange
 from mainspring.core.fields import show
+from mainspring.core.times import from_seconds
+from mainspring.core.triggers.after_end import AfterEnd
 from mainspring.core.triggers.at_start import AtStart
 from mainspring.core.triggers.base import Trigger, UnknownTrigger
 from mainspring.core.triggers.calendar_interval import CalendarInterval
@@ -53,6 +55,8 @@ def explain_trigger(trigger: Trigger | None) -> str:
         return f"every {show(trigger.every)}, counted from {_instant(trigger.anchor)}"
     if isinstance(trigger, CalendarInterval):
         return _explain_calendar(trigger)
+    if isinstance(trigger, AfterEnd):
+        return f"{show(trigger.delay)} after the end of the run before"
     if isinstance(trigger, AtStart):
         return "once at each start of the scheduler"
     if isinstance(trigger, Once):
@@ -74,7 +78,14 @@ def explain_no_fires(plain: Mapping[str, Any] | None, otherwise: str) -> str:
     """Say why a preview of a trigger, given in full form, shows no fires: `otherwise`, if there will be none."""
     if plain is not None and plain["type"] == "at_start":
         return "when that is next, is not known beforehand"
+    if plain is not None and plain["type"] == "after_end":
+        return "at once when the job is made, or at starts_at; then at the delay after the end of each run"
     return otherwise
+
+
+def explain_wait(plain: Mapping[str, Any], run: str, state: str) -> str:
+    """Say which run the next fire of a trigger, given in full form, waits for."""
+    return f"next: {show(from_seconds(plain['delay_seconds']))} after the end of {run}, which is {state}"
 
 
 @lru_cache(maxsize=1024)

@@ -11,6 +11,7 @@ import structlog
 from mainspring.core.calendars.joined import clock_trigger
 from mainspring.core.calendars.preview import next_made
 from mainspring.core.clocks import ChangeVerdict
+from mainspring.core.ends import after_end_of
 from mainspring.core.failures import gap_reason
 from mainspring.core.fire_counts import settle_count
 from mainspring.core.ids import JobId, format_job_id
@@ -132,7 +133,8 @@ def make_replan(job: Job, old: JobSpec, new: JobSpec, calendars: CalendarUses, n
     elif job.is_paused:
         gap = _make_other_gap(job, old, new, now)
         fire_ranges, ends_gap = gap or (), gap is not None
-    elif isinstance(new.trigger, UnknownTrigger):  # only a process that knows the type can tell its fires
+    elif isinstance(new.trigger, UnknownTrigger) or after_end_of(new.trigger) is not None:
+        # Only a process that knows the type can tell its fires, or none can: what is due is due.
         following = next_fire(new, job.id, fire_at)
     else:
         owed = settle_overdue(old, job.id, fire_at, now=now, reason=REASON)

@@ -13,6 +13,7 @@ from mainspring.core.ids import JobId
 from mainspring.core.model import Job, JobSpec
 from mainspring.core.owners import OwnerChange
 from mainspring.engine.common.calendars import CalendarReader
+from mainspring.engine.common.last_fires import read_last_fire
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.usecases.clock_changes import added_job, delete_clock, edit_clock, new_job, pause_clock
 from mainspring.engine.usecases.definitions import Accepted, DefinitionReader
@@ -223,6 +224,7 @@ class Applying:
                 before=await self._scheduling.before(job),
                 after=scheduled.spec,
                 calendars=scheduled.calendars,
+                last=await read_last_fire(self._store, job, scheduled.own.trigger),
                 now=now,
             )
             for job, scheduled in sorted(changed, key=lambda each: each[0].id)

@@ -18,6 +18,7 @@ from mainspring.core.backfill import (
     plan_backfill,
 )
 from mainspring.core.backfill_settings import BackfillLimits, BackfillRequest, check_rights, read_backfill
+from mainspring.core.calendars.joined import has_no_rule
 from mainspring.core.ids import (
     BackfillId,
     JobId,
@@ -168,6 +169,12 @@ class Backfills:
                 "from",
                 "the job has no trigger between `from` and `to`, so there are no fires to make; submit its runs, or"
                 " give it a trigger and backfill by the definition of now",
+            )
+        if all(has_no_rule(trigger) for trigger in triggers.values()):
+            raise InvalidInput(
+                "from",
+                "no rule tells when the job should have fired between `from` and `to`: its trigger goes by starts of"
+                " the scheduler or by ends of runs; submit its runs instead",
             )
         return triggers
 

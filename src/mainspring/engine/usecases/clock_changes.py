@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
+from mainspring.core.ends import LastFire, after_end_of, follow_edit, follow_pause
 from mainspring.core.failures import PAUSED, gap_reason
 from mainspring.core.fire_counts import keeps_count, settle_count
 from mainspring.core.ids import JobId
@@ -60,14 +61,16 @@ def pause_clock(job: Job, spec: JobSpec, now: datetime) -> ClockChange:
     return stop_clock(job, spec, reason=PAUSED, now=now)
 
 
-def resume_clock(job: Job, spec: JobSpec, now: datetime) -> ClockChange:
+def resume_clock(job: Job, spec: JobSpec, last: LastFire, now: datetime) -> ClockChange:
     trigger = spec.trigger
     next_fire_at = job.next_fire_at
-    if job.is_paused:
+    if job.is_paused and (trigger is None or job.fires_left == 0):
+        next_fire_at = None
+    elif job.is_paused and trigger is not None:
         next_fire_at = (
             coming_fire_at(trigger, now=now, fired_through=job.fired_through)
-            if trigger is not None and job.fires_left != 0
-            else None
+            if after_end_of(trigger) is None
+            else follow_pause(trigger, last, now=now)
         )
     return ClockChange(
         job_id=job.id,
@@ -96,7 +99,14 @@ def _ranges_of(job: Job, spec: JobSpec, planned: Iterable[PlannedRange]) -> tupl
 
 
 def edit_clock(
-    job: Job, spec: JobSpec, *, before: JobSpec, after: JobSpec, calendars: CalendarUses | None, now: datetime
+    job: Job,
+    spec: JobSpec,
+    *,
+    before: JobSpec,
+    after: JobSpec,
+    calendars: CalendarUses | None,
+    last: LastFire,
+    now: datetime,
 ) -> JobEdit:
     """Decide an edit. A new trigger, or other calendars, set the clock again; then the old ones settle what was due.
 
@@ -105,6 +115,7 @@ def edit_clock(
     Args:
         spec: the new definition.
         before, after: the old and the new definition, each with the trigger that its calendars make.
+        last: the job's newest fire, if the new trigger counts from its end.
     """
     fire_ranges: tuple[NewFireRange, ...] = ()
     is_counting_on = keeps_count(job.spec, spec)
@@ -113,14 +124,14 @@ def edit_clock(
     if job.is_paused:
         following = None
         if fires_otherwise and left != 0:
-            first_at = first_fire_at(after.trigger, now=now)
+            first_at = _first_after_edit(after, last, now, fired_through=None)
             fire_ranges = open_gap(job, job.version + 1, first_at, reason=gap_reason(job.pause_note))
-    elif fires_otherwise:
+    elif fires_otherwise and not _is_due_after_end(job, before, after, now):
         owed = settle_overdue(before, job.id, job.next_fire_at, now=now, reason="edited")
         owed, left_of_old = settle_count(before.trigger, owed, job.fires_left)
         fire_ranges = _ranges_of(job, before, owed)
         left = left_of_old if is_counting_on else left
-        first_at = first_fire_at(after.trigger, now=now, fired_through=job.fired_through)
+        first_at = _first_after_edit(after, last, now, fired_through=job.fired_through)
         following = None if left == 0 else next_fire(after, job.id, first_at)
     else:
         following = kept_fire(before, after, job.id, job.next_fire_at, now=now)
@@ -135,3 +146,21 @@ def edit_clock(
         calendars=calendars,
         fires_left=left,
     )
+
+
+def _first_after_edit(
+    after: JobSpec, last: LastFire, now: datetime, *, fired_through: datetime | None
+) -> datetime | None:
+    """Return the first fire by a new trigger."""
+    if after.trigger is None or after_end_of(after.trigger) is None:
+        return first_fire_at(after.trigger, now=now, fired_through=fired_through)
+    return follow_edit(after.trigger, last, now=now)
+
+
+def _is_due_after_end(job: Job, before: JobSpec, after: JobSpec, now: datetime) -> bool:
+    """Say whether a fire after the end is due that an edit of the delay meets. It is made as it was planned.
+
+    Settled apart, it would run beside the fire of the new delay, and the schedule never has two runs at a time.
+    """
+    is_due = job.next_fire_at is not None and job.next_fire_at <= now
+    return is_due and after_end_of(before.trigger) is not None and after_end_of(after.trigger) is not None

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from mainspring.core.calendars.preview import Preview, next_made, preview_fires
+from mainspring.core.calendars.preview import next_made, preview_fire, preview_fires
 from mainspring.core.clocks import ChangeVerdict
 from mainspring.core.definition import names_target, read_timing, warn_of_definition
+from mainspring.core.ends import LastFire, after_end_of, first_of_all
 from mainspring.core.fire_counts import keeps_count, take_left
 from mainspring.core.ids import JobId, RunId, format_job_id
 from mainspring.core.model import FireRange, Job, JobSpec, JobStatus
@@ -16,6 +18,7 @@ from mainspring.core.states import LIVE_STATES, RunState
 from mainspring.core.triggers import Trigger
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.group_commit import GroupCommit
+from mainspring.engine.common.last_fires import read_last_fire
 from mainspring.engine.common.restrictions import RestrictionReader
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.scheduling.reading import WINDOW
@@ -30,7 +33,7 @@ from mainspring.engine.usecases.clock_changes import (
 from mainspring.engine.usecases.definitions import Accepted, DefinitionReader
 from mainspring.engine.usecases.intake import Intake
 from mainspring.engine.usecases.limits import check_limits
-from mainspring.engine.usecases.previews import JobPreview, SkippedFires
+from mainspring.engine.usecases.previews import AfterEndPreviews, JobPreview, NextFires, SkippedFires
 from mainspring.engine.usecases.scheduled import Scheduled, Scheduling
 from mainspring.errors import Conflict, NotFound, StoreUnavailable
 from mainspring.ports.clock import Clock, IdSource
@@ -204,7 +207,13 @@ class Jobs:
         before = await self._calendars.before(job)
         scheduled = await self._calendars.schedule(job.tenant, spec, old=job, now=now)
         edit = edit_clock(
-            job, spec, before=before, after=scheduled.spec, calendars=scheduled.calendars, now=now
+            job,
+            spec,
+            before=before,
+            after=scheduled.spec,
+            calendars=scheduled.calendars,
+            last=await read_last_fire(self._store, job, spec.trigger),
+            now=now,
         )
         (result,) = await self._store.edit_jobs([edit], now=now)
         if result is ChangeVerdict.NAME_TAKEN:
@@ -221,7 +230,9 @@ class Jobs:
 
     async def pause(self, tenant: str, job_id: JobId) -> Job:
         """Stop a job's clock. One fire range with the reason `paused` records the fires that do not happen."""
-        return await self._change(tenant, job_id, self._store.pause_jobs, pause_clock)
+        return await self._change(
+            tenant, job_id, self._store.pause_jobs, lambda job, spec, _, now: pause_clock(job, spec, now)
+        )
 
     async def resume(self, tenant: str, job_id: JobId) -> Job:
         """Start a job's clock again, from now on."""
@@ -232,13 +243,14 @@ class Jobs:
         tenant: str,
         job_id: JobId,
         verb: Callable[..., Awaitable[list[ChangeVerdict]]],
-        decide: Callable[[Job, JobSpec, datetime], ClockChange],
+        decide: Callable[[Job, JobSpec, LastFire, datetime], ClockChange],
     ) -> Job:
         for _ in range(_TRIES):
             job = await self.get(tenant, job_id)
             spec = await self._calendars.before(job)
+            last = await read_last_fire(self._store, job, job.spec.trigger)
             now = self._clock.now()
-            (result,) = await verb([decide(job, spec, now)], now=now)
+            (result,) = await verb([decide(job, spec, last, now)], now=now)
             if result is ChangeVerdict.DONE:
                 self._wakeups.clocks_changed()
                 return (await self._existing([job_id]))[0]
@@ -333,7 +345,7 @@ class Jobs:
         specs = await self._reader.apply_to_jobs([(job.id, job.tenant, job.spec) for job in jobs])
         return [spec.trigger for spec in specs]
 
-    async def fires(self, tenant: str, job_id: JobId, *, after: datetime | None, count: int) -> list[Preview]:
+    async def fires(self, tenant: str, job_id: JobId, *, after: datetime | None, count: int) -> NextFires:
         """Return a job's next fires, those that its calendars keep out or move among them.
 
         If the job has a maximum of fires, there are no more than are left.
@@ -342,9 +354,14 @@ class Jobs:
         (trigger,) = await self.triggers([job])
         now = self._clock.now()
         start = now if after is None else after
-        found = [] if trigger is None else preview_fires(trigger, start, count)
-        marked = await self._skipped.mark(found, job.spec, tenant, job.id)
-        return take_left(marked, trigger, job.fires_left, now=now, after=start)
+        if trigger is None:
+            found = NextFires(fires=[])
+        elif after_end_of(trigger) is not None:
+            found = await AfterEndPreviews(self._store).next_fires(job, trigger, after=after, now=now)
+        else:
+            found = NextFires(fires=preview_fires(trigger, start, count))
+        marked = await self._skipped.mark(found.fires, job.spec, tenant, job.id)
+        return replace(found, fires=take_left(marked, trigger, job.fires_left, now=now, after=start))
 
     async def preview(
         self, tenant: str, body: Mapping[str, Any], *, after: datetime | None, count: int
@@ -369,7 +386,10 @@ class Jobs:
             spec = read_timing(body, now=now, old=old, tenant=tenant)
         made = (await self._calendars.schedule(tenant, spec, now=now)).spec.trigger
         start = now if after is None else after
-        found = [] if made is None else preview_fires(made, start, count)
+        if made is not None and job is None and after_end_of(made) is not None:
+            found = preview_fire(made, first_of_all(made, now=now))
+        else:
+            found = [] if made is None else preview_fires(made, start, count)
         job_id = None if job is None else job.id
         marked = await self._skipped.mark(found, spec, tenant, job_id, is_whole=is_whole)
         left = job.fires_left if job is not None and keeps_count(job.spec, spec) else spec.max_fires

@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from mainspring.core.calendars.preview import Preview
+from mainspring.core.calendars.preview import Preview, preview_fire
+from mainspring.core.ends import FiredRun, follow_end
 from mainspring.core.ids import JobId
-from mainspring.core.model import JobSpec, LaneKey
+from mainspring.core.model import Job, JobSpec, LaneKey
 from mainspring.core.planning import jittered
+from mainspring.core.triggers import Trigger
+from mainspring.engine.common.last_fires import read_last_fires
 from mainspring.engine.common.restrictions import RestrictionReader
 from mainspring.engine.scheduling.run_factory import lane_of
+from mainspring.ports.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +32,38 @@ class JobPreview:
     job_id: JobId | None
     fires: list[Preview]
     warnings: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextFires:
+    """The next fires of a job, as far as they are known.
+
+    Attributes:
+        waits_for: the run from whose end the next fire counts; None if it waits for none.
+    """
+
+    fires: list[Preview]
+    waits_for: FiredRun | None = None
+
+
+class AfterEndPreviews:
+    """Tells what is known of the next fire of a job whose trigger counts from the end of the run before."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def next_fires(
+        self, job: Job, trigger: Trigger, *, after: datetime | None, now: datetime
+    ) -> NextFires:
+        """Return the fire at which the job's clock stands, or will stand; else the run that it waits for."""
+        fire_at = job.next_fire_at
+        if fire_at is None and not job.is_paused and job.fires_left != 0:
+            [last] = await read_last_fires(self._store, [job])
+            if last.is_live:
+                return NextFires(fires=[], waits_for=last.run)
+            fire_at = follow_end(trigger, last, now=now)
+        is_wanted = fire_at is not None and (after is None or fire_at > after)
+        return NextFires(fires=preview_fire(trigger, fire_at if is_wanted else None))
 
 
 class SkippedFires:

@@ -19,6 +19,7 @@ from mainspring.core.ids import JobId
 from mainspring.core.model import FireRangeKind, Job, JobSpec
 from mainspring.ports.store.jobs import AddResult, ClockChange, JobEdit, NewJob
 from mainspring.ports.store.schedule import NewFireRange
+from mainspring.stores.memory.ends import watch_ends
 from mainspring.stores.memory.limits import are_limits_set, drop_limit_uses, keep_limits
 from mainspring.stores.memory.rows import JobRow
 from mainspring.stores.memory.tables import Tables
@@ -60,6 +61,7 @@ class MemoryJobStore:
         tables.use_calendars(job.id, new.calendars)
         keep_limits(tables, job.id, job.tenant, job.spec)
         _watch_failures(tables, job)
+        watch_ends(tables, job)
         return AddResult.ADDED
 
     async def edit_jobs(self, edits: Sequence[JobEdit], *, now: datetime) -> list[ChangeVerdict]:
@@ -82,6 +84,7 @@ class MemoryJobStore:
         move_clock(self._tables, job, decision.move, edit.fire_ranges, now)
         keep_limits(tables, job.id, job.tenant, job.spec)
         _watch_failures(tables, job)
+        watch_ends(tables, job)
         return decision.verdict
 
     async def pause_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
@@ -125,6 +128,7 @@ class MemoryJobStore:
             tables.jobs_of_tenant[job.tenant].discard((job.id,))
             drop_limit_uses(tables, job.id)
             tables.failure_watch.pop(job.id, None)
+            tables.after_end.pop(job.id, None)
         return decision.verdict
 
     async def get_jobs(self, job_ids: Sequence[JobId]) -> list[Job | None]:

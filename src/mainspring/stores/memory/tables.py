@@ -111,6 +111,8 @@ class Tables:
     limits: LimitTables
     backfills: BackfillTables
     ledger_check: LedgerCheck | None = None
+    failure_watch: dict[JobId, JobRow]  # that pause after failures
+    after_end: dict[JobId, JobRow]  # whose fires wait for the ends of runs
 
     def __init__(self) -> None:
         self.jobs: dict[JobId, JobRow] = {}
@@ -118,7 +120,7 @@ class Tables:
         self.names: dict[tuple[str, str], JobId] = {}
         self.jobs_of_tenant: dict[str, JobIndex] = defaultdict(OrderedIndex)
         self.versions: dict[tuple[JobId, int], JobSpec] = {}
-        self.failure_watch: dict[JobId, JobRow] = {}  # that pause after failures
+        self.failure_watch, self.after_end = {}, {}
         self.due: dict[Priority, OrderedIndex[tuple[datetime, UUID]]] = {
             priority: OrderedIndex() for priority in Priority
         }

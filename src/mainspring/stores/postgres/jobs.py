@@ -26,6 +26,7 @@ from mainspring.ports.store.jobs import AddResult, ClockChange, JobEdit, NewJob
 from mainspring.stores.postgres.calendar_uses import find_moved, use_calendars
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
+from mainspring.stores.postgres.ends import watch_ends
 from mainspring.stores.postgres.job_clocks import (
     Jobs,
     LockedClock,
@@ -153,6 +154,7 @@ async def add_jobs(transaction: Transaction, jobs: Sequence[NewJob], now: dateti
         await keep_limits(transaction, limited, are_new=True)
     await _watch_failures(transaction, {job.id: job.spec for job in added}, are_new=True)
     await _watch_starts(transaction, {job.id: job.spec for job in added}, are_new=True)
+    await watch_ends(transaction, {job.id: job.spec for job in added}, are_new=True)
     missed = dict.fromkeys(unset, AddResult.LIMIT_GONE)
     missed |= dict.fromkeys(moved, AddResult.CALENDARS_MOVED)
     return [AddResult.ADDED if job.id in ids else missed.get(job.id, AddResult.NAME_TAKEN) for job in jobs]
@@ -185,6 +187,7 @@ async def edit_jobs(transaction: Transaction, edits: Sequence[JobEdit], now: dat
         specs = {edit.job_id: edit.spec for edit, _ in done}
         await _watch_failures(transaction, specs, are_new=False)
         await _watch_starts(transaction, specs, are_new=False)
+        await watch_ends(transaction, specs, are_new=False)
     return [decision.verdict for _, decision in decided]
 
 
@@ -287,6 +290,7 @@ async def _delete(
     await transaction.execute("drop_limit_uses", job_ids=job_ids)
     await transaction.execute("unwatch_failures", job_ids=job_ids)
     await transaction.execute("unwatch_starts", job_ids=job_ids)
+    await transaction.execute("unwatch_ends", job_ids=job_ids)
 
 
 async def _add_clocks(transaction: Transaction, jobs: Sequence[NewJob]) -> None:

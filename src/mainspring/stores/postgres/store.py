@@ -21,6 +21,7 @@ from mainspring.stores.postgres.census import PostgresCensusStore
 from mainspring.stores.postgres.claims import PostgresClaimStore
 from mainspring.stores.postgres.connecting import LOST, ConnectionOptions, Role
 from mainspring.stores.postgres.connection import Connections
+from mainspring.stores.postgres.ends import PostgresEndStore
 from mainspring.stores.postgres.failures import PostgresFailureStore
 from mainspring.stores.postgres.inserts import LaneIds
 from mainspring.stores.postgres.jobs import PostgresJobStore
@@ -53,6 +54,7 @@ _READS_PER_LOOK = 3
 class PostgresStore(
     PostgresJobStore,
     PostgresFailureStore,
+    PostgresEndStore,
     PostgresScheduleStore,
     PostgresRunStore,
     PostgresClaimStore,

@@ -26,6 +26,7 @@ from mainspring.stores.sqlite.connection import (
     make_private_file,
     translate,
 )
+from mainspring.stores.sqlite.ends import SqliteEndStore
 from mainspring.stores.sqlite.failures import SqliteFailureStore
 from mainspring.stores.sqlite.inserts import InternedLanes
 from mainspring.stores.sqlite.jobs import SqliteJobStore
@@ -53,6 +54,7 @@ _CAPABILITIES = StoreCapabilities(
 class SqliteStore(
     SqliteJobStore,
     SqliteFailureStore,
+    SqliteEndStore,
     SqliteScheduleStore,
     SqliteRunStore,
     SqliteClaimStore,

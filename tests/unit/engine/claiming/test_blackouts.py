@@ -165,14 +165,14 @@ async def test_fires_wait_or_are_skipped_and_the_preview_says_so(bench: Bench) -
     await put(bench, "off")
     await put(bench, "off", name="bulk", mode="skip")
     jobs = bench.runtime.client.jobs
-    fires = await jobs.fires(TENANT, skipped, after=at(9), count=4)
+    fires = (await jobs.fires(TENANT, skipped, after=at(9), count=4)).fires
     assert [(one.fire_at, one.skipped_by) for one in fires] == [
         (at(10), None),
         (at(20), "off@1"),
         (at(30), "off@1"),
         (at(40), None),
     ]
-    assert {one.skipped_by for one in await jobs.fires(TENANT, held, after=None, count=4)} == {None}
+    assert {one.skipped_by for one in (await jobs.fires(TENANT, held, after=None, count=4)).fires} == {None}
     await bench.runtime.advance(41)
     by_reason = {
         job_id: [(run.fire_at, run.reason) for run in await bench.runs(job_id)]

@@ -95,7 +95,7 @@ async def test_the_last_working_day_of_a_month(bench: Bench) -> None:
     await put(bench, "weekend", rules=[{"weekly": ["SAT", "SUN"]}])
     await put(bench, "days-off", rules=[{"union": ["weekend"]}, {"date": "2026-01-30"}])
     job_id = await bench.add(cron="0 9 L * *", calendars={"exclude": ["days-off"], "roll": "previous"})
-    fires = await bench.runtime.client.jobs.fires(TENANT, job_id, after=None, count=2)
+    fires = (await bench.runtime.client.jobs.fires(TENANT, job_id, after=None, count=2)).fires
     assert [one.fire_at for one in fires] == [day(29, 9), datetime(2026, 2, 27, 9, tzinfo=UTC)]
     assert [one.rolled_from for one in fires] == [day(31, 9), datetime(2026, 2, 28, 9, tzinfo=UTC)]
 
