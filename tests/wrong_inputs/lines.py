@@ -125,6 +125,13 @@ FILES = [
     file("job add --body nowhere.json", "other.json", "", "nowhere.json", "No such file"),
     file("job add --body job.json", "job.json", '{"name": "x",}', "body", "line 1 column"),
     file("job add --body job.json", "job.json", b"\xff\xfe{}", "body", "not UTF-8"),
+    file(
+        "apply jobs.toml",
+        "jobs.toml",
+        '[[jobs]]\nname = "x"\nfunction = "add"\nshell = true\n',
+        "jobs.toml: job 'x' (line 1): shell",
+        "remove shell, or give command instead of function",
+    ),
     file("import crontab tab", "tab", "0 9 * *\n", "line 1", "4 time fields instead of 5"),
     file("import crontab tab", "tab", "\n61 9 * * * ls\n", "line 2", "between 0 and 59"),
     file("import crontab tab", "tab", b"0 9 * * * echo \xe9\n", "tab", "not UTF-8"),

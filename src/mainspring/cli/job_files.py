@@ -149,7 +149,7 @@ def _parse(file: str) -> tuple[Any, list[int]]:
     if suffix == ".json":
         return read_json_text(text, file), []
     if suffix in _SUFFIXES:
-        from mainspring.cli.yaml_text import read_yaml
+        from mainspring.importers.yaml_text import read_yaml
 
         document, lines = read_yaml(text, file)
         return document, lines.get("jobs", [])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from mainspring.errors import InvalidInput
+from mainspring.errors import InvalidInput, MissingExtra
 from mainspring.importers.found import (
     Imported,
     ImportedJob,
@@ -20,6 +20,7 @@ from mainspring.importers.found import (
     refuse_same_names,
 )
 from mainspring.importers.kubernetes_schedule import read_schedule
+from mainspring.importers.yaml_text import read_documents
 
 _ANY_INSTANT = datetime(2000, 1, 1, tzinfo=UTC)
 _OVERLAPS = {"Allow": "allow", "Forbid": "skip", "Replace": "cancel_running"}
@@ -60,18 +61,9 @@ def _documents(text: str) -> Iterable[Any]:
     except (ValueError, RecursionError):
         pass
     try:
-        import yaml
-    except ModuleNotFoundError:
+        return read_documents(text, "file")
+    except MissingExtra:
         raise InvalidInput("file", _NO_YAML) from None
-    try:
-        return list(yaml.safe_load_all(text))
-    except yaml.YAMLError as error:
-        where = getattr(error, "problem_mark", None)
-        place = "" if where is None else f"line {where.line + 1}, column {where.column + 1}: "
-        words = getattr(error, "problem", None) or "cannot be read"
-        raise InvalidInput("file", f"is neither JSON nor YAML: {place}{words}") from None
-    except RecursionError:
-        raise InvalidInput("file", "is nested too deeply") from None
 
 
 @dataclass(slots=True)
@@ -109,6 +101,8 @@ class _Reader:
             raise InvalidInput("metadata.name", "is missing")
         spec = _mapping(document, "spec")
         job = _mapping(spec, "jobTemplate.spec")
+        if not isinstance(spec.get("suspend", False), bool | None):
+            raise InvalidInput("spec.suspend", f"must be true or false, not {spec['suspend']!r}")
         zone = spec.get("timeZone") or self.tz
         body: dict[str, Any] = {"name": full_name, **_timing(spec, zone), "target": self._target(job)}
         body |= {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
@@ -36,11 +37,15 @@ class VersionPage(Struct):
     next: int | None
 
 
-def view_changes(before: JobSpec | None, after: JobSpec) -> list[ChangeView]:
-    """Show what differs between two definitions; nothing if there was none before."""
+def view_changes(before: JobSpec | None, after: JobSpec, *, made_at: datetime) -> list[ChangeView]:
+    """Show what differs between two definitions; nothing if there was none before.
+
+    Args:
+        made_at: when the newer one was made.
+    """
     if before is None:
         return []
     return [
         ChangeView(field=change.field, before=change.before, after=change.after)
-        for change in compare_definitions(plain_from_spec(before), plain_from_spec(after))
+        for change in compare_definitions(plain_from_spec(before), plain_from_spec(after), made_at=made_at)
     ]

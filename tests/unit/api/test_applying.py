@@ -48,6 +48,22 @@ async def test_changes_are_told_by_field(http: AsyncClient, job: dict[str, Any])
     }
 
 
+async def test_an_anchor_that_nobody_gave_is_not_told(http: AsyncClient, runtime: ManualRuntime) -> None:
+    job = (await http.post(JOBS, json=HOURLY)).json()
+    await runtime.advance(100)
+    wanted = {**HOURLY, "every": "2h"}
+    for verb in ("diff", "apply"):
+        (told,) = (await http.post(f"{JOBS}/{verb}", json=[wanted])).json()
+        assert [change["field"] for change in told["changes"]] == ["trigger.every_seconds"]
+    await runtime.advance(100)
+    await http.patch(f"{JOBS}/{job['job_id']}", json={"every": "3h"})
+    await runtime.advance(100)
+    await http.put(JOBS, json={**HOURLY, "every": "4h"})
+    versions = (await http.get(f"{JOBS}/{job['job_id']}/versions")).json()["items"]
+    told = [[change["field"] for change in version["changes"]] for version in versions]
+    assert told == [["trigger.every_seconds"]] * 3 + [[]]
+
+
 @pytest.mark.parametrize("verb", ["diff", "apply"])
 @pytest.mark.parametrize(
     ("wrong", "field"),

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.cli.job_files import read_job_files
-from mainspring.cli.yaml_text import read_yaml
 from mainspring.errors import InvalidInput
+from mainspring.importers.yaml_text import read_yaml
 
 TOML = """
 owner = "us"

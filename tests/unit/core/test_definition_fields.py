@@ -388,7 +388,12 @@ def test_refusals_name_the_field_and_what_is_right(fields: dict[str, Any], field
         ({"command": ["x" * 8000] * 9}, "command", f"at most {INLINE_LIMIT}"),
         ({"command": "", "shell": True}, "command", "1 to 8192"),
         ({"command": ["ls"], "shell": "yes"}, "shell", "true or false"),
-        ({"function": "f", "shell": True}, "shell", "goes with command only, which is not given"),
+        (
+            {"function": "f", "shell": True},
+            "shell",
+            "goes with command, not with function; remove shell, or give command instead of function",
+        ),
+        ({"shell": True}, "shell", "goes with command, which is not given; add command, or remove shell"),
         ({"target": {"type": "fax"}}, "target.type", "function, http, shell"),
         ({"target": {"type": ["http"]}}, "target.type", "function, http, shell"),
         ({"target": None}, "target", "must be an object"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -91,6 +92,47 @@ def test_differences_are_told_by_field() -> None:
     (trigger,) = (one for one in changes if one.field == "trigger")
     assert (trigger.before["type"], trigger.after["type"]) == ("cron", "interval")
     assert compare_definitions(plain_from_spec(old), plain_from_spec(old)) == []
+
+
+LATER = NOW + timedelta(hours=3, microseconds=17)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ({"every": "1h"}, {"every": "2h"}, ["trigger.every_seconds"]),
+        ({"every": "1h"}, {"every": "2h", "queue": "q"}, ["queue", "trigger.every_seconds"]),
+        (
+            {"every": "1h"},
+            {"every": "2h", "starts_at": "2026-05-01T00:00:00Z"},
+            ["trigger.every_seconds", "trigger.starts_at"],
+        ),
+        (
+            {"every": "1h"},
+            {"trigger": {"type": "interval", "every": "2h", "anchor": "2026-01-01T00:00:00Z"}},
+            ["trigger.anchor", "trigger.every_seconds"],
+        ),
+        (
+            {"calendar_interval": "2 weeks"},
+            {"calendar_interval": "2 months"},
+            ["trigger.day", "trigger.every", "trigger.weekday"],
+        ),
+        (
+            {"every": "1h"},
+            {"trigger": {"type": "interval", "every": "1h", "anchor": "2026-01-01T00:00:00Z"}},
+            ["trigger.anchor"],
+        ),
+    ],
+)
+def test_an_anchor_is_told_if_it_was_given(old: dict[str, Any], new: dict[str, Any], told: list[str]) -> None:
+    head = {"name": "a", "function": "f"}
+    before = read_definition({**head, **old}, now=NOW)
+    after = read_definition({**head, **new}, now=LATER, old=before.trigger)
+    plain = plain_from_spec(before), plain_from_spec(after)
+    assert sorted(one.field for one in compare_definitions(*plain, made_at=LATER)) == told
+    with_anchor = {one.field for one in compare_definitions(*plain)}
+    assert with_anchor == {*told, "trigger.anchor"}
+    assert {one.field for one in compare_definitions(*plain, made_at=LATER + timedelta(1))} >= set(told)
 
 
 @given(specs, specs)

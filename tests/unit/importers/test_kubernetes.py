@@ -171,6 +171,23 @@ def test_yaml_is_read_where_its_reader_is_there(monkeypatch: pytest.MonkeyPatch)
     assert found.entries[0].body == only(cron_job()).body
     (problem,) = read_cron_jobs([("jobs.yaml", "a: [1,\nb: }")]).problems
     assert "line 2" in problem.message
+    text = """
+kind: CronJob
+metadata: {name: report}
+spec:
+  schedule: "0 6 * * *"
+  timeZone: Europe/Berlin
+  suspend: yes
+  jobTemplate: {spec: {template: {spec: {containers: [{name: a, image: a, command: [say, no, on, 1:30]}]}}}}
+"""
+    (problem,) = read_cron_jobs([("jobs.yaml", text)], commands=True).problems
+    assert (problem.field, problem.message) == ("spec.suspend", "must be true or false, not 'yes'")
+    (entry,) = read_cron_jobs([("jobs.yaml", text.replace("yes", "true"))], commands=True).entries
+    assert (entry.is_paused, entry.body["target"]["command"]) == (True, ["say", "no", "on", "1:30"])
+    (problem,) = read_cron_jobs([("jobs.yaml", "a: &x [*x]")]).problems
+    assert "too deep" in problem.message
+    many = "kind: List\nitems:\n" + "- {kind: ConfigMap, data: [1, 2]}\n" * 25_000
+    assert read_cron_jobs([("jobs.yaml", many)]) == Imported(())
     monkeypatch.setitem(sys.modules, "yaml", None)
     (problem,) = read_cron_jobs([("jobs.yaml", text)]).problems
     assert "mainspring[yaml]" in problem.message

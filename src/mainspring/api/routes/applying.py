@@ -91,7 +91,9 @@ def _view(applied: Sequence[AppliedJob]) -> list[AppliedView]:
             job_id=None if one.job_id is None else format_job_id(one.job_id),
             outcome=one.outcome.value,
             owner=None if one.before is None else one.before.owner,
-            changes=view_changes(None if one.before is None else one.before.spec, one.spec),
+            changes=view_changes(
+                None if one.before is None else one.before.spec, one.spec, made_at=one.made_at
+            ),
         )
         for one in applied
     ]

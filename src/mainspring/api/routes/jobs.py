@@ -160,7 +160,7 @@ def view_version(found: JobVersion) -> VersionView:
     return VersionView(
         version=found.version,
         created_at=found.created_at,
-        changes=view_changes(found.previous, found.spec),
+        changes=view_changes(found.previous, found.spec, made_at=found.created_at),
         definition=plain_from_spec(found.spec),
     )
 

@@ -87,7 +87,7 @@ def diff_command(job: str, old: int | None, new: int | None, server: str, *, as_
         return await _version(client, found.job_id, first), await _version(client, found.job_id, last)
 
     before, after = call(server, work)
-    changes = compare_definitions(before.definition, after.definition)
+    changes = compare_definitions(before.definition, after.definition, made_at=after.created_at)
     if as_json:
         shown = [{"field": one.field, "before": one.before, "after": one.after} for one in changes]
         print_json({"old": before.version, "new": after.version, "changes": shown})
@@ -164,7 +164,8 @@ def _report(before: JobView, after: JobWritten | None, *, as_json: bool) -> None
         click.echo(f"{before.name}: nothing changed", err=True)
         return
     click.echo(f"{after.name}: version {before.version} -> {after.version}")
-    print_changes(compare_definitions(definition_of(before), definition_of(after)), indent="  ")
+    changes = compare_definitions(definition_of(before), definition_of(after), made_at=after.updated_at)
+    print_changes(changes, indent="  ")
     print_warnings(after.schedule_warnings)
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
+_ANCHOR = "trigger.anchor"
 _TYPED = frozenset({"trigger", "target"})
 
 
@@ -23,12 +25,28 @@ class FieldChange:
     after: Any
 
 
-def compare_definitions(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldChange]:
+def compare_definitions(
+    before: Mapping[str, Any], after: Mapping[str, Any], *, made_at: datetime | None = None
+) -> list[FieldChange]:
     """Return the fields in which two definitions in full form differ, in the order of that form.
 
-    A trigger or target of another type is one change, since its fields have nothing in common.
+    A trigger or target of another type is one change, since its fields have nothing in common. An anchor that only
+    follows from another change of the trigger is left out.
+
+    Args:
+        made_at: when `after` was made of `before`; None if that is not known, and then all anchors are told.
     """
-    return list(_compare(before, after, ""))
+    changes = list(_compare(before, after, ""))
+    of_trigger = [change.field for change in changes if change.field.startswith("trigger.")]
+    if made_at is None or _ANCHOR not in of_trigger or of_trigger == [_ANCHOR]:
+        return changes
+    from mainspring.core.triggers.reading import (
+        is_anchor_derived,  # costs a start, and few changes are of an anchor
+    )
+
+    if not is_anchor_derived(after["trigger"], now=made_at):
+        return changes
+    return [change for change in changes if change.field != _ANCHOR]
 
 
 def _compare(before: Mapping[str, Any], after: Mapping[str, Any], prefix: str) -> Iterator[FieldChange]:
@@ -37,6 +55,10 @@ def _compare(before: Mapping[str, Any], after: Mapping[str, Any], prefix: str) -
         if old == new and type(old) is type(new) and (name in before) == (name in after):
             continue
         path = f"{prefix}{name}"
+        if (
+            old is new is None and prefix == "trigger."
+        ):  # only in a payload is a null something else than nothing
+            continue
         if isinstance(old, Mapping) and isinstance(new, Mapping) and _is_alike(path, old, new):
             yield from _compare(old, new, f"{path}.")
         else:

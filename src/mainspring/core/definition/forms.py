@@ -52,7 +52,7 @@ def read_target(
         raise InvalidInput(given[1], f"a job has one target; {given[0]!r} is given already")
     for field in TARGETS.companions:
         if field in body and not any(owner.head in given for owner in TARGETS.by_field[field]):
-            raise InvalidInput(field, f"goes with {TARGETS.owners(field)} only, which is not given")
+            raise InvalidInput(field, _goes_with(field, given))
     if not given:
         return None
     form = given[0]
@@ -68,6 +68,14 @@ def read_target(
     kind, path = TARGETS.by_name[name], _path_of_full("target")
     values = kind.options.read_all({field: value for field, value in full.items() if field != "type"}, path)
     return _make_target(kind, values, path, functions, "target")
+
+
+def _goes_with(field: str, given: Sequence[str]) -> str:
+    """Say what is missing beside a field of a target's short form, and what to do."""
+    heads = TARGETS.owners(field)
+    if not given:
+        return f"goes with {heads}, which is not given; add {heads}, or remove {field}"
+    return f"goes with {heads}, not with {given[0]}; remove {field}, or give {heads} instead of {given[0]}"
 
 
 def _make_target(

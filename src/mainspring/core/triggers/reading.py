@@ -13,7 +13,7 @@ from mainspring.core.options import Option, Options, Path
 from mainspring.core.triggers.after_end import AfterEnd
 from mainspring.core.triggers.base import WINDOW_NAMES, Trigger, TriggerType
 from mainspring.core.triggers.composed import Windowed, change_parts
-from mainspring.core.triggers.registry import TRIGGERS, check_instants, type_of
+from mainspring.core.triggers.registry import TRIGGERS, check_instants, load_trigger, type_of
 from mainspring.core.triggers.wall_kinds import CheckedText
 from mainspring.core.triggers.windows import WINDOW
 from mainspring.errors import InvalidInput
@@ -104,11 +104,7 @@ def _read(
         kind = _kind_of_base(companions, base, body)
         return _read_short(kind, body, base=base, old=old, now=now, key=key)
     for field in companions:
-        owners = TRIGGERS.by_field[field]
-        if form not in {owner.head for owner in owners}:
-            elsewhere = owners[0].options.get(owners[0].short[field]).elsewhere
-            message = f"goes with {TRIGGERS.owners(field)} only"
-            raise InvalidInput(field, "; ".join(filter(None, (message, elsewhere))))
+        _check_companion(field, form)
     if body[form] is None:
         for name in WINDOW_NAMES:
             if body.get(name) is not None:
@@ -130,12 +126,26 @@ def _read(
     return _make(kind, values, _path_of_full, window, now=now, old=old, key=key)
 
 
+def _check_companion(field: str, form: str) -> None:
+    """Refuse a field of a short form beside another form."""
+    owners, heads = TRIGGERS.by_field[field], TRIGGERS.owners(field)
+    if form not in {owner.head for owner in owners}:
+        elsewhere = owners[0].options.get(owners[0].short[field]).elsewhere
+        message = (
+            f"goes with {heads} only, not with {form}; remove {field}, or give {heads} instead of {form}"
+        )
+        raise InvalidInput(field, "; ".join(filter(None, (message, elsewhere))))
+
+
 def _kind_of_base(companions: list[str], base: Trigger | None, body: Mapping[str, Any]) -> TriggerType:
     """Return the type of the trigger that a body changes without naming its head."""
     kind = type_of(base)
     for field in companions:
         if kind is None or kind not in TRIGGERS.by_field[field]:
-            raise InvalidInput(field, f"goes with {TRIGGERS.owners(field)}, which is not given")
+            heads = TRIGGERS.owners(field)
+            raise InvalidInput(
+                field, f"goes with {heads}, which is not given; add {heads}, or remove {field}"
+            )
     if kind is None:
         bound = next(name for name in WINDOW_NAMES if name in body)
         raise InvalidInput(bound, f"goes with a trigger; give one of {', '.join([*TRIGGERS.heads, *HEADS])}")
@@ -223,6 +233,20 @@ def _windowed(
         name = "ends_at" if made.ends_at is not None else "starts_at"
         raise InvalidInput(path(name), f"leaves no fire from {now.isoformat()} on{first}")
     return made
+
+
+def is_anchor_derived(plain: Mapping[str, Any], *, now: datetime) -> bool:
+    """Say whether a trigger in full form, made at `now`, has the anchor that it would have if none had been given."""
+    kind = TRIGGERS.by_name.get(plain["type"])
+    if kind is None or "anchor" not in plain:
+        return False
+    window = WINDOW.load({name: plain.get(name) for name in WINDOW_NAMES})
+    try:
+        values = {**kind.options.load(plain), "anchor": None}
+        made = _make(kind, values, str, window, now=now, old=None, key="")
+    except InvalidInput:
+        return False
+    return made == load_trigger(plain)
 
 
 def with_slots(trigger: Trigger, key: str, path: Path = str) -> Trigger:

@@ -47,12 +47,14 @@ class AppliedJob:
         before: the job as it was; None if it is new.
         job_id: None if it is new and not stored.
         spec: the definition that it is to have.
+        made_at: the instant at which that was read.
     """
 
     outcome: Outcome
     before: Job | None
     job_id: JobId | None
     spec: JobSpec
+    made_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +109,7 @@ class Applying:
             InvalidInput, Conflict: as for `apply`.
         """
         bodies, functions = await self._prepare(bodies)
-        plans = await self._plan(tenant, bodies, functions, self._clock.now())
-        return _told(plans, is_stored=False)
+        return _told(*await self._plan(tenant, bodies, functions), is_stored=False)
 
     async def apply(
         self,
@@ -136,8 +137,7 @@ class Applying:
         bodies, functions = await self._prepare(bodies)
         first: list[_Plan] | None = None
         for _ in range(_TRIES):
-            now = self._clock.now()
-            plans = await self._plan(tenant, bodies, functions, now)
+            plans, now = await self._plan(tenant, bodies, functions)
             first = first or plans
             _refuse_edits_of_others(first, plans)
             await self._check_owned(tenant, plans, owners)
@@ -155,7 +155,7 @@ class Applying:
             if owned is not None:
                 self._wake(change, plans, owned)
                 reports = await self._owners.settle(tenant, owned, gone, deletes, prune=prune)
-                return AppliedJobs(_told(plans, is_stored=True), reports)
+                return AppliedJobs(_told(plans, now, is_stored=True), reports)
         raise StoreUnavailable("the jobs kept changing")
 
     async def _prepare(
@@ -172,10 +172,12 @@ class Applying:
         return await self._definitions.prepare(bodies, are_numbered=True)
 
     async def _plan(
-        self, tenant: str, bodies: Sequence[Mapping[str, Any]], functions: frozenset[str], now: datetime
-    ) -> list[_Plan]:
+        self, tenant: str, bodies: Sequence[Mapping[str, Any]], functions: frozenset[str]
+    ) -> tuple[list[_Plan], datetime]:
+        """Return what is to be done, and the instant that it is decided for: after the last change of a job."""
         names = [str(body["name"]) for body in bodies]
         jobs = await self._store.find_jobs(tenant, names)
+        now = self._clock.now()
         specs = [
             self._definitions.read(
                 body,
@@ -189,7 +191,7 @@ class Applying:
         ]
         await check_limits(self._store, tenant, specs, are_numbered=True)
         await self._intake.admit_jobs(tenant, names)
-        return [
+        plans = [
             _Plan(
                 job,
                 JobId(self._ids.new_uuid()) if job is None else job.id,
@@ -197,6 +199,7 @@ class Applying:
             )
             for index, (spec, job) in enumerate(zip(specs, jobs, strict=True))
         ]
+        return plans, now
 
     async def _check_owned(self, tenant: str, plans: Sequence[_Plan], owners: Sequence[OwnedNames]) -> None:
         """Refuse names of an owner's jobs that neither exist nor are applied."""
@@ -258,13 +261,14 @@ def _version(job: Job | None) -> tuple[JobId, int] | None:
     return None if job is None else (job.id, job.version)
 
 
-def _told(plans: Sequence[_Plan], *, is_stored: bool) -> list[AppliedJob]:
+def _told(plans: Sequence[_Plan], now: datetime, *, is_stored: bool) -> list[AppliedJob]:
     return [
         AppliedJob(
             outcome=plan.outcome,
             before=plan.job,
             job_id=plan.job_id if is_stored or plan.job is not None else None,
             spec=plan.scheduled.own,
+            made_at=now,
         )
         for plan in plans
     ]

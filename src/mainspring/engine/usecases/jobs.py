@@ -150,8 +150,8 @@ class Jobs:
         (body,), functions = await self._definitions.prepare([body])
         name = str(body.get("name", ""))
         for _ in range(_TRIES):
-            now = self._clock.now()
             (job,) = await self._store.find_jobs(tenant, [name])
+            now = self._clock.now()
             # A job that already has this trigger keeps it, even if its instant has passed: its app has just restarted.
             # An interval that names no anchor keeps its own.
             old = job.spec.trigger if job is not None else None
@@ -165,7 +165,7 @@ class Jobs:
                     return added, True
             elif job.spec == spec:
                 return job, False
-            elif await self._try_edit(job, spec):
+            elif await self._try_edit(job, spec, now):
                 return (await self._existing([job.id]))[0], False
         raise StoreUnavailable(f"job {body.get('name')!r} kept changing")
 
@@ -196,14 +196,15 @@ class Jobs:
             job = await self.get(tenant, job_id)
             if version not in {None, job.version}:
                 raise Conflict("version", f"the job has version {job.version} by now, not {version}")
-            spec = read(job.spec, body, now=self._clock.now(), functions=functions, tenant=tenant)
+            now = self._clock.now()
+            spec = read(job.spec, body, now=now, functions=functions, tenant=tenant)
             await check_limits(self._store, tenant, [spec])
-            if spec == job.spec or await self._try_edit(job, spec):
+            if spec == job.spec or await self._try_edit(job, spec, now):
                 return (await self._existing([job_id]))[0]
         raise StoreUnavailable(f"job {format_job_id(job_id)} kept changing")
 
-    async def _try_edit(self, job: Job, spec: JobSpec) -> bool:
-        now = self._clock.now()
+    async def _try_edit(self, job: Job, spec: JobSpec, now: datetime) -> bool:
+        # The instant of the version is the one at which it was read: an interval without an anchor counts from there.
         before = await self._calendars.before(job)
         scheduled = await self._calendars.schedule(job.tenant, spec, old=job, now=now)
         edit = edit_clock(

@@ -24,21 +24,38 @@ def read_yaml(text: str, field: str) -> tuple[Any, dict[str, list[int]]]:
     """Read YAML. Return the value, and for each list at the top the lines in which its items begin.
 
     Raises:
-        InvalidInput: it is not YAML, or has what JSON has not; the message has the line.
+        InvalidInput: it is not one document of YAML, or has what JSON has not; the message has the line.
         MissingExtra: the package that reads YAML is not installed.
     """
+    nodes = _compose(text, field)
+    if len(nodes) > 1:
+        where = f" (line {nodes[1].start_mark.line + 1})"
+        raise InvalidInput(field, f"is not YAML: expected a single document, but there is another one{where}")
+    return (_Reader(field, text).read(nodes[0], 0), _lines_of(nodes[0])) if nodes else (None, {})
+
+
+def read_documents(text: str, field: str) -> list[Any]:
+    """Read any number of documents of YAML, one after another.
+
+    Raises:
+        InvalidInput, MissingExtra: as from `read_yaml`.
+    """
+    reader = _Reader(field, text)
+    return [reader.read(node, 0) for node in _compose(text, field)]
+
+
+def _compose(text: str, field: str) -> list[Any]:
     try:
         import yaml
     except ImportError:
         raise MissingExtra("jobs in YAML cannot be read (TOML needs no extra)", "yaml") from None
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        return list(yaml.compose_all(text, Loader=yaml.SafeLoader))
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         where = "" if mark is None else f" (line {mark.line + 1})"
         problem = getattr(error, "problem", None) or str(error).partition("\n")[0]
         raise InvalidInput(field, f"is not YAML: {problem}{where}") from None
-    return (None, {}) if node is None else (_Reader(field).read(node, 0), _lines_of(node))
 
 
 def _lines_of(node: Any) -> dict[str, list[int]]:
@@ -52,11 +69,14 @@ def _lines_of(node: Any) -> dict[str, list[int]]:
 
 
 class _Reader:
-    """Turns the nodes of one document into values. Its size is bounded, since a name may stand for a large part."""
+    """Turns the nodes of a text into values.
 
-    def __init__(self, field: str) -> None:
+    How many is bounded by the length of the text, since a name may stand for a large part.
+    """
+
+    def __init__(self, field: str, text: str) -> None:
         self._field = field
-        self._left = _MOST_VALUES
+        self._left = max(_MOST_VALUES, len(text))
 
     def read(self, node: Any, depth: int) -> Any:
         self._left -= 1
