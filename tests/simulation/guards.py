@@ -666,6 +666,27 @@ GUARDS: tuple[Guard, ...] = (
             ),
         ),
     ),
+    Guard(
+        "members of a cluster",
+        "a cluster that runs does not start again",
+        (
+            Edit(
+                "mainspring.stores.memory.nodes",
+                "node_id not in nodes or any(row.is_member for row in nodes.values())",
+                "node_id not in nodes",
+            ),
+            Edit(
+                "mainspring.engine.scheduling.membership",
+                "elif not members and not self.is_held",
+                "elif not self.is_held",
+            ),
+        ),
+    ),
+    Guard(
+        "record of a start that gives way",
+        "a fire at start that was not made before the next start is on record",
+        (Edit("mainspring.core.starts", "gaps = ((next_fire_at, REASON_NEXT_START),)", "gaps = ()"),),
+    ),
 )
 
 

@@ -175,6 +175,8 @@ def _holds(history: History, records: _Records, fire_range: FireRange, at: datet
         return records.deleted_at is not None and at <= records.deleted_at + slack
     if _is_calendars(fire_range):
         return any(is_closed(period.trigger, at) for period in records.periods)
+    if fire_range.reason == "next_start":
+        return any(at < start.at <= fire_range.created_at + slack for start in history.starts)
     return fire_range.reason in {"misfire", "misfire_limit"}
 
 

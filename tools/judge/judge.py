@@ -30,6 +30,7 @@ from tools.judge.preemption import judge_preemption
 from tools.judge.reserves import judge_reserves
 from tools.judge.runs import Runs
 from tools.judge.shares import judge_shares
+from tools.judge.starts import judge_starts
 from tools.judge.submissions import judge_submissions
 
 RULES = {
@@ -58,6 +59,7 @@ RULES = {
     "S34": "nothing of what is paused is given out, and only a pause that says so skips fires",
     "S29": "a call has no more runs than its job allows, and all of one key",
     "S35": "nothing is given out while a calendar stops it, and only such a calendar skips fires",
+    "S36": "a cluster starts when none of its servers lives",
     "S30": "only what may be preempted is, for what is more urgent or reserved, and three times at most",
     "L1": "what is due starts at once",
     "L2": "what is due is fired at once",
@@ -106,6 +108,7 @@ def judge(history: History) -> Verdict:
         *_judge_outside(history, runs, counts),
         *judge_blackouts(history, runs, counts),
         *judge_preemption(history, runs, counts),
+        *judge_starts(history, counts),
     ]
     return Verdict(tuple(violations), dict(sorted(counts.items())))
 

@@ -269,6 +269,30 @@ class Fault:
     until: datetime
 
 
+@dataclass(slots=True, kw_only=True)
+class Life:
+    """The life of one server process: from its start until it ended or was killed.
+
+    Attributes:
+        process: its own name.
+        node: the name under which faults hit it.
+        until: None if it lives.
+    """
+
+    process: str
+    node: str
+    since: datetime
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterStart:
+    """A committed start of the cluster, at the instant that is the fire of jobs at start."""
+
+    at: datetime
+    node: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackfillMove:
     """A committed step of a backfill.
@@ -318,6 +342,8 @@ class History:
         pausings: likewise.
         blackouts: likewise.
         servers: the names of the servers.
+        lives: of their processes, in order.
+        starts: of the cluster, in order.
         cappings: likewise.
         runs: the final read, made after the quiet period at `read_at`.
         healed_at: when the last fault had ended.
@@ -347,6 +373,8 @@ class History:
     pausings: list[Pausing] = field(default_factory=list)
     blackouts: list[BlackoutChange] = field(default_factory=list)
     servers: tuple[str, ...] = ()
+    lives: list[Life] = field(default_factory=list)
+    starts: list[ClusterStart] = field(default_factory=list)
     cappings: list[Capping] = field(default_factory=list)
     grants: list[Grant] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)

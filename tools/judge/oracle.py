@@ -42,6 +42,21 @@ class ClosedFires:
         raise NotImplementedError
 
 
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """The trigger of a job at start, with the instants at which the cluster started."""
+
+    instants: tuple[datetime, ...]
+
+    def next_after(self, instant: datetime) -> datetime | None:
+        """Refuse: an oracle is asked for all fires of a period."""
+        raise NotImplementedError
+
+    def previous_before(self, instant: datetime) -> datetime | None:
+        """Refuse likewise."""
+        raise NotImplementedError
+
+
 def is_closed(trigger: Trigger | None, at: datetime) -> bool:
     """Say whether a calendar keeps a fire out, and it does not move."""
     return isinstance(trigger, ClosedFires) and trigger.roll is None and _is_in(trigger.windows, at)
@@ -81,6 +96,8 @@ def expected_fires(trigger: Trigger | None, after: datetime, through: datetime) 
         return [at for at in expected_fires(trigger.own, after, through) if not is_closed(trigger, at)]
     if isinstance(trigger, Once):
         return [trigger.at] if after < trigger.at <= through else []
+    if isinstance(trigger, Starts):
+        return [at for at in trigger.instants if after < at <= through]
     if isinstance(trigger, Interval):
         return _add_up(trigger, after, through)
     if isinstance(trigger, Cron):

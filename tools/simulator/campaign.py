@@ -79,6 +79,7 @@ REQUIRED = (
     *("failures_by_a_rule_retry", "failures_by_a_rule_retry_at_last", "failures_by_a_rule_fail_at_last"),
     *("failures_by_a_rule_snooze", "failures_by_a_rule_snooze_at_last"),
     *("crashes_by_a_rule_retry", "crashes_by_a_rule_snooze", "crashes_by_a_rule_fail_at_last"),
+    *("cluster_starts_again", "cluster_starts_owed"),
     "shares_compared",
     "ages_compared",
     *("seats_of_reserves", "seats_beside_reserves"),

@@ -27,6 +27,7 @@ from tools.simulator.preempting import make_preempting
 from tools.simulator.quiet import draw_quiet
 from tools.simulator.reserved import make_reserved
 from tools.simulator.ruled import make_ruled
+from tools.simulator.starting import make_starting
 from tools.simulator.still import make_still
 
 
@@ -60,6 +61,7 @@ def _draw(seed: int, seconds: float) -> Plan:
     past, backfills, stumbles = make_backfilled(seed, servers, seconds)
     composed, remakes = make_composed(seed, seconds)
     ruled, excuses = make_ruled(seed, seconds)
+    starting, halting, ends = make_starting(seed, servers, seconds)
     late, repaces, outages = make_caught_up(seed, servers, seconds)
     names = [f"server-{index}" for index in range(servers)]
     slots = random.choice([2, 5, 20])
@@ -89,7 +91,7 @@ def _draw(seed: int, seconds: float) -> Plan:
         drift=random.choice([0.0, 1e-4, 1e-2]),
         jobs=(
             *(*jobs, *herd, *crowd, *closed, *limited, *once, *batched, *bounded, *following, *past, *late),
-            *(*still, *promised, *capped, *long, *moved, *composed, *ruled),
+            *(*still, *promised, *capped, *long, *moved, *composed, *ruled, *starting),
         ),
         actions=tuple(
             sorted(
@@ -115,6 +117,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *urges,
                     *remakes,
                     *excuses,
+                    *halting,
                 ),
                 key=lambda action: action.at,
             )
@@ -138,6 +141,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *miscounts,
                     *slips,
                     *losses,
+                    *ends,
                 ),
                 key=lambda fault: fault.at,
             )

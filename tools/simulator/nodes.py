@@ -75,7 +75,7 @@ class _Node(ABC):
             self._starts += 1
             self.process = Process(f"{self.name}.{self._starts}", self.world.loop)
             self.world.recorder.say(f"{self.process.name} starts")
-            self.world.recorder.alive.add(self.process.name)
+            self.world.recorder.note_begin(self.process.name, self.name)
             _ = self.process.spawn(self._run(self.process))
 
     def kill(self) -> None:
@@ -93,7 +93,7 @@ class _Node(ABC):
 
     def _forget(self) -> None:
         if self.process is not None:
-            self.world.recorder.alive.discard(self.process.name)
+            self.world.recorder.note_end(self.process.name)
         self.process = None
         waiting, self._calls = self._calls, []
         for future in waiting:

@@ -35,10 +35,12 @@ from tools.judge import (
     Capping,
     Change,
     ChangeKind,
+    ClusterStart,
     Effect,
     Event,
     Fault,
     Grant,
+    Life,
     Operation,
     Pausing,
     Permit,
@@ -92,6 +94,8 @@ class Recorder:
         self.grants: list[Grant] = []
         self.backfills: dict[BackfillId, BackfillStory] = {}
         self.alive: set[str] = set()
+        self.lives: dict[str, Life] = {}
+        self.starts: list[ClusterStart] = []
         self.reached: Counter[str] = Counter()
         self.broken: list[str] = []
         self.log: list[str] = []
@@ -141,6 +145,7 @@ class Recorder:
             "expire_sessions": self._note_judged,
             "close_sessions": self._note_closed,
             "take_shards": self._note_taken,
+            "start_cluster": self._note_start,
             "take_permits": self._note_permits,
             "request_preemptions": self._note_preemptions,
         }
@@ -321,6 +326,23 @@ class Recorder:
     def _pause(self, key: Any, **facts: Any) -> None:
         place, scope = len(self.events), key.scope.value
         self.pausings.append(Pausing(at=self._time(), place=place, scope=scope, name=key.name, **facts))
+
+    # -- servers -----------------------------------------------------------------------------------------------
+
+    def note_begin(self, process: str, node: str) -> None:
+        """Note that a process begins."""
+        self.alive.add(process)
+        self.lives[process] = Life(process=process, node=node, since=self._time())
+
+    def note_end(self, process: str) -> None:
+        """Note that a process has ended."""
+        self.alive.discard(process)
+        self.lives[process].until = self._time()
+
+    def _note_start(self, actor: str, node_id: str, given: Mapping[str, Any], result: bool) -> None:
+        if result:
+            self.starts.append(ClusterStart(at=given["now"], node=node_id))
+            self.say(f"{node_id} starts the cluster")
 
     # -- fires -------------------------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from mainspring.engine.claiming import lane_rounds
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.factories import START
 from tools.judge import History, Verdict, judge
+from tools.judge.starts import tell_starts
 from tools.simulator.faults import Nemesis, margin
 from tools.simulator.fitness import check_division
 from tools.simulator.loop import make_loop
@@ -193,7 +194,7 @@ async def _read(world: World, healed_at: datetime) -> History:
     for run in runs:
         attempts[run.id] = await world.store.list_attempts(run.id)
     return History(
-        changes=recorder.changes,
+        changes=tell_starts(recorder.changes, recorder.starts),
         operations=recorder.operations,
         effects=recorder.effects,
         events=recorder.events,
@@ -201,6 +202,8 @@ async def _read(world: World, healed_at: datetime) -> History:
         pausings=recorder.pausings,
         blackouts=recorder.blackouts,
         servers=tuple(f"server-{index}" for index in range(world.plan.servers)),
+        lives=[life for life in recorder.lives.values() if life.node.startswith("server")],
+        starts=recorder.starts,
         cappings=recorder.cappings,
         grants=recorder.grants,
         faults=recorder.faults,
