@@ -90,6 +90,17 @@ def test_clocks_that_change_are_met_as_by_cron() -> None:
     assert both == [datetime(2026, 10, 25, 0, 30, tzinfo=UTC), datetime(2026, 10, 25, 1, 30, tzinfo=UTC)]
 
 
+@pytest.mark.parametrize("dst", ["vixie", "after/both"])
+def test_the_first_fire_is_found_from_the_hour_that_comes_twice(dst: str) -> None:
+    october = datetime(2026, 10, 24, 12, tzinfo=UTC)
+    fields = {"calendar_interval": "1 month", "day": 25, "at": "02:30", "tz": "Europe/Berlin"}
+    made = make(october, **fields, dst=dst)
+    first, *_ = next_fires(made, october, 1)
+    assert first == datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
+    assert made.previous_before(datetime(2026, 10, 25, 1, 10, tzinfo=UTC)) == first
+    assert made.previous_before(first) is None
+
+
 def test_an_anchor_says_which_periods_count_and_where_they_begin() -> None:
     short = {"type": "calendar_interval", "every": "2 weeks", "anchor": "2026-03-04"}
     made = read_trigger({"trigger": short}, base=None, old=None, now=NOW)

@@ -170,8 +170,11 @@ class Walker:
                 high = segment.shown_from - 1
             if wanted is None or not wanted <= high <= searched:
                 wanted, searched = self._calendar.at_or_before(high), high
-                if wanted is None:
+            if wanted is None:
+                if segment.start + segment.before <= high:
                     return None
+                at = segment.start - 1  # clocks went back to here: before, they showed later times
+                continue
             if low <= wanted:
                 return wanted - segment.offset
             if self._fires_after_gap(segment):
