@@ -129,6 +129,20 @@ def test_a_late_mistake_leaves_nothing_changed_or_pruned(tmp_path: Path) -> None
     assert jobs() == {"a": 2, "c": 1}
 
 
+def test_a_file_with_a_job_that_is_over_is_applied_anywhere(tmp_path: Path) -> None:
+    file = tmp_path / "jobs.toml"
+    file.write_text(
+        '[[jobs]]\nname = "xmas"\nrun_at = 2025-12-24T09:00:00Z\ncallback_url = "https://example.com/"\n'
+    )
+    applied = run_here("apply", file)
+    assert (applied.returncode, applied.stdout) == (0, f"+ xmas  {file}\n1 created\n")
+    told = "does not fire any more; it did last at 2025-12-24 09:00:00 UTC"
+    assert applied.stderr == f"warning: 'xmas': it {told}\n"
+    assert json.loads(run_here("job", "show", "xmas", "--json").stdout)["next_fire_time"] is None
+    again = run_here("apply", file)
+    assert (again.stdout, again.stderr) == ("1 unchanged\n", "")
+
+
 def test_null_is_exported_as_json_only() -> None:
     add = ("job", "add", "nothing", "--callback-url", "https://example.com/", "--payload", '{"a": null}')
     assert run_here(*add).returncode == 0

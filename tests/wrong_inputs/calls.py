@@ -65,6 +65,8 @@ CALLS = [
     code("add.options(delay=5, run_at=0)", "delay", "give one of them"),
     code("add.options(priority=11)", "priority", "HIGH, MEDIUM, LOW"),
     code("add.enqueue_many_sync([1])", "calls[0]", "a mapping or a list of arguments"),
+    code("add.enqueue_many_sync(5)", "calls", "for one run, enqueue"),
+    code("@app.job(every='1h')\ndef pay(invoice): ...", "payload", "missing a required argument: 'invoice'"),
     code("add.options(idempotency_key='').enqueue_sync(1)", "idempotency_key", "1 to 255 printable"),
     code("add.options(connection=5).enqueue_sync(1)", "connection", "psycopg 3 connection"),
     code("App(server='localhost:8620').sync.list_jobs()", "server", "http://127.0.0.1:8620"),

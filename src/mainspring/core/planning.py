@@ -231,12 +231,16 @@ def _settled(plan: Plan) -> list[PlannedRange]:
 
 
 def first_fire_at(
-    trigger: Trigger | None, *, now: datetime, fired_through: datetime | None = None
+    trigger: Trigger | None,
+    *,
+    now: datetime,
+    fired_through: datetime | None = None,
+    since: datetime | None = None,
 ) -> datetime | None:
     """Return the first fire time of a new or redefined job.
 
-    A single instant that passed while the request was on its way still fires. Nothing at or before `fired_through`
-    can fire again, even if `now` comes from a clock that was set back.
+    A single instant that passed while the request was on its way still fires, but none at or before `since`. Nothing at
+    or before `fired_through` can fire again, even if `now` comes from a clock that was set back.
     """
     if trigger is None:
         return None
@@ -245,7 +249,8 @@ def first_fire_at(
     own = own_trigger(trigger)
     if isinstance(own, Once):
         moved = trigger.moved(own.at) if isinstance(trigger, RolledTrigger) else own.at
-        return moved if moved is not None and (fired_through is None or moved > fired_through) else None
+        bounds = [bound for bound in (fired_through, since) if bound is not None]
+        return moved if moved is not None and all(moved > bound for bound in bounds) else None
     return coming_fire_at(trigger, now=now, fired_through=fired_through)
 
 

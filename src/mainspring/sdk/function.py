@@ -14,7 +14,9 @@ from mainspring.core.fields import kind, read_delay
 from mainspring.core.keypath import parse
 from mainspring.core.model import Priority
 from mainspring.core.priorities import read_priority
+from mainspring.core.triggers import TRIGGERS
 from mainspring.core.triggers.moments import read_moment_or_delay
+from mainspring.core.triggers.reading import HEADS
 from mainspring.errors import Conflict, InvalidInput
 from mainspring.payloads.signature import FunctionTypes, types_of
 from mainspring.sdk.direct import call_directly
@@ -72,7 +74,8 @@ class Function(Generic[P, R, T]):
         types: the annotations, by which arguments are written and results read; None if it has none.
 
     Raises:
-        InvalidInput: a key of the job is the name of an argument, without the `$.` of a path.
+        InvalidInput: a key of the job is the name of an argument, without the `$.` of a path, or what its fires pass
+            does not fit the function.
     """
 
     def __init__(self, app: App, name: str, call: Callable[P, R], definition: Mapping[str, Any]) -> None:
@@ -87,6 +90,7 @@ class Function(Generic[P, R, T]):
         for field, key in _keys_of(definition):
             refuse_text_for_path(field, key, self._signature.parameters)
         self._keyed = _keyed_arguments(definition) if sorts.isdisjoint(_NAMELESS) else None
+        self._check_own_payload()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if self.definition.get("batch") is not None:  # each of its calls brings its own attempt
@@ -230,6 +234,22 @@ class Function(Generic[P, R, T]):
                 by_name[name] = value
         return by_name or NO_PAYLOAD
 
+    def _check_own_payload(self) -> None:
+        """Refuse what each fire would pass, if the function does not take it. Its types are read when it is called."""
+        own = self.definition.get("payload")
+        fires = any(self.definition.get(head) is not None for head in (*HEADS, *TRIGGERS.heads))
+        if self.definition.get("batch") is not None or (own is None and not fires):
+            return
+        args, kwargs = (
+            ((), own) if isinstance(own, Mapping) else (own if isinstance(own, list) else [own], {})
+        )
+        try:
+            self._signature.bind(*([] if own is None else args), **kwargs)
+        except TypeError as error:
+            what = "is missing, and each fire passes none" if own is None else f"does not fit {self.name!r}"
+            message = f"{what}: {error}; give payload={{…}} with its arguments, or give them defaults"
+            raise InvalidInput("payload", message) from None
+
     def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
         try:
             return self._signature.bind(*args, **kwargs)
@@ -288,6 +308,11 @@ class Submitter(Generic[P, T]):
     def _payloads(self, calls: Iterable[object]) -> list[object]:
         if self._options.idempotency_key is not None:
             raise InvalidInput("idempotency_key", "names one run; submit runs with a key one by one")
+        if isinstance(calls, str | bytes | Mapping) or not isinstance(calls, Iterable):
+            message = (
+                f"must be a list, the arguments of one run each, not {kind(calls)}; for one run, enqueue"
+            )
+            raise InvalidInput("calls", message)
         payloads = []
         for index, call in enumerate(calls):
             if not isinstance(call, Mapping | Sequence) or isinstance(call, str | bytes):

@@ -25,6 +25,10 @@ class AppliedView(Struct, kw_only=True):
     ]
     owner: Annotated[str | None, Meta(description="Whose code or files define it until now.")]
     changes: Annotated[list[ChangeView], Meta(description="What differs from what it was.")]
+    schedule_warnings: Annotated[
+        list[str],
+        Meta(description="What may surprise about when it fires; of a job that stays as it is, nothing."),
+    ] = []
 
 
 class OwnedNamesBody(Struct, kw_only=True, forbid_unknown_fields=True):

@@ -179,6 +179,51 @@ def test_a_job_whose_end_has_passed_may_be_defined_again_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(
+    "short",
+    [
+        {"run_at": "2025-12-24T09:00:00Z"},
+        {"schedule": "2025-12-24 09:00 Europe/Berlin"},
+        {"trigger": {"type": "once", "at": "2025-12-24T09:00:00Z"}},
+        {"cron": "H 9 * * *", "ends_at": "2025-12-24T00:00:00Z"},
+        {"every": "1h", "ends_at": "2025-12-24T00:00:00Z"},
+        {"calendar_interval": "2 weeks", "ends_at": "2025-12-24T00:00:00Z"},
+        {"any_of": [{"run_at": "2025-12-24T09:00:00Z"}]},
+        {"any_of": [{"run_at": "2025-12-24T09:00:00Z"}, "hourly"], "ends_at": "2025-12-25T00:00:00Z"},
+    ],
+)
+def test_a_definition_that_is_as_old_as_code_may_be_over(short: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput):
+        make(**short)
+    over = read_trigger(short, base=None, old=None, now=NOW, may_be_over=True)
+    assert over is not None
+    assert over.next_after(NOW) is None
+    assert read_trigger(short, base=None, old=over, now=NOW + DAY, may_be_over=True) == over
+
+
+def test_a_union_of_which_a_part_is_over_counts_its_intervals_from_now() -> None:
+    short = {"any_of": [{"run_at": "2025-12-24T09:00:00Z"}, {"every": "10d"}]}
+    union = read_trigger(short, base=None, old=None, now=NOW, may_be_over=True)
+    assert union is not None
+    assert next_fires(union, NOW, 1) == [NOW + 10 * DAY]
+    longer = {"any_of": [*short["any_of"], {"run_at": "2025-12-31T09:00:00Z"}]}
+    again = read_trigger(longer, base=None, old=union, now=NOW + DAY, may_be_over=True)
+    assert again is not None
+    assert next_fires(again, NOW + DAY, 1) == [NOW + 10 * DAY]
+
+
+@pytest.mark.parametrize(
+    ("short", "message"),
+    [
+        ({"cron": "61 * * * *", "ends_at": "2025-12-24T00:00:00Z"}, "^cron: minute"),
+        ({"cron": "0 0 29 2 *", "ends_at": "1970-01-02T00:00:00Z"}, "the first would be at 2028-02-29"),
+    ],
+)
+def test_what_was_always_wrong_is_refused_as_ever(short: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        read_trigger(short, base=None, old=None, now=NOW, may_be_over=True)
+
+
+@pytest.mark.parametrize(
     ("short", "field", "said"),
     [
         (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -99,6 +99,15 @@ def test_warnings(short: dict[str, Any], said: list[str]) -> None:
     assert len(found) == len(said), found
     for warning, words in zip(found, said, strict=True):
         assert words in warning
+
+
+def test_a_trigger_that_is_over_is_told_with_its_last_fire() -> None:
+    ended = make({"every": "1d", "ends_at": (NOW + timedelta(days=3)).isoformat()})
+    assert warn_of_trigger(ended, now=NOW + timedelta(days=2)) == []
+    [told] = warn_of_trigger(ended, now=NOW + timedelta(days=4))
+    last = (NOW + timedelta(days=3)).strftime("%Y-%m-%d %H:%M:%S UTC")
+    assert told == f"it does not fire any more; it did last at {last}"
+    assert warn_of_trigger(make({"schedule": "@reboot"}), now=NOW) == []
 
 
 def test_a_repeated_local_instant_is_told() -> None:

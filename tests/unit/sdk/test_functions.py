@@ -76,6 +76,44 @@ def test_an_instant_that_has_passed_is_for_the_server_to_judge() -> None:
 
 
 @pytest.mark.parametrize(
+    "definition",
+    [
+        {"every": "1h"},
+        {"schedule": "daily"},
+        {"trigger": {"type": "once", "at": "2030-01-01T00:00:00Z"}},
+        {"payload": {"order": 1}},
+        {"payload": [1, 2]},
+        {"every": "1h", "payload": []},
+    ],
+)
+def test_what_each_fire_would_pass_has_to_fit_the_function(definition: dict[str, Any]) -> None:
+    def charge(invoice: int) -> None: ...
+
+    with pytest.raises(InvalidInput, match=r"^payload: .*; give payload=\{…\} with its arguments"):
+        App().job(**definition)(charge)
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [{}, {"cron": None}, {"every": "1h", "payload": {"invoice": 1}}, {"every": "1h", "payload": 0}],
+)
+def test_a_payload_that_fits_and_a_job_that_does_not_fire_are_right(definition: dict[str, Any]) -> None:
+    def charge(invoice: int) -> None: ...
+
+    App().job(**definition)(charge)
+    batched: Any = charge
+    App().job(every="1h", batch={"size": 2})(batched)
+
+
+@pytest.mark.parametrize("calls", [5, "ab", {"x": 1}, None])
+def test_many_calls_are_a_list(calls: Any) -> None:
+    def charge(invoice: int) -> None: ...
+
+    with pytest.raises(InvalidInput, match=r"^calls: must be a list"):
+        App().job()(charge).enqueue_many_sync(calls)
+
+
+@pytest.mark.parametrize(
     ("definition", "field"),
     [
         ({"cron": "61 * * * *"}, "cron"),

@@ -11,7 +11,8 @@ from mainspring.api.routes.owners import view_report
 from mainspring.core.fields import MAX_NAME, read_text
 from mainspring.core.ids import format_job_id
 from mainspring.core.owners import read_owner
-from mainspring.engine.usecases.applying import AppliedJob, AppliedJobs
+from mainspring.core.triggers.words import warn_of_trigger
+from mainspring.engine.usecases.applying import AppliedJob, AppliedJobs, Outcome
 from mainspring.errors import Conflict, InvalidInput
 from mainspring.ports.store.applying import OwnedNames
 from mainspring.wire import operations
@@ -84,6 +85,10 @@ def _checked(bodies: Any) -> list[dict[str, Any]]:
     return checked
 
 
+def _warn(one: AppliedJob) -> list[str]:
+    return [] if one.outcome is Outcome.UNCHANGED else warn_of_trigger(one.spec.trigger, now=one.made_at)
+
+
 def _view(applied: Sequence[AppliedJob]) -> list[AppliedView]:
     return [
         AppliedView(
@@ -94,6 +99,7 @@ def _view(applied: Sequence[AppliedJob]) -> list[AppliedView]:
             changes=view_changes(
                 None if one.before is None else one.before.spec, one.spec, made_at=one.made_at
             ),
+            schedule_warnings=_warn(one),
         )
         for one in applied
     ]

@@ -229,6 +229,8 @@ def _report(result: _Result, *, as_json: bool, is_dry: bool) -> None:
         if view.outcome != "unchanged":
             _line(view.outcome, f"{view.name}  {job.file}")
             print_changes(view.changes, indent="    ")
+        for warning in view.schedule_warnings:
+            click.echo(f"warning: {view.name!r}: {warning}", err=True)
         if view.owner is not None and job.owner is not None and view.owner != job.owner:
             click.echo(f"note: {view.name!r} belongs to {view.owner} until now", err=True)
     for one in result.gone:

@@ -78,6 +78,7 @@ def read_definition(
     functions: frozenset[str] | None = None,
     old: Trigger | None = None,
     tenant: str = DEFAULT_TENANT,
+    may_be_over: bool = False,
 ) -> JobSpec:
     """Read a new job.
 
@@ -88,6 +89,7 @@ def read_definition(
         functions: names of functions that are known; None is not to be checked.
         old: the trigger of the job that is to be replaced; its instant may have passed.
         tenant: the job's; with its name, it chooses hashed slots.
+        may_be_over: a trigger whose last fire has passed is right.
 
     Raises:
         InvalidInput: a field is wrong; its path and what would be right are in the error.
@@ -100,7 +102,8 @@ def read_definition(
     if target is None:
         raise InvalidInput("target", f"is missing; {_one_target()}")
     name = NAME.read(body["name"], "name")
-    trigger = read_trigger(body, base=None, old=old, now=now, key=slot_key(tenant, name))
+    key = slot_key(tenant, name)
+    trigger = read_trigger(body, base=None, old=old, now=now, key=key, may_be_over=may_be_over)
     values = OPTIONS.read_given(body, str)
     settle_rate(body, values)
     return _checked(JobSpec(name=name, target=target, trigger=trigger, **values), body)

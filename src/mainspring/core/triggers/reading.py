@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from mainspring.core.cron import Cron, CronError
@@ -12,13 +13,15 @@ from mainspring.core.kinds import Schema
 from mainspring.core.options import Option, Options, Path
 from mainspring.core.triggers.after_end import AfterEnd
 from mainspring.core.triggers.base import WINDOW_NAMES, Trigger, TriggerType
-from mainspring.core.triggers.composed import Windowed, change_parts
+from mainspring.core.triggers.composed import AnyOf, Windowed, change_parts
+from mainspring.core.triggers.once import Once
 from mainspring.core.triggers.registry import TRIGGERS, check_instants, load_trigger, type_of
 from mainspring.core.triggers.wall_kinds import CheckedText
 from mainspring.core.triggers.windows import WINDOW
 from mainspring.errors import InvalidInput
 
 _TICK = timedelta(microseconds=1)
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 _ZONED = frozenset({"tz", "dst"})
 
 
@@ -44,7 +47,13 @@ HEADS = ("trigger", "schedule")
 
 
 def read_trigger(
-    body: Mapping[str, Any], *, base: Trigger | None, old: Trigger | None, now: datetime, key: str = ""
+    body: Mapping[str, Any],
+    *,
+    base: Trigger | None,
+    old: Trigger | None,
+    now: datetime,
+    key: str = "",
+    may_be_over: bool = False,
 ) -> Trigger | None:
     """Return the trigger of a body in short or full form, or of a schedule in words; `base` where it gives none.
 
@@ -52,10 +61,46 @@ def read_trigger(
         base: the trigger that a patch changes: a short form keeps of it what it does not name.
         old: the trigger that is replaced; an instant that has passed may be repeated.
         key: what hashed slots depend on: the job's tenant and name.
+        may_be_over: instants that have passed are right, even if none is left.
 
     Raises:
         InvalidInput: more than one is given, or the one given is wrong.
     """
+    try:
+        return _read_any(body, base, old, now, key)
+    except InvalidInput as error:
+        past = _read_past(body, base, old, key) if may_be_over else None
+        if past is None:
+            raise
+        refusal = error
+    for known in (_instants_of(past, old), past):
+        with contextlib.suppress(InvalidInput):
+            return _read_any(body, base, known, now, key)
+    raise refusal
+
+
+def _read_past(
+    body: Mapping[str, Any], base: Trigger | None, old: Trigger | None, key: str
+) -> Trigger | None:
+    """Return what a body said long ago; None if it was wrong even then."""
+    for kept in (old, None):  # an end before the anchor that the job has takes that anchor away
+        with contextlib.suppress(InvalidInput):
+            return _read_any(body, base, kept, _LONG_AGO, key)
+    return None
+
+
+def _instants_of(past: Trigger | None, old: Trigger | None) -> Trigger | None:
+    """Return what a union has to repeat to keep its single instants: intervals are still counted from now."""
+    raw, old_raw = _raw(past), _raw(old)
+    if not isinstance(raw, AnyOf):
+        return past
+    known = old_raw.triggers if isinstance(old_raw, AnyOf) else ()
+    return AnyOf((*known, *(part for part in raw.triggers if isinstance(part, Once))))
+
+
+def _read_any(
+    body: Mapping[str, Any], base: Trigger | None, old: Trigger | None, now: datetime, key: str
+) -> Trigger | None:
     form = one_of(body, *HEADS, *TRIGGERS.heads)
     if form != "schedule" or body[form] is None:
         return _read(body, form, base, old, now, key)

@@ -119,7 +119,7 @@ def _instant(at: datetime) -> str:
 
 
 def warn_of_trigger(trigger: Trigger | None, *, now: datetime) -> list[str]:
-    """Return what may surprise in a trigger, as sentences without a full stop: the same for the same day."""
+    """Return what may surprise in a trigger, as sentences without a full stop."""
     if trigger is None:
         return []
     day = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -127,6 +127,10 @@ def warn_of_trigger(trigger: Trigger | None, *, now: datetime) -> list[str]:
     for part in parts_of(trigger):
         if isinstance(part, Cron | CalendarInterval):
             found += _warn_of_part(part, day)
+    if not isinstance(trigger, AtStart | UnknownTrigger) and trigger.next_after(now) is None:
+        last = trigger.previous_before(now)
+        when = "" if last is None else f"; it did last at {_instant(last)}"
+        found.append(f"it does not fire any more{when}")
     return list(dict.fromkeys(found))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -109,7 +109,8 @@ class Applying:
             InvalidInput, Conflict: as for `apply`.
         """
         bodies, functions = await self._prepare(bodies)
-        return _told(*await self._plan(tenant, bodies, functions), is_stored=False)
+        since = self._clock.now()
+        return _told(*await self._plan(tenant, bodies, functions, since), is_stored=False)
 
     async def apply(
         self,
@@ -129,6 +130,8 @@ class Applying:
             prune: delete those, as `Owners.define` does. The first 1,000 are deleted in the same transaction.
             paused: names of jobs that are to be paused if they are new.
 
+        As by `Jobs.upsert`, a trigger whose last fire has passed is kept as it is.
+
         Raises:
             InvalidInput: a body is wrong, and nothing is stored. The field starts with `[index].`.
             Conflict: the tenant may not have so many jobs, an owner's job does not exist, or someone else has changed
@@ -136,8 +139,9 @@ class Applying:
         """
         bodies, functions = await self._prepare(bodies)
         first: list[_Plan] | None = None
+        since = self._clock.now()
         for _ in range(_TRIES):
-            plans, now = await self._plan(tenant, bodies, functions)
+            plans, now = await self._plan(tenant, bodies, functions, since)
             first = first or plans
             _refuse_edits_of_others(first, plans)
             await self._check_owned(tenant, plans, owners)
@@ -172,7 +176,11 @@ class Applying:
         return await self._definitions.prepare(bodies, are_numbered=True)
 
     async def _plan(
-        self, tenant: str, bodies: Sequence[Mapping[str, Any]], functions: frozenset[str]
+        self,
+        tenant: str,
+        bodies: Sequence[Mapping[str, Any]],
+        functions: frozenset[str],
+        since: datetime,
     ) -> tuple[list[_Plan], datetime]:
         """Return what is to be done, and the instant that it is decided for: after the last change of a job."""
         names = [str(body["name"]) for body in bodies]
@@ -186,6 +194,7 @@ class Applying:
                 tenant=tenant,
                 index=index,
                 old=None if job is None else job.spec.trigger,
+                may_be_over=True,
             )
             for index, (body, job) in enumerate(zip(bodies, jobs, strict=True))
         ]
@@ -195,7 +204,10 @@ class Applying:
             _Plan(
                 job,
                 JobId(self._ids.new_uuid()) if job is None else job.id,
-                await self._scheduling.schedule(tenant, spec, now=now, old=job, index=index),
+                replace(
+                    await self._scheduling.schedule(tenant, spec, now=now, old=job, index=index),
+                    since=since,
+                ),
             )
             for index, (spec, job) in enumerate(zip(specs, jobs, strict=True))
         ]
@@ -229,6 +241,7 @@ class Applying:
                 calendars=scheduled.calendars,
                 last=await read_last_fire(self._store, job, scheduled.own.trigger),
                 now=now,
+                since=scheduled.since,
             )
             for job, scheduled in sorted(changed, key=lambda each: each[0].id)
         ]

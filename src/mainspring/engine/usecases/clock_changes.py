@@ -35,7 +35,7 @@ def new_job(job_id: JobId, tenant: str, scheduled: Scheduled, now: datetime) -> 
         id=job_id,
         tenant=tenant,
         spec=scheduled.own,
-        next_fire=next_fire(spec, job_id, first_fire_at(spec.trigger, now=now)),
+        next_fire=next_fire(spec, job_id, first_fire_at(spec.trigger, now=now, since=scheduled.since)),
         calendars=scheduled.calendars,
     )
 
@@ -107,6 +107,7 @@ def edit_clock(
     calendars: CalendarUses | None,
     last: LastFire,
     now: datetime,
+    since: datetime | None = None,
 ) -> JobEdit:
     """Decide an edit. A new trigger, or other calendars, set the clock again; then the old ones settle what was due.
 
@@ -116,6 +117,7 @@ def edit_clock(
         spec: the new definition.
         before, after: the old and the new definition, each with the trigger that its calendars make.
         last: the job's newest fire, if the new trigger counts from its end.
+        since: as of `Scheduled`.
     """
     fire_ranges: tuple[NewFireRange, ...] = ()
     is_counting_on = keeps_count(job.spec, spec)
@@ -124,14 +126,14 @@ def edit_clock(
     if job.is_paused:
         following = None
         if fires_otherwise and left != 0:
-            first_at = _first_after_edit(after, last, now, fired_through=None)
+            first_at = _first_after_edit(after, last, now, fired_through=None, since=since)
             fire_ranges = open_gap(job, job.version + 1, first_at, reason=gap_reason(job.pause_note))
     elif fires_otherwise and not _is_due_after_end(job, before, after, now):
         owed = settle_overdue(before, job.id, job.next_fire_at, now=now, reason="edited")
         owed, left_of_old = settle_count(before.trigger, owed, job.fires_left)
         fire_ranges = _ranges_of(job, before, owed)
         left = left_of_old if is_counting_on else left
-        first_at = _first_after_edit(after, last, now, fired_through=job.fired_through)
+        first_at = _first_after_edit(after, last, now, fired_through=job.fired_through, since=since)
         following = None if left == 0 else next_fire(after, job.id, first_at)
     else:
         following = kept_fire(before, after, job.id, job.next_fire_at, now=now)
@@ -149,11 +151,16 @@ def edit_clock(
 
 
 def _first_after_edit(
-    after: JobSpec, last: LastFire, now: datetime, *, fired_through: datetime | None
+    after: JobSpec,
+    last: LastFire,
+    now: datetime,
+    *,
+    fired_through: datetime | None,
+    since: datetime | None,
 ) -> datetime | None:
     """Return the first fire by a new trigger."""
     if after.trigger is None or after_end_of(after.trigger) is None:
-        return first_fire_at(after.trigger, now=now, fired_through=fired_through)
+        return first_fire_at(after.trigger, now=now, fired_through=fired_through, since=since)
     return follow_edit(after.trigger, last, now=now)
 
 

@@ -64,6 +64,7 @@ class DefinitionReader:
         tenant: str,
         index: int | None = None,
         old: Trigger | None = None,
+        may_be_over: bool = False,
     ) -> JobSpec:
         """Return what a whole definition says.
 
@@ -72,13 +73,20 @@ class DefinitionReader:
             tenant: the job's.
             index: its place among several, with which the field of an error begins.
             old: the trigger that the job has by now; it may have passed.
+            may_be_over: another one may have passed, too.
 
         Raises:
             InvalidInput: a field is wrong.
         """
         try:
             spec = read_definition(
-                body, now=now, types=self._accepted.types, functions=functions, old=old, tenant=tenant
+                body,
+                now=now,
+                types=self._accepted.types,
+                functions=functions,
+                old=old,
+                tenant=tenant,
+                may_be_over=may_be_over,
             )
             self._check_target(spec, "callback_url" if "callback_url" in body else "target.url")
         except InvalidInput as error:

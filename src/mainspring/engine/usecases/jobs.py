@@ -146,26 +146,31 @@ class Jobs:
         return jobs
 
     async def upsert(self, tenant: str, body: Mapping[str, Any]) -> tuple[Job, bool]:
-        """Create the job of that name, or give the existing one this definition. Return it, and whether it is new."""
+        """Create the job of that name, or give the existing one this definition. Return it, and whether it is new.
+
+        The definition may be as old as the code that brings it: a trigger whose last fire has passed is kept as it is,
+        on a new store, too, and the job does not fire.
+        """
         (body,), functions = await self._definitions.prepare([body])
-        name = str(body.get("name", ""))
+        name, since = str(body.get("name", "")), self._clock.now()
         for _ in range(_TRIES):
             (job,) = await self._store.find_jobs(tenant, [name])
             now = self._clock.now()
-            # A job that already has this trigger keeps it, even if its instant has passed: its app has just restarted.
-            # An interval that names no anchor keeps its own.
+            # An interval that names no anchor keeps that of the job.
             old = job.spec.trigger if job is not None else None
-            spec = self._definitions.read(body, now=now, functions=functions, tenant=tenant, old=old)
+            spec = self._definitions.read(
+                body, now=now, functions=functions, tenant=tenant, old=old, may_be_over=True
+            )
             await check_limits(self._store, tenant, [spec])
             if job is None:
                 await self._intake.admit_jobs(tenant, [name])
                 scheduled = await self._calendars.schedule(tenant, spec, now=now)
-                (added,) = await self._adds([(tenant, scheduled)])
+                (added,) = await self._adds([(tenant, replace(scheduled, since=since))])
                 if isinstance(added, Job):
                     return added, True
             elif job.spec == spec:
                 return job, False
-            elif await self._try_edit(job, spec, now):
+            elif await self._try_edit(job, spec, now, since=since):
                 return (await self._existing([job.id]))[0], False
         raise StoreUnavailable(f"job {body.get('name')!r} kept changing")
 
@@ -203,7 +208,9 @@ class Jobs:
                 return (await self._existing([job_id]))[0]
         raise StoreUnavailable(f"job {format_job_id(job_id)} kept changing")
 
-    async def _try_edit(self, job: Job, spec: JobSpec, now: datetime) -> bool:
+    async def _try_edit(
+        self, job: Job, spec: JobSpec, now: datetime, *, since: datetime | None = None
+    ) -> bool:
         # The instant of the version is the one at which it was read: an interval without an anchor counts from there.
         before = await self._calendars.before(job)
         scheduled = await self._calendars.schedule(job.tenant, spec, old=job, now=now)
@@ -215,6 +222,7 @@ class Jobs:
             calendars=scheduled.calendars,
             last=await read_last_fire(self._store, job, spec.trigger),
             now=now,
+            since=since,
         )
         (result,) = await self._store.edit_jobs([edit], now=now)
         if result is ChangeVerdict.NAME_TAKEN:

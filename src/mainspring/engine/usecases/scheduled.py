@@ -24,11 +24,13 @@ class Scheduled:
         own: as it is kept.
         spec: with the trigger that its calendars make.
         calendars: the versions that they mean; None if it has none, and none had to be taken away.
+        since: a single instant does not fire if it is not after this one. None: it was found to be ahead.
     """
 
     own: JobSpec
     spec: JobSpec
     calendars: CalendarUses | None
+    since: datetime | None = None
 
 
 class Scheduling:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -150,3 +150,40 @@ async def test_what_keeps_moving_is_given_up(runtime: ManualRuntime, monkeypatch
     monkeypatch.setattr(runtime.store, "apply_jobs", refuse)
     with pytest.raises(StoreUnavailable, match="kept changing"):
         await runtime.client.applying.apply(TENANT, [body("a")])
+
+
+async def test_an_instant_that_passes_while_an_apply_is_repeated_fires(
+    runtime: ManualRuntime, between: list[Between]
+) -> None:
+    client = runtime.client
+    at = (runtime.clock.now() + timedelta(seconds=5)).isoformat()
+    once = {"name": "once", "callback_url": HOOK, "run_at": at}
+
+    async def meanwhile() -> None:
+        await client.jobs.create(TENANT, body("a"))  # so that the apply, which adds it too, reads again
+        runtime.clock.advance(10)
+
+    between.append(meanwhile)
+    await client.applying.apply(TENANT, [body("a"), once])
+    (job,) = await client.jobs.find_all(TENANT, ["once"])
+    assert job is not None
+    assert job.next_fire_at is not None
+
+
+async def test_an_instant_that_has_passed_does_not_fire_and_is_told(runtime: ManualRuntime) -> None:
+    once = {"name": "once", "callback_url": HOOK, "run_at": "2025-12-24T09:00:00Z"}
+    for outcome in (Outcome.CREATED, Outcome.UNCHANGED):
+        (told,) = (await runtime.client.applying.apply(TENANT, [once])).jobs
+        assert told.outcome is outcome
+        assert bool(told.warnings) == (outcome is Outcome.CREATED)
+    await runtime.advance(3600, step=600)
+    (job,) = await runtime.client.jobs.find_all(TENANT, ["once"])
+    assert job is not None
+    assert (job.next_fire_at, (await runtime.client.jobs.status(TENANT, job.id)).last_run) == (None, None)
+    cron = {"name": "once", "callback_url": HOOK, "cron": "0 9 * * *"}
+    await runtime.client.applying.apply(TENANT, [cron])
+    (told,) = (await runtime.client.applying.apply(TENANT, [once])).jobs
+    assert told.outcome is Outcome.CHANGED
+    (job,) = await runtime.client.jobs.find_all(TENANT, ["once"])
+    assert job is not None
+    assert job.next_fire_at is None

@@ -9,7 +9,7 @@ from datetime import datetime
 import pytest
 
 from mainspring.core.model import Job
-from mainspring.errors import Conflict
+from mainspring.errors import Conflict, InvalidInput
 from mainspring.ports.store.jobs import AddResult, NewJob
 from mainspring.registry import FunctionRegistry
 from mainspring.testing.manual import ManualRuntime
@@ -78,3 +78,37 @@ async def test_answer_is_the_job_as_the_store_holds_it() -> None:
         (many,) = await jobs.create_many("default", [{**body, "name": "other"}])
         assert many is not None
         assert many == await jobs.get("default", many.id)
+
+
+@pytest.mark.parametrize(
+    "timing",
+    [{"run_at": "2025-12-24T09:00:00Z"}, {"cron": "0 9 * * *", "ends_at": "2025-12-24T09:00:00Z"}],
+)
+async def test_job_of_code_that_is_over_is_kept_and_does_not_fire(timing: dict[str, str]) -> None:
+    """An app did not start any more on a new store once one of its jobs was over."""
+    async with ManualRuntime(FunctionRegistry()) as runtime:
+        jobs = runtime.client.jobs
+        body = {"name": "xmas", "callback_url": HOOK, **timing}
+        with pytest.raises(InvalidInput):
+            await jobs.create("default", body)
+        job, is_new = await jobs.upsert("default", body)
+        assert (is_new, job.next_fire_at) == (True, None)
+        await runtime.advance(2 * 86_400, step=3600)
+        again, is_new = await jobs.upsert("default", body)
+        assert (is_new, again.version, again.next_fire_at) == (False, job.version, None)
+        assert (await jobs.status("default", job.id)).last_run is None
+
+
+async def test_end_that_code_moves_into_the_past_ends_the_job() -> None:
+    async with ManualRuntime(FunctionRegistry()) as runtime:
+        jobs = runtime.client.jobs
+        body = {"name": "xmas", "callback_url": HOOK, "every": "1h"}
+        await jobs.upsert("default", body)
+        job, _ = await jobs.upsert("default", {**body, "ends_at": "2025-12-24T09:00:00Z"})
+        assert job.next_fire_at is None
+        await jobs.upsert("default", body)
+        once = {"name": "xmas", "callback_url": HOOK, "run_at": "2025-12-24T09:00:00Z"}
+        job, _ = await jobs.upsert("default", once)
+        assert job.next_fire_at is None
+        await runtime.advance(2 * 3600, step=600)
+        assert (await jobs.status("default", job.id)).last_run is None
