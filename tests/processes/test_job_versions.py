@@ -86,6 +86,57 @@ def test_wrong_edit_is_refused_kept_and_not_stored(
     assert version(url, job) == 1
 
 
+@pytest.mark.parametrize(
+    ("editor", "told"),
+    [
+        ("/no/such/editor", "EDITOR: /no/such/editor: Editing failed: "),
+        ("false", "EDITOR: false: Editing failed; nothing was stored, set VISUAL or EDITOR"),
+        ("vi 'x", "EDITOR: cannot be split into words: No closing quotation; set VISUAL or EDITOR"),
+        ("rm", "EDITOR: has removed the file that it was given; nothing was stored"),
+    ],
+)
+def test_editor_that_cannot_be_used_is_told(
+    url: str, job: str, editor: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VISUAL", editor)
+    refused = run_here("job", "edit", job, "--server", url)
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert refused.stderr.startswith(f"error: {told}")
+
+
+def test_text_that_is_not_utf8_is_kept(
+    url: str, job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = "path.write_bytes(b'\\xff'); os._exit(0)"
+    refused = edit(
+        monkeypatch, tmp_path, f"import os; os.utime(path, (1, 2**31)); {code}", job, "--server", url
+    )
+    first, last = refused.stderr.splitlines()
+    assert last == "error: file: is not UTF-8: byte 0 is 0xff; save it in UTF-8"
+    kept = Path(first.removeprefix("nothing was stored; your text is kept in "))
+    assert kept.read_bytes() == b"\xff"
+    kept.unlink()
+    kept.parent.rmdir()
+
+
+def test_text_is_kept_while_no_server_answers(
+    job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "server"
+    folder.mkdir()
+    with server(cwd=folder) as (running, other):
+        made = run_here("job", "add", "x", "--callback-url", "https://example.com/", "--server", other)
+        assert made.returncode == 0, made.stderr
+        code = f"import os, signal; os.kill({running.process.pid}, signal.SIGKILL); text += 'queue = \"a\"\\n'"
+        failed = edit(monkeypatch, tmp_path, code, "x", "--server", other)
+        running.process.wait()
+    assert failed.returncode == 1
+    kept = Path(failed.stderr.splitlines()[0].removeprefix("nothing was stored; your text is kept in "))
+    assert kept.read_text().endswith('queue = "a"\n')
+    kept.unlink()
+    kept.parent.rmdir()
+
+
 def test_edit_loses_to_another_edit(
     url: str, job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

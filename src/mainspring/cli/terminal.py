@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 import textwrap
@@ -25,6 +26,15 @@ _COLOURS = {
     "SKIPPED": "magenta",
 }
 """The colours of the words that deserve one, as whole cells of a table."""
+
+
+def _is_command() -> bool:
+    """Say whether PAGER can be split into words. If not, a list is printed at once, as without a pager."""
+    try:
+        shlex.split(os.environ.get("PAGER", ""))
+    except ValueError:
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +73,7 @@ class Terminal:
             columns=size.columns,
             lines=size.lines,
             has_colours=not os.environ.get("NO_COLOR") and not is_dumb,
-            has_pager=not is_off and not is_dumb and sys.stdin.isatty(),
+            has_pager=not is_off and not is_dumb and sys.stdin.isatty() and _is_command(),
         )
 
     def print_table(

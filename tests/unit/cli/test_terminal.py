@@ -28,14 +28,15 @@ print_fields({"due": at, "note": "some words " * 12})
 """
 
 
-def on_terminal(columns: int, *, program: str = _PROGRAM, **environment: str) -> str:
-    """Return what the program writes to a terminal of so many columns."""
+def on_terminal(columns: int, lines: int = 40, *, program: str = _PROGRAM, **environment: str) -> str:
+    """Return what the program writes to a terminal of so many columns, with its input from there, too."""
     parent, child = pty.openpty()
-    ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
     given = {**os.environ, "TERM": "xterm", "TZ": "America/New_York", **environment}
     given.pop("COLUMNS", None)
     given.pop("NO_COLOR", None) if "NO_COLOR" not in environment else None
-    with subprocess.Popen([sys.executable, "-c", program], stdout=child, stderr=child, env=given) as process:
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdin=child, stdout=child, stderr=child, env=given) as process:
         os.close(child)
         found = b""
         while True:
@@ -61,6 +62,12 @@ def test_a_table_fits_the_terminal_and_keeps_ids_and_instants_whole() -> None:
     assert plain[4] == "due   2026-11-25 07:00:05-05:00"
     assert plain[5].startswith("note  some words")
     assert plain[6].startswith("      ")
+
+
+def test_a_long_table_goes_through_the_pager_if_that_is_a_command() -> None:
+    assert "run_" not in on_terminal(80, 3, PAGER="head -1")
+    for pager in ("less 'x", "/no/such/pager"):
+        assert on_terminal(80, 3, PAGER=pager).count("run_00000000000sk") == 3
 
 
 def test_colours_are_for_terminals_that_have_some() -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +10,7 @@ import click
 from mainspring.cli.calling import call, find_job, plain, read_text_file
 from mainspring.cli.changes import print_changes, tell_change
 from mainspring.cli.definition import definition_options, read_body_options
+from mainspring.cli.editing import edit_text, keep_edited, read_edited
 from mainspring.cli.fires import print_warnings
 from mainspring.cli.options import caller_options, json_option, kind_option
 from mainspring.cli.output import print_json, print_table
@@ -20,7 +18,7 @@ from mainspring.cli.toml_text import read_toml, write_toml
 from mainspring.core.definition.changes import compare_definitions
 from mainspring.core.definition.short import shorten_definition
 from mainspring.core.kinds import Whole
-from mainspring.errors import Conflict, InvalidInput, NotFound
+from mainspring.errors import InvalidInput, MainspringError, NotFound
 
 if TYPE_CHECKING:
     from mainspring.sdk.client import AsyncClient
@@ -185,17 +183,17 @@ def _edit_by_hand(server: str, job: JobView) -> JobWritten | None:
         message = f"{error.message}; change the job by options instead, like --payload"
         raise InvalidInput(error.field, message) from None
     head = f"# The job {job.name!r}, version {job.version}. Fields that are left out have their defaults.\n"
-    edited = original = head + text
+    edited = original = (head + text).encode()
     while True:
-        saved = click.edit(edited, extension=".toml")
+        saved = edit_text(edited, ending=".toml")
         if saved is None or saved == original:
             return None
         edited = saved
         try:
-            return _replace(server, job, _whole(edited))
-        except (InvalidInput, Conflict) as error:
-            if isinstance(error, Conflict) or not _tries_again(error):
-                kept = _keep(edited)
+            return _replace(server, job, _whole(read_edited(edited)))
+        except MainspringError as error:
+            if not isinstance(error, InvalidInput) or not _tries_again(error):
+                kept = keep_edited(edited, "job.toml")
                 click.echo(f"nothing was stored; your text is kept in {kept}", err=True)
                 raise
 
@@ -216,14 +214,3 @@ def _tries_again(error: InvalidInput) -> bool:
         return False
     click.echo(f"error: {error}", err=True)
     return click.confirm("Edit it again?", default=True, err=True)
-
-
-def _keep(text: str) -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="mainspring-"))
-    path = folder / "job.toml"
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    return path
