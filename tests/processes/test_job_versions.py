@@ -127,7 +127,9 @@ def test_text_is_kept_while_no_server_answers(
     with server(cwd=folder) as (running, other):
         made = run_here("job", "add", "x", "--callback-url", "https://example.com/", "--server", other)
         assert made.returncode == 0, made.stderr
-        code = f"import os, signal; os.kill({running.process.pid}, signal.SIGKILL); text += 'queue = \"a\"\\n'"
+        code = (
+            f"import os, signal; os.kill({running.process.pid}, signal.SIGKILL); text += 'queue = \"a\"\\n'"
+        )
         failed = edit(monkeypatch, tmp_path, code, "x", "--server", other)
         running.process.wait()
     assert failed.returncode == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import sysconfig
 import traceback
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from mainspring.sdk.app import App
 
 _FIELD = "MODULE:APP"
+_INSTALLED = tuple(
+    {f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+)
+"""Where packages are that a user has not written. The user's own line is the one that is wrong, most often."""
 _OWN_FOLDER = f"{Path(__file__).parents[1]}{os.sep}"
 
 
@@ -103,7 +108,7 @@ def _others_of(module_name: str) -> str:
 
 
 def _place(error: BaseException) -> str:
-    """Return where the user's own code raised the error: the last frame outside the import machinery and Mainspring."""
+    """Return where the user's own code raised the error: the last frame outside of what is installed, if any."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
@@ -112,4 +117,6 @@ def _place(error: BaseException) -> str:
     if isinstance(error, SyntaxError):
         return f"{error.filename}, line {error.lineno},"
     frames = [frame for frame in frames if "importlib" not in frame.filename]
+    own = [frame for frame in frames if not frame.filename.startswith(_INSTALLED)]
+    frames = own or frames
     return f"{frames[-1].filename}, line {frames[-1].lineno}," if frames else "it"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -109,22 +111,23 @@ class _Reader:
         place = f"job {job.id!r}"
         try:
             call, needs = _call(job)
+            timing = read_trigger(job.trigger)  # first: two triggers that never agree would be asked for ever
             theirs = ask_fires(job.trigger, self.now, self.fires)
             if not theirs:
                 self.notes.append(ImportNote(place, "does not fire any more, and is left out"))
                 return
             if hasattr(job, "next_run_time") and job.next_run_time is None:
                 raise InvalidInput("next_run_time", "is paused; resume it, or leave it out")
-            body = self._body(place, job)
+            body = self._body(place, job, timing)
             check_body(body, self.now)
         except InvalidInput as error:
             self.problems.append(refusal(place, error))
             return
         self.entries.append(ImportedJob(place, body, theirs=theirs, call=call, needs=needs))
 
-    def _body(self, place: str, job: Any) -> dict[str, Any]:
+    def _body(self, place: str, job: Any, timing: Mapping[str, Any]) -> dict[str, Any]:
         name = job.name if _HEX_ID.fullmatch(job.id) else job.id
-        body: dict[str, Any] = {"name": name, "function": name, **read_trigger(job.trigger)}
+        body: dict[str, Any] = {"name": name, "function": name, **timing}
         if jitter := jitter_of(job.trigger):
             body["jitter"] = jitter
         payload = payload_of(job.func, job.args, job.kwargs)
@@ -154,7 +157,8 @@ def _misfire(grace: Any, *, coalesce: bool) -> dict[str, Any]:
 def _call(job: Any) -> tuple[str, str]:
     """Return the expression that gives a job's function, and the import that it needs."""
     reference = job.func_ref
-    if not isinstance(reference, str) or ":" not in reference:
+    is_bound = inspect.ismethod(job.func) and not inspect.isclass(job.func.__self__)
+    if is_bound or not isinstance(reference, str) or ":" not in reference:
         words = (
             "is a lambda, a nested function or a method of an object; give the function a name in a module"
         )

@@ -16,11 +16,16 @@ def payload_of(function: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
     Raises:
         InvalidInput: they do not fit, or are not JSON.
     """
+    signature = inspect.signature(function)
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise InvalidInput("args", f"do not fit the function: {error}") from None
     if not args and not kwargs:
         return None
     payload: object = list(args)
     if kwargs:
-        payload = dict(kwargs) if not args else _by_name(function, args, kwargs)
+        payload = dict(kwargs) if not args else _by_name(bound)
     try:
         json.dumps(payload, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
@@ -28,16 +33,11 @@ def payload_of(function: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
     return payload
 
 
-def _by_name(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def _by_name(bound: inspect.BoundArguments) -> dict[str, Any]:
     """Return arguments by their names, because a payload is a list or an object."""
-    signature = inspect.signature(function)
-    try:
-        bound = signature.bind(*args, **kwargs)
-    except TypeError as error:
-        raise InvalidInput("args", f"do not fit the function: {error}") from None
     named: dict[str, Any] = {}
     for name, value in bound.arguments.items():
-        kind = signature.parameters[name].kind
+        kind = bound.signature.parameters[name].kind
         if kind in {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL}:
             raise InvalidInput("args", f"go beside kwargs, but {name!r} cannot be given by name")
         named |= value if kind is inspect.Parameter.VAR_KEYWORD else {name: value}

@@ -32,6 +32,7 @@ def test_an_app_in_the_current_folder(folder: Path) -> None:
         ("x = 1", "bad_2:app", "has no 'app'"),
         ("app = 1", "bad_3:app", "is of the type int, and not a mainspring.App"),
         ("\n1/0", "bad_4:app", "bad_4.py, line 2, raises ZeroDivisionError"),
+        ("import json\n\njson.loads('x')", "bad_10:app", "bad_10.py, line 3, raises JSONDecodeError"),
         ("\nimport absent_library", "bad_5:app", "bad_5.py, line 2, needs 'absent_library'"),
         ("\n\ndef f(:", "bad_6:app", "bad_6.py, line 3, raises SyntaxError"),
         (

@@ -27,6 +27,13 @@ NOW = datetime(2026, 1, 14, 10, 7, 31, 250, tzinfo=UTC)
 LATER = datetime(2026, 1, 20, 6, tzinfo=UTC)
 
 
+class Mailer:
+    def send(self) -> None: ...
+
+    @classmethod
+    def flush(cls) -> None: ...
+
+
 def ours(trigger: Any, now: datetime = NOW) -> list[datetime]:
     body = {"name": "x", "function": "x", **read_trigger(trigger)}
     made = read_definition(body, now=now).trigger
@@ -252,6 +259,9 @@ def test_names(module: ModuleType) -> None:
 def test_what_cannot_be_moved_is_named(module: ModuleType) -> None:
     scheduler = make_scheduler()
     scheduler.add_job(lambda: None, "interval", hours=1, id="unnamed")
+    scheduler.add_job(Mailer().send, "interval", hours=1, id="of-an-object")
+    never = AndTrigger([CronTrigger(minute=1), CronTrigger(minute=2)])
+    scheduler.add_job(f"{HERE}:work", never, id="never")
     scheduler.add_job(f"{HERE}:work", "interval", hours=1, id="no-json", args=[NOW])
     scheduler.add_job(f"{HERE}:work", "cron", week=5, id="week")
     scheduler.add_job(f"{HERE}:work", "date", run_date="2020-01-01 00:00:00", id="gone")
@@ -260,11 +270,21 @@ def test_what_cannot_be_moved_is_named(module: ModuleType) -> None:
     assert found.entries == ()
     assert [(problem.place, problem.field) for problem in found.problems] == [
         ("job 'unnamed'", "func"),
+        ("job 'of-an-object'", "func"),
+        ("job 'never'", "trigger"),
         ("job 'no-json'", "args"),
         ("job 'week'", "week"),
         ("job 'paused'", "next_run_time"),
     ]
     assert [note.place for note in found.notes] == ["job 'gone'"]
+
+
+def test_a_method_of_a_class_can_be_moved() -> None:
+    scheduler = make_scheduler()
+    scheduler.add_job(Mailer.flush, "interval", hours=1, id="flush")
+    (entry,) = read(scheduler).entries
+    assert entry.call is not None
+    assert entry.call.endswith(".Mailer.flush")
 
 
 def test_stored_jobs_are_read_and_none_is_lost(module: ModuleType, tmp_path: Path) -> None:

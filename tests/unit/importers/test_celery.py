@@ -235,7 +235,7 @@ def beat(**entries: Any) -> Imported:
     app = make_app("Europe/Berlin")
 
     @app.task(shared=False, name="t")
-    def task(number: int, *, word: str = "") -> None: ...
+    def task(number: int = 0, *, word: str = "") -> None: ...
 
     app.conf.beat_schedule = entries
     return read(app)
@@ -278,6 +278,8 @@ def test_arguments() -> None:
         ({"schedule": timedelta(milliseconds=5)}, "every"),
         ({"args": (NOW,)}, "args"),
         ({"args": (1, 2), "kwargs": {"word": "x"}}, "args"),
+        ({"args": (1, 2)}, "args"),
+        ({"kwargs": {"words": "x"}}, "args"),
         ({"args": (float("nan"),)}, "args"),
         ({"options": {"link": 1}}, "options"),
         ({"options": {"expires": "soon"}}, "expires"),
@@ -289,6 +291,18 @@ def test_entries_that_cannot_be_had_are_named(entry: dict[str, Any], field: str)
     (problem,) = found.problems
     assert (problem.place, problem.field) == ("beat 'nightly'", field)
     assert len(found.entries) == 1
+
+
+def test_an_entry_that_lacks_an_argument_is_named() -> None:
+    app = make_app()
+
+    @app.task(shared=False, name="t")
+    def task(number: int) -> None: ...
+
+    app.conf.beat_schedule = {"nightly": {"task": "t", "schedule": 30}}
+    (problem,) = read(app).problems
+    assert (problem.place, problem.field) == ("beat 'nightly'", "args")
+    assert problem.message == "do not fit the function: missing a required argument: 'number'"
 
 
 def test_names_and_what_the_server_does_by_itself() -> None:
