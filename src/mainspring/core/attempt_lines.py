@@ -28,7 +28,7 @@ class AttemptLine:
     """A line of the log.
 
     Attributes:
-        error: the last line of the error.
+        error: the first and the last line of the error.
         following: what comes next.
     """
 
@@ -43,7 +43,7 @@ def line_of(end: Transition, spec: JobSpec, attempt: int) -> AttemptLine | None:
     Args:
         attempt: its number, from 1.
     """
-    error = last_line(end.error)
+    error = brief(end.error)
     if end.to is RunState.FAILED:
         run = format_run_id(end.run_id)
         why = "" if end.reason is None else f" ({end.reason})"
@@ -62,7 +62,14 @@ def line_of(end: Transition, spec: JobSpec, attempt: int) -> AttemptLine | None:
     return None
 
 
-def last_line(error: str | None) -> str:
-    """Return the last line of an error that says anything."""
+def brief(error: str | None) -> str:
+    """Return the first and the last line of an error that say anything.
+
+    The first has the type of an exception, and often the last is only an address at which to read on. Of a traceback,
+    the last one says it all.
+    """
     lines = [line.strip() for line in (error or "").splitlines() if line.strip()]
-    return lines[-1][:500] if lines else ""
+    ends = lines if len(lines) < 3 else [lines[0], "…", lines[-1]]
+    if lines and lines[0].startswith("Traceback "):
+        ends = lines[-1:]
+    return " ".join(line[:240] for line in ends)

@@ -108,6 +108,10 @@ def test_a_trigger_that_is_over_is_told_with_its_last_fire() -> None:
     last = (NOW + timedelta(days=3)).strftime("%Y-%m-%d %H:%M:%S UTC")
     assert told == f"it does not fire any more; it did last at {last}"
     assert warn_of_trigger(make({"schedule": "@reboot"}), now=NOW) == []
+    end = {"ends_at": (NOW + timedelta(days=3)).isoformat()}
+    assert warn_of_trigger(make({"after_end": "1h"}), now=NOW) == []
+    assert warn_of_trigger(make({"after_end": "1h", **end}), now=NOW) == []
+    assert warn_of_trigger(make({"after_end": "1h", **end}), now=NOW + timedelta(days=4)) != []
 
 
 def test_a_repeated_local_instant_is_told() -> None:

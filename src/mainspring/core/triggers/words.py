@@ -127,11 +127,19 @@ def warn_of_trigger(trigger: Trigger | None, *, now: datetime) -> list[str]:
     for part in parts_of(trigger):
         if isinstance(part, Cron | CalendarInterval):
             found += _warn_of_part(part, day)
-    if not isinstance(trigger, AtStart | UnknownTrigger) and trigger.next_after(now) is None:
+    if _is_over(trigger, now):
         last = trigger.previous_before(now)
         when = "" if last is None else f"; it did last at {_instant(last)}"
         found.append(f"it does not fire any more{when}")
     return list(dict.fromkeys(found))
+
+
+def _is_over(trigger: Trigger, now: datetime) -> bool:
+    """Say whether it is known that a trigger does not fire any more."""
+    raw, ends_at = (trigger.raw, trigger.ends_at) if isinstance(trigger, Windowed) else (trigger, None)
+    if isinstance(raw, AfterEnd):
+        return ends_at is not None and ends_at < now
+    return not isinstance(raw, AtStart | UnknownTrigger) and trigger.next_after(now) is None
 
 
 @lru_cache(maxsize=1024)

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+import pytest
 from structlog.testing import capture_logs
 
 from mainspring.core.line_budget import PERIOD
@@ -31,10 +32,11 @@ def make_log(clock: Clock) -> EventLog:
     return EventLog(clock=clock, waiter=ManualWaiter())
 
 
-def failure(attempt: int) -> object:
-    return failed(
-        facts(attempt), SPEC, Failure(error="Trace\n  ValueError: boom \n"), now=START, random=lambda: 0.5
-    )
+_TRACEBACK = 'Traceback (most recent call last):\n  File "a.py", line 1\nValueError: boom \n'
+
+
+def failure(attempt: int, error: str = _TRACEBACK) -> object:
+    return failed(facts(attempt), SPEC, Failure(error=error), now=START, random=lambda: 0.5)
 
 
 async def test_failure_names_the_next_retry_and_the_last_one_how_to_repeat_it() -> None:
@@ -51,6 +53,26 @@ async def test_failure_names_the_next_retry_and_the_last_one_how_to_repeat_it() 
             f"kept as a dead letter (retries_exhausted); `mainspring run retry {lines[1]['run']}` runs it again",
         ),
     ]
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        ("ValueError: boom", "ValueError: boom"),
+        ("ValueError: one\ntwo", "ValueError: one two"),
+        (
+            "ValidationError: 1 error for Order\nid\n  is no number\n    Read on at https://errors.example/",
+            "ValidationError: 1 error for Order … Read on at https://errors.example/",
+        ),
+        (f"{'x' * 500}\n\n{'y' * 500}", f"{'x' * 240} {'y' * 240}"),
+        (" \n", ""),
+    ],
+)
+async def test_a_long_error_is_told_by_its_ends(error: str, told: str) -> None:
+    log = make_log(FakeClock())
+    with capture_logs() as lines:
+        log.note_end(failure(1, error), SPEC, 1)  # type: ignore[arg-type]
+    assert lines[0]["error"] == told
 
 
 async def test_loss_is_told_and_hand_backs_and_cancels_are_not() -> None:

@@ -82,7 +82,11 @@ async def test_answer_is_the_job_as_the_store_holds_it() -> None:
 
 @pytest.mark.parametrize(
     "timing",
-    [{"run_at": "2025-12-24T09:00:00Z"}, {"cron": "0 9 * * *", "ends_at": "2025-12-24T09:00:00Z"}],
+    [
+        {"run_at": "2025-12-24T09:00:00Z"},
+        {"cron": "0 9 * * *", "ends_at": "2025-12-24T09:00:00Z"},
+        {"after_end": "1h", "ends_at": "2025-12-24T09:00:00Z"},
+    ],
 )
 async def test_job_of_code_that_is_over_is_kept_and_does_not_fire(timing: dict[str, str]) -> None:
     """An app did not start any more on a new store once one of its jobs was over."""
