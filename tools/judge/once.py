@@ -107,9 +107,11 @@ def _judge_new(new: _Member, others: list[_Member], runs: Runs, counts: Counter[
     spec, now = new.spec, new.inserted_at
     if spec.throttle is not None:
         step = spec.throttle.per / spec.throttle.limit
-        for index, other in enumerate(others):
-            number = len(others) - index + 1
-            if number > spec.throttle.limit + new.time_since(other) / step + 1e-6:
+        later, passed = new, timedelta()
+        for number, other in enumerate(reversed(others), start=2):
+            passed += max(later.time_since(other), timedelta())  # each by the time that excuses it
+            later = other
+            if number > spec.throttle.limit + passed / step + 1e-6:
                 why = f"{number} runs of its key since {other.inserted_at.isoformat()}"
                 yield runs.accuse("S15", new.run.id, why)
         counts["once_throttle"] += bool(others)

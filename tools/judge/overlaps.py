@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from mainspring.core.ids import JobId, RunId, format_job_id, format_run_id
-from mainspring.core.model import JobSpec, Run
+from mainspring.core.model import JobSpec, Overlap, Run
 from mainspring.core.states import FINAL_STATES, RunState
 from tools.judge.model import Change, ChangeKind, Event, History, Violation
 from tools.judge.runs import Runs
@@ -34,13 +34,14 @@ class _JobNow:
     """A job as far as the events have come.
 
     Attributes:
-        overlap: the policy of its newest definition.
+        is_open: its newest definition with a say in that lets runs of a line start beside each other. Only `allow`
+            opens a line: with `skip`, what stands in one goes on so.
         live: its live runs; True for those that have started.
         before: runs that were live outside of the line as it began.
         doomed: runs that a fire asked to stop, and that fire.
     """
 
-    overlap: str = "allow"
+    is_open: bool = True
     live: dict[RunId, bool] = field(default_factory=dict)
     before: set[RunId] = field(default_factory=set)
     doomed: dict[RunId, RunId] = field(default_factory=dict)
@@ -84,7 +85,8 @@ def judge_overlaps(history: History, runs: Runs, counts: Counter[str]) -> Iterat
 def _apply(change: Change, jobs: dict[JobId, _JobNow], runs: Runs) -> None:
     """Take over an edit. A line waits for the end of what is live outside of it as it begins."""
     job = jobs[change.job_id]
-    job.overlap = change.spec.overlap.value
+    if change.spec.overlap is not Overlap.SKIP:
+        job.is_open = change.spec.overlap is Overlap.ALLOW
     if change.kind is ChangeKind.EDITED and stands_in_line(change.spec):
         job.before |= {run_id for run_id in job.live if not stands_in_line(runs.spec_of(runs.by_id[run_id]))}
 
@@ -96,7 +98,7 @@ def _judge_event(
     if event.what == "claimed":
         if run.id in job.doomed:
             return f"started, though {format_run_id(job.doomed[run.id])} had cancelled it"
-        if stands_in_line(spec) and job.overlap != "allow" and not job.live.get(run.id):
+        if stands_in_line(spec) and not job.is_open and not job.live.get(run.id):
             in_way = [
                 other
                 for other, has_started in job.live.items()

@@ -130,6 +130,20 @@ def test_throttle_lets_through_its_limit_and_what_came_back(whens: tuple[float, 
     assert broken(story) == (set() if is_good else {"S15"})
 
 
+@pytest.mark.parametrize(("last", "rules"), [(15.9, {"S15"}), (16.2, set())])
+def test_throttle_counts_a_late_submission_by_the_time_that_it_brought(last: float, rules: set[str]) -> None:
+    """Its key may be over when it comes, and count from its own time on (seed 301530)."""
+    story = Story()
+    job_id = job_of(story, ThrottleRule(key=KEY, limit=1, per=timedelta(seconds=5)))
+    story.submit(job_id, 10, payload=A)
+    late = story.submit(job_id, 11, payload=A)
+    story.submit(job_id, last, payload=A)
+    for index, event in enumerate(story.history.events):
+        if event.run_id == late and event.what == "inserted":
+            story.alter_event(index, committed_at=at(15.5))
+    assert story.broken == rules
+
+
 def test_waiting_run_gets_the_newest_payload() -> None:
     story = Story()
     run_id = story.submit(job_of(story, REPLACE), 10, payload=NEWER)

@@ -56,6 +56,20 @@ def test_a_run_beside_another_one_of_the_line() -> None:
     assert "S18" in broken(story)
 
 
+def test_only_an_edit_to_allow_opens_a_line() -> None:
+    for edits, is_good in (
+        ([Overlap.SKIP], False),
+        ([Overlap.ALLOW], True),
+        ([Overlap.ALLOW, Overlap.SKIP], True),  # seed 301654
+        ([Overlap.ALLOW, Overlap.QUEUE_ONE], False),
+    ):
+        story, job, first = one_after_the_other()
+        for place, overlap in enumerate(edits):
+            story.edit(job, 15 + place, overlap=overlap)
+        move_claim(story, first, 25)
+        assert ("S18" not in broken(story)) is is_good, edits
+
+
 def test_a_run_beside_another_one_of_a_job_that_allows_it() -> None:
     story, _, first = one_after_the_other(Overlap.ALLOW)
     move_claim(story, first, 25)
