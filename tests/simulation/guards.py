@@ -47,6 +47,7 @@ _LEASES = "mainspring.stores.memory.leases"
 _PAUSED = "ClockMove(next_fire=None, is_paused=True"
 _TABLES = "mainspring.stores.memory.tables"
 _CATCH_UP = "mainspring.engine.scheduling.catch_up"
+_FIRE_COUNTS = "mainspring.core.fire_counts"
 
 GUARDS: tuple[Guard, ...] = (
     Guard(
@@ -686,6 +687,27 @@ GUARDS: tuple[Guard, ...] = (
         "record of a start that gives way",
         "a fire at start that was not made before the next start is on record",
         (Edit("mainspring.core.starts", "gaps = ((next_fire_at, REASON_NEXT_START),)", "gaps = ()"),),
+    ),
+    Guard(
+        "count of fires",
+        "a job with a maximum of fires has no more of them",
+        (Edit(_FIRE_COUNTS, "left -= sum(not is_skipped(fire_at) for fire_at in plan.fires)", "pass"),),
+    ),
+    Guard(
+        "end of a counted catch-up",
+        "no more fires are caught up than are left of a maximum",
+        (Edit(_FIRE_COUNTS, "one if fires_left else replace(one, to_at=counted[-1])", "one"),),
+    ),
+    Guard(
+        "count that an edit keeps",
+        "an edit of something else does not start the count of fires from the beginning",
+        (
+            Edit(
+                _FIRE_COUNTS,
+                "return new.trigger == old.trigger and new.max_fires == old.max_fires",
+                "return new.trigger == old.trigger and new.max_fires == old.max_fires is None",
+            ),
+        ),
     ),
 )
 

@@ -13,6 +13,7 @@ from tools.judge.cancels import judge_cancels
 from tools.judge.caps import judge_capped_lanes, judge_caps
 from tools.judge.delays import judge_delays
 from tools.judge.failures import judge_failures, judge_failures_outside
+from tools.judge.fire_counts import judge_fire_counts
 from tools.judge.fires import judge_fires, judge_instants
 from tools.judge.intake import judge_intake
 from tools.judge.leases import read_leases
@@ -78,6 +79,7 @@ def judge(history: History) -> Verdict:
     runs = Runs(history)
     violations = [
         *judge_fires(history, counts),
+        *judge_fire_counts(history, counts),
         *judge_instants(history, runs, counts),
         *judge_misfires(history, runs, counts),
         *judge_catch_ups(history, counts),

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from mainspring.core.ids import JobId
 from mainspring.core.triggers import Once, Trigger
+from tools.judge.fire_counts import read_stretches
 from tools.judge.model import Change, ChangeKind, History
 from tools.judge.oracle import every_fire
 
@@ -18,7 +19,9 @@ SETTLE = timedelta(seconds=3)
 
 @dataclass(slots=True)
 class TriggerPeriod:
-    """A period with one trigger, in which the job was either paused or not, whatever else was edited.
+    """A period with one trigger and one maximum of fires, in which the job was either paused or not.
+
+    Whatever else was edited does not matter.
 
     The first pair of instants says by when it had surely begun and when it may have begun; the second pair does the
     same for its end.
@@ -36,6 +39,9 @@ class TriggerPeriod:
     """Each version that was valid within it, and by when it was surely replaced."""
     settled_by: datetime = _FAR
     """A fire that its jitter may hold back beyond this instant need not be on record yet."""
+    max_fires: int | None = None
+    last_at: datetime = _FAR
+    """The job's last fire, if it has used up its maximum: none after it is owed, or may be on record."""
 
     def expected(self, slack: timedelta) -> tuple[set[datetime], set[datetime]]:
         """Return the fires that are surely owed, and those that may be on record."""
@@ -45,7 +51,8 @@ class TriggerPeriod:
             # An instant that has just passed when the job is created is owed; after a pause or an edit, it depends.
             is_sure = self._is_over(at, slack) and (self.is_first or at > self.began_by + slack)
             return ({at} if is_sure else set()), possible
-        widest = set(every_fire(self.trigger, self.began_after - slack, self.ended_by + slack))
+        until = min(self.ended_by + slack, self.last_at)
+        widest = set(every_fire(self.trigger, self.began_after - slack, until))
         sure = {at for at in widest if self.began_by + slack < at and self._is_over(at, slack)}
         return sure, widest
 
@@ -61,7 +68,11 @@ def read_trigger_periods(history: History) -> dict[JobId, list[TriggerPeriod]]:
         mine = periods[change.job_id]
         current = mine[-1] if mine and mine[-1].ended_by == _FAR else None
         is_paused = current is not None and current.is_paused
-        if change.kind is ChangeKind.EDITED and current and current.trigger == change.spec.trigger:
+        fires_alike = current is not None and (current.trigger, current.max_fires) == (
+            change.spec.trigger,
+            change.spec.max_fires,
+        )
+        if change.kind is ChangeKind.EDITED and current and fires_alike:
             current.versions[change.version - 1] = change.until
             current.versions[change.version] = current.ended_by
             current.jitter = max(current.jitter, change.spec.jitter)
@@ -71,8 +82,11 @@ def read_trigger_periods(history: History) -> dict[JobId, list[TriggerPeriod]]:
         if change.kind is not ChangeKind.DELETED:
             is_paused = change.kind is ChangeKind.PAUSED or (change.kind is ChangeKind.EDITED and is_paused)
             mine.append(_begin(change, is_first=not mine, is_paused=is_paused))
-    for mine in periods.values():
+    stretches = read_stretches(history)
+    for job_id, mine in periods.items():
         for period in mine:
+            lasts = (stretches[job_id, one].last_at for one in period.versions if (job_id, one) in stretches)
+            period.last_at = min((at for at in lasts if at is not None), default=_FAR)
             period.settled_by = horizon
             period.ended_after = min(period.ended_after, horizon)
             period.ended_by = min(period.ended_by, history.read_at)
@@ -90,4 +104,5 @@ def _begin(change: Change, *, is_first: bool, is_paused: bool) -> TriggerPeriod:
         is_paused=is_paused,
         jitter=change.spec.jitter,
         versions={change.version: _FAR},
+        max_fires=change.spec.max_fires,
     )

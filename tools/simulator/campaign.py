@@ -108,6 +108,7 @@ REQUIRED = (
     *("runs_that_succeeded_though_asked", "asked_for_a_reserve"),
     *("backfills_done", "backfills_cancelled", "backfills_full", "backfill_cut_by_an_edit"),
     *("catch_ups_paced", "catch_ups_full"),
+    *("fires_counted", "jobs_finished", "jobs_finished_by_a_catch_up", "counts_kept_by_an_edit"),
     *("backfill_fires_made", "backfill_fires_skipped", "backfill_step_lost", "backfill_in_the_way"),
     *(
         f"crash_{moment}_{verb}"

@@ -15,6 +15,7 @@ from tools.simulator.capped import make_capped
 from tools.simulator.caught_up import make_caught_up
 from tools.simulator.closings import make_closings
 from tools.simulator.composed import make_composed
+from tools.simulator.counted import make_counted
 from tools.simulator.crowd import make_crowd
 from tools.simulator.following import make_following
 from tools.simulator.herd import make_herd
@@ -62,6 +63,7 @@ def _draw(seed: int, seconds: float) -> Plan:
     composed, remakes = make_composed(seed, seconds)
     ruled, excuses = make_ruled(seed, seconds)
     starting, halting, ends = make_starting(seed, servers, seconds)
+    counted, recounts, gaps = make_counted(seed, servers, seconds)
     late, repaces, outages = make_caught_up(seed, servers, seconds)
     names = [f"server-{index}" for index in range(servers)]
     slots = random.choice([2, 5, 20])
@@ -91,7 +93,7 @@ def _draw(seed: int, seconds: float) -> Plan:
         drift=random.choice([0.0, 1e-4, 1e-2]),
         jobs=(
             *(*jobs, *herd, *crowd, *closed, *limited, *once, *batched, *bounded, *following, *past, *late),
-            *(*still, *promised, *capped, *long, *moved, *composed, *ruled, *starting),
+            *(*still, *promised, *capped, *long, *moved, *composed, *ruled, *starting, *counted),
         ),
         actions=tuple(
             sorted(
@@ -118,6 +120,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *remakes,
                     *excuses,
                     *halting,
+                    *recounts,
                 ),
                 key=lambda action: action.at,
             )
@@ -142,6 +145,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *slips,
                     *losses,
                     *ends,
+                    *gaps,
                 ),
                 key=lambda fault: fault.at,
             )
