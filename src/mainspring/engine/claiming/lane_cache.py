@@ -77,6 +77,11 @@ class LaneCache:
     def _are_few(self) -> bool:
         return len(self._lanes) <= lane_rounds.FEW and self._rounds.after is None
 
+    @property
+    def _have_lines(self) -> bool:
+        """Whether there are lanes whose lines are looked at. Those of runs without keys are found with the lanes."""
+        return len(self._lanes.lined_up) > len(self._lanes.plain_lines)
+
     def hear(self, keys: Callable[[], Iterable[LaneKey]]) -> None:
         """Have lanes looked at before the next use, because runs of them may have become ready."""
         if self._lanes.lined_up or not self._are_few:
@@ -191,7 +196,7 @@ class LaneCache:
             return 0.0
         rounds = self._rounds
         due_in = self._read_at + self._period - at if self._are_few else rounds.due_in(at, self._period)
-        line_in = self.lines.due_in(at)
+        line_in = self.lines.due_in(at) if self._have_lines else None
         return due_in if line_in is None else min(due_in, line_in)
 
     def ready_in(self, now: datetime) -> float | None:
@@ -255,7 +260,7 @@ class LaneCache:
         lanes, capped, found = self._lanes, self._lanes.capped, []
         if capped.are_stops_old:
             self.order.stop(capped.stops(now))
-        if len(lanes.lined_up) > len(lanes.plain_lines):
+        if self._have_lines:
             has_news, self._has_line_news = self._has_line_news, False
             await self.lines.read(store, clock, now, batched=lanes.batched, has_news=has_news)
             news = {*self.lines.take_news(now), *capped.news, *lanes.quarantined} & lanes.lined_up

@@ -199,6 +199,32 @@ def test_room_that_is_made_while_nobody_claims_is_kept_up_to_a_bound() -> None:
     assert lanes._made_room is None, "it stands for any keys"
 
 
+async def test_no_look_at_lines_is_due_when_the_last_lane_with_lines_is_gone(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look that had been put off stayed due, and the server looked without a rest (seed 301579)."""
+    runtime = bench.runtime
+    lanes, read_lines = runtime.matcher._lanes, runtime.store.read_lines
+
+    async def read(**bounds: Any) -> list[Line]:
+        runtime.clock.advance(0.01)
+        return await read_lines(**bounds)
+
+    monkeypatch.setattr(runtime.store, "read_lines", read)
+    job_id = await add_job(runtime, {"rate": "1/m"})
+    runs = [await runtime.client.runs.submit("default", Submission(job_id=job_id)) for _ in range(2)]
+    worker = await runtime.worker()
+    await succeed(worker, await worker.claim(5))
+    assert await worker.claim(5) == await worker.claim(5) == []
+    assert lanes.lines.due_in(runtime.clock.monotonic()), "a look is put off"
+    for run in runs:
+        await runtime.client.runs.cancel("default", run.run_id)
+    assert await runtime.store.prune_lanes(limit=10) == 1
+    runtime.clock.advance(60)
+    assert await worker.claim(5) == []
+    assert lanes.due_in(runtime.clock.monotonic()) > 0
+
+
 async def test_runs_do_not_grow_young_in_a_line_without_room(bench: Bench) -> None:
     """Those that have waited for five minutes get a part of the seats, also if their line was just closed."""
     runtime = bench.runtime
