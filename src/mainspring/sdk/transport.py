@@ -302,7 +302,7 @@ def _refusal(status: int, text: bytes, operation: Operation[Any], key: str | Non
     first = problem.errors[0] if problem.errors else None
     if status == 404:
         if operation.variable is None or key is None:
-            return NotFound("path", operation.path)
+            return NotFound("path", operation.path, remedy="the server may be of an earlier release")
         return NotFound(operation.variable.removesuffix("_id"), key)
     if status == 409:
         return Conflict(first.field if first else "request", first.message if first else problem.detail)

@@ -13,10 +13,10 @@ from mainspring.core.ids import JobId
 from mainspring.core.model import Job, JobSpec
 from mainspring.core.owners import OwnerChange
 from mainspring.engine.common.calendars import CalendarReader
-from mainspring.engine.common.last_fires import read_last_fire
 from mainspring.engine.common.wakeups import Wakeups
-from mainspring.engine.usecases.clock_changes import added_job, delete_clock, edit_clock, new_job, pause_clock
+from mainspring.engine.usecases.clock_changes import added_job, delete_clock, new_job, pause_clock
 from mainspring.engine.usecases.definitions import Accepted, DefinitionReader
+from mainspring.engine.usecases.editing import decide_edit, makes_room
 from mainspring.engine.usecases.intake import Intake
 from mainspring.engine.usecases.limits import check_limits
 from mainspring.engine.usecases.owners import OwnerReport, Owners
@@ -227,30 +227,18 @@ class Applying:
         return [new_job(plan.job_id, tenant, plan.scheduled, now) for plan in plans if plan.job is None]
 
     async def _edits(self, plans: Sequence[_Plan], now: datetime) -> list[JobEdit]:
-        changed = [
-            (plan.job, plan.scheduled)
-            for plan in plans
-            if plan.job is not None and plan.outcome is Outcome.CHANGED
+        changed = [(plan.job, plan.scheduled) for plan in plans if plan.outcome is Outcome.CHANGED]
+        edits = [
+            await decide_edit(self._store, self._scheduling, job, scheduled, now=now)
+            for job, scheduled in changed
+            if job is not None
         ]
-        return [
-            edit_clock(
-                job,
-                scheduled.own,
-                before=await self._scheduling.before(job),
-                after=scheduled.spec,
-                calendars=scheduled.calendars,
-                last=await read_last_fire(self._store, job, scheduled.own.trigger),
-                now=now,
-                since=scheduled.since,
-            )
-            for job, scheduled in sorted(changed, key=lambda each: each[0].id)
-        ]
+        return sorted(edits, key=lambda edit: edit.job_id)
 
     def _wake(self, change: JobsChange, plans: Sequence[_Plan], owned: Sequence[OwnerChange]) -> None:
         if change.adds or change.edits or change.deletes or any(one.defined for one in owned):
             self._wakeups.clocks_changed()
-        changed = (plan.job for plan in plans if plan.outcome is Outcome.CHANGED)
-        if any(job is not None and job.spec.is_lined_up for job in changed):
+        if any(plan.job is not None and makes_room(plan.job.spec, plan.scheduled.own) for plan in plans):
             self._wakeups.room_made(None)
 
 

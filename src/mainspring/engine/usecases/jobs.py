@@ -25,12 +25,12 @@ from mainspring.engine.scheduling.reading import WINDOW
 from mainspring.engine.usecases.clock_changes import (
     added_job,
     delete_clock,
-    edit_clock,
     new_job,
     pause_clock,
     resume_clock,
 )
 from mainspring.engine.usecases.definitions import Accepted, DefinitionReader
+from mainspring.engine.usecases.editing import decide_edit, makes_room
 from mainspring.engine.usecases.intake import Intake
 from mainspring.engine.usecases.limits import check_limits
 from mainspring.engine.usecases.previews import AfterEndPreviews, JobPreview, NextFires, SkippedFires
@@ -211,29 +211,15 @@ class Jobs:
     async def _try_edit(
         self, job: Job, spec: JobSpec, now: datetime, *, since: datetime | None = None
     ) -> bool:
-        # The instant of the version is the one at which it was read: an interval without an anchor counts from there.
-        before = await self._calendars.before(job)
         scheduled = await self._calendars.schedule(job.tenant, spec, old=job, now=now)
-        edit = edit_clock(
-            job,
-            spec,
-            before=before,
-            after=scheduled.spec,
-            calendars=scheduled.calendars,
-            last=await read_last_fire(self._store, job, spec.trigger),
-            now=now,
-            since=since,
-        )
+        edit = await decide_edit(self._store, self._calendars, job, replace(scheduled, since=since), now=now)
         (result,) = await self._store.edit_jobs([edit], now=now)
         if result is ChangeVerdict.NAME_TAKEN:
             raise Conflict("name", f"a job named {spec.name!r} already exists; choose another name")
         if result is ChangeVerdict.MISSING:
             raise NotFound("job", format_job_id(job.id))
         self._wakeups.clocks_changed()
-        if job.spec.is_lined_up and (job.spec.concurrency, job.spec.overlap) != (
-            spec.concurrency,
-            spec.overlap,
-        ):
+        if makes_room(job.spec, spec):
             self._wakeups.room_made(None)
         return result is ChangeVerdict.DONE
 
