@@ -111,6 +111,7 @@ ONLY_POSTGRES = {
     "lock_claimers": "row locks",
     "lock_clocks": "row locks",
     "lock_empty_lanes": "row locks: PostgreSQL looks twice, SQLite once in delete_empty_lanes",
+    "lock_owners": "SQLite has one writer",
     "lock_schema": "an advisory lock",
     "lock_shards": "row locks",
     "pass_run_sequence": "SQLite has no failover",

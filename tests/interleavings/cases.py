@@ -23,6 +23,7 @@ from mainspring.core.priorities import PriorityClass
 from mainspring.core.queues import Queue, QueueOrder
 from mainspring.core.rates import Rate
 from mainspring.core.tenants import Tenant
+from mainspring.ports.store.applying import JobsChange, OwnedNames
 from mainspring.ports.store.backfills import BackfillStep
 from mainspring.ports.store.calendars import CalendarDeletion, CalendarUse, CalendarUses, Replan
 from mainspring.ports.store.claims import ClaimResult, HeldRun
@@ -248,6 +249,7 @@ _TOUCHES = tuple(
         "fire_cancelling": "job lane shard run",
         "edit_into_line": "job run limit",
         "pause_failing": "job",
+        "apply_jobs apply_crossing own": "job",
         "follow_ends": "job shard",
         "take take_batch release leave beat_node expire_node": "shard",
         "record_tzdata": "cluster",
@@ -589,6 +591,37 @@ async def delete(store: PostgresStore, scene: Scene) -> Any:
 async def delete_batch(store: PostgresStore, scene: Scene) -> Any:
     changes = [make_change(job) for job in (scene.paused, scene.quiet, scene.job)]
     return await store.delete_jobs(changes, now=NOW)
+
+
+@_verb()
+async def apply_jobs(store: PostgresStore, scene: Scene) -> Any:
+    """It adds a name that others take, edits what they edit, deletes what they delete, and owns the rest."""
+    new = make_new_job(make_spec(name="fresh"), next_fire_at=at(120), shard=SHARD)
+    change = JobsChange(
+        tenant=DEFAULT_TENANT,
+        adds=[new],
+        edits=[make_edit(scene.job, next_fire_at=at(90))],
+        deletes=[make_change(scene.quiet)],
+        owners=[OwnedNames("shop", ("fresh", "job", "paused"))],
+    )
+    return await store.apply_jobs(change, now=NOW)
+
+
+@_verb()
+async def apply_crossing(store: PostgresStore, scene: Scene) -> Any:
+    """It edits what the other one deletes, and takes what the other one owns."""
+    change = JobsChange(
+        tenant=DEFAULT_TENANT,
+        edits=[make_edit(job, next_fire_at=at(95)) for job in (scene.quiet, scene.paused)],
+        owners=[OwnedNames("mail", ("quiet", "job")), OwnedNames("shop", ())],
+    )
+    return await store.apply_jobs(change, now=NOW)
+
+
+@_verb()
+async def own(store: PostgresStore, scene: Scene) -> Any:
+    del scene
+    return await store.own_jobs(DEFAULT_TENANT, "mail", ["job", "paused"], now=NOW)
 
 
 # -- fires and shards ------------------------------------------------------------------------------------------

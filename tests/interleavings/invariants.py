@@ -2,12 +2,15 @@
 
 import itertools
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import asyncpg
 
 from mainspring.core.applying import CancelVerdict
 from mainspring.core.clocks import ChangeVerdict
+from mainspring.core.ids import JobId
+from mainspring.core.model import Job
 from mainspring.ports.store.claims import ApplyResult
 from mainspring.ports.store.schedule import FireStatus
 from tests.interleavings.bench import Tables
@@ -144,6 +147,8 @@ def judge_clocks(scene: Scene, verbs: Verbs, played: Played, tables: Tables) -> 
         for changed, answer in zip(jobs, result if jobs else [], strict=True):
             took = answer is ChangeVerdict.DONE
             changes[str(changed.id)] = changes.get(str(changed.id), 0) + took
+        for job_id in _raised_by_owners(scene, verb, result):
+            changes[str(job_id)] = changes.get(str(job_id), 0) + 1
     # A second pause is DONE without effect.
     names = [verb.name for verb in verbs]
     idle_pauses = max(names.count(name) - 1 for name in ("pause", "pause_quiet", "resume"))
@@ -152,6 +157,22 @@ def judge_clocks(scene: Scene, verbs: Verbs, played: Played, tables: Tables) -> 
             if clock["job_id"] == str(known.id):
                 raised = clock["revision"] - known.revision
                 assert raised == changes.get(str(known.id), 0) - max(idle_pauses, 0) * (raised == 1)
+
+
+def _raised_by_owners(scene: Scene, verb: Verb, result: Any) -> Iterator[JobId]:
+    """Yield the jobs whose clocks an apply or an owner has raised, once for each time."""
+    if verb.name == "own":
+        yield from result.defined
+    elif verb.name in _EDITED_BY_APPLY and result is not None:
+        yield from (job.id for job in _EDITED_BY_APPLY[verb.name](scene))
+        for owned in result:
+            yield from owned.defined
+
+
+_EDITED_BY_APPLY: dict[str, Callable[[Scene], Sequence[Job]]] = {
+    "apply_jobs": lambda scene: [scene.job],
+    "apply_crossing": lambda scene: [scene.quiet, scene.paused],
+}
 
 
 def judge_result(  # noqa: PLR0912 -- one verb after the other

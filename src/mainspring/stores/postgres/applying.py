@@ -5,13 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 
 from mainspring.core.clocks import ChangeVerdict
-from mainspring.core.owners import OwnerChange
+from mainspring.core.owners import OwnerChange, judge_owner
 from mainspring.ports.store.applying import JobsChange
 from mainspring.ports.store.jobs import AddResult
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
+from mainspring.stores.postgres.job_clocks import lock_jobs
 from mainspring.stores.postgres.jobs import add_jobs, delete_jobs, edit_jobs, pause_jobs
-from mainspring.stores.postgres.owners import own
+from mainspring.stores.postgres.owners import own, owned_jobs
 
 
 class PostgresApplyStore:
@@ -37,10 +38,9 @@ class _Unfit(Exception):
 
 
 async def _apply(transaction: Transaction, change: JobsChange, now: datetime) -> list[OwnerChange]:
+    await _lock(transaction, change)
     if change.adds and set(await add_jobs(transaction, change.adds, now)) != {AddResult.ADDED}:
         raise _Unfit
-    for each in change.owners:  # its jobs are locked in id order, before single ones of them are
-        await transaction.fetch("lock_owned", tenant=change.tenant, owner=each.owner, names=list(each.names))
     verdicts: list[ChangeVerdict] = []
     if change.edits:
         verdicts += await edit_jobs(transaction, change.edits, now)
@@ -54,3 +54,27 @@ async def _apply(transaction: Transaction, change: JobsChange, now: datetime) ->
     if any(one.missing for one in owned):
         raise _Unfit
     return owned
+
+
+async def _lock(transaction: Transaction, change: JobsChange) -> None:
+    """Lock all jobs that are there in id order, then the clocks that change, as fires do.
+
+    Names of new jobs come after that, as for whoever renames a job.
+    """
+    owners = sorted(each.owner for each in change.owners)
+    if owners:
+        await transaction.fetch("lock_owners", tenant=change.tenant, owners=owners)
+    changed = {edit.job_id for edit in change.edits}
+    changed |= {each.job_id for each in (*change.pauses, *change.deletes)}
+    rows = await transaction.fetch(
+        "lock_owned",
+        tenant=change.tenant,
+        owners=owners,
+        names=sorted({name for each in change.owners for name in each.names}),
+        job_ids=list(changed),
+    )
+    jobs = owned_jobs(rows)
+    for each in change.owners:
+        changed.update(judge_owner(each.owner, each.names, jobs).defined)
+    if changed:
+        await lock_jobs(transaction, list(changed))

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
+import asyncpg
+
 from mainspring.core.ids import JobId
 from mainspring.core.model import Job
 from mainspring.core.owners import OwnedJob, OwnerChange, judge_owner
@@ -23,6 +25,7 @@ class PostgresOwnerStore:
 
     async def own_jobs(self, tenant: str, owner: str, names: Sequence[str], *, now: datetime) -> OwnerChange:
         async def work(transaction: Transaction) -> OwnerChange:
+            await transaction.fetch("lock_owners", tenant=tenant, owners=[owner])
             return await own(transaction, tenant, owner, names, now)
 
         return await self._connections.transact(Role.EDIT, work, is_repeatable=True)
@@ -66,15 +69,19 @@ class PostgresOwnerStore:
 async def own(
     transaction: Transaction, tenant: str, owner: str, names: Sequence[str], now: datetime
 ) -> OwnerChange:
-    """Note, within a transaction, which jobs an owner defines."""
-    rows = await transaction.fetch("lock_owned", tenant=tenant, owner=owner, names=list(names))
-    jobs = [
-        OwnedJob(JobId(row["id"]), row["name"], row["owner"], row["undefined_since"] is None) for row in rows
-    ]
-    change = judge_owner(owner, names, jobs)
+    """Note, within a transaction, which jobs an owner defines. The owner is locked by `lock_owners`."""
+    rows = await transaction.fetch("lock_owned", tenant=tenant, owners=[owner], names=list(names), job_ids=[])
+    change = judge_owner(owner, names, owned_jobs(rows))
     if change.defined:
         await transaction.execute("define_jobs", owner=owner, job_ids=change.defined)
         await transaction.execute("raise_clocks", job_ids=change.defined)
     if change.undefined:
         await transaction.execute("undefine_jobs", job_ids=change.undefined, now=now)
     return change
+
+
+def owned_jobs(rows: Sequence[asyncpg.Record]) -> list[OwnedJob]:
+    """Return the jobs that `lock_owned` has found."""
+    return [
+        OwnedJob(JobId(row["id"]), row["name"], row["owner"], row["undefined_since"] is None) for row in rows
+    ]

@@ -54,7 +54,12 @@ class SqliteOwnerStore:
 
 def own(db: apsw.Connection, tenant: str, owner: str, names: Sequence[str], now: int) -> OwnerChange:
     """Note, within a transaction, which jobs an owner defines."""
-    values = {"tenant": tenant, "owner": owner, "names": to_json(list(names))}
+    values = {
+        "tenant": tenant,
+        "owners": to_json([owner]),
+        "names": to_json(list(names)),
+        "job_ids": to_json([]),
+    }
     rows = fetch_rows(db, "lock_owned", values)
     jobs = [OwnedJob(make_job_id(row.id), row.name, row.owner, row.undefined_since is None) for row in rows]
     change = judge_owner(owner, names, jobs)

@@ -1,7 +1,13 @@
 -- Which jobs come from the code of which owner.
 
+-- name: lock_owners
+-- One after the other: who says which jobs an owner defines has to see what was said before, also of other jobs.
+SELECT pg_advisory_xact_lock(hashtextextended(concat_ws('/', 'mainspring.owner', :tenant::text, owner), 0))
+FROM unnest(:owners::text[]) AS wanted (owner);
+
 -- name: lock_owned
--- In id order. A job that changes its owner in between waits here, and is seen as it is then.
+-- In id order, with what else is to change. A job that changes its owner in between waits here, and is seen as it is
+-- then.
 SELECT job.id, job.name, job.owner, job.undefined_since
 FROM job
 WHERE job.id = ANY(ARRAY(
@@ -9,7 +15,9 @@ WHERE job.id = ANY(ARRAY(
     WHERE named.tenant = :tenant AND named.name = ANY(:names::text[]) AND named.deleted_at IS NULL
     UNION
     SELECT owned.id FROM job AS owned
-    WHERE owned.tenant = :tenant AND owned.owner = :owner AND owned.deleted_at IS NULL
+    WHERE owned.tenant = :tenant AND owned.owner = ANY(:owners::text[]) AND owned.deleted_at IS NULL
+    UNION
+    SELECT unnest(:job_ids::uuid[])
 )) AND coalesce(job.deleted_at, 'infinity') = 'infinity'
 ORDER BY job.id
 FOR NO KEY UPDATE;

@@ -9,7 +9,10 @@ WHERE job.id IN (
     CROSS JOIN job AS named ON named.tenant = :tenant AND named.name = wanted.value AND named.deleted_at IS NULL
     UNION
     SELECT owned.id FROM job AS owned
-    WHERE owned.tenant = :tenant AND owned.owner = :owner AND owned.deleted_at IS NULL
+    WHERE owned.tenant = :tenant AND owned.deleted_at IS NULL
+      AND owned.owner IN (SELECT value FROM json_each(:owners))
+    UNION
+    SELECT unhex(value) FROM json_each(:job_ids)
 )
 ORDER BY job.id;
 
