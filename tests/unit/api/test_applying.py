@@ -45,6 +45,7 @@ async def test_changes_are_told_by_field(http: AsyncClient, job: dict[str, Any])
         "outcome": "changed",
         "owner": None,
         "changes": [{"field": "trigger.expression", "before": "0 9 * * *", "after": "0 8 * * *"}],
+        "schedule_warnings": [],
     }
 
 
