@@ -709,6 +709,22 @@ GUARDS: tuple[Guard, ...] = (
             ),
         ),
     ),
+    Guard(
+        "end before the next fire",
+        "a fire after the end waits for that end",
+        (
+            Edit(
+                "mainspring.core.ends",
+                "return self.run is not None and self.run.finished_at is None",
+                "return False",
+            ),
+            Edit(
+                "mainspring.stores.memory.ends",
+                "return run is None or run.finished_at is not None",
+                "return True",
+            ),
+        ),
+    ),
 )
 
 

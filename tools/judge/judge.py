@@ -12,6 +12,7 @@ from tools.judge.blackouts import judge_blackouts
 from tools.judge.cancels import judge_cancels
 from tools.judge.caps import judge_capped_lanes, judge_caps
 from tools.judge.delays import judge_delays
+from tools.judge.ends import judge_fires_after_ends
 from tools.judge.failures import judge_failures, judge_failures_outside
 from tools.judge.fire_counts import judge_fire_counts
 from tools.judge.fires import judge_fires, judge_instants
@@ -61,6 +62,7 @@ RULES = {
     "S29": "a call has no more runs than its job allows, and all of one key",
     "S35": "nothing is given out while a calendar stops it, and only such a calendar skips fires",
     "S36": "a cluster starts when none of its servers lives",
+    "S37": "a fire after the end comes just so long after the end of the run before, and each end has one",
     "S30": "only what may be preempted is, for what is more urgent or reserved, and three times at most",
     "L1": "what is due starts at once",
     "L2": "what is due is fired at once",
@@ -111,6 +113,7 @@ def judge(history: History) -> Verdict:
         *judge_blackouts(history, runs, counts),
         *judge_preemption(history, runs, counts),
         *judge_starts(history, counts),
+        *judge_fires_after_ends(history, counts),
     ]
     return Verdict(tuple(violations), dict(sorted(counts.items())))
 

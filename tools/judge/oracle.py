@@ -57,6 +57,22 @@ class Starts:
         raise NotImplementedError
 
 
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The trigger of a job that fires at a delay after the end of the run before, with its fires on record."""
+
+    delay: timedelta
+    instants: tuple[datetime, ...]
+
+    def next_after(self, instant: datetime) -> datetime | None:
+        """Refuse: an oracle is asked for all fires of a period."""
+        raise NotImplementedError
+
+    def previous_before(self, instant: datetime) -> datetime | None:
+        """Refuse likewise."""
+        raise NotImplementedError
+
+
 def is_closed(trigger: Trigger | None, at: datetime) -> bool:
     """Say whether a calendar keeps a fire out, and it does not move."""
     return isinstance(trigger, ClosedFires) and trigger.roll is None and _is_in(trigger.windows, at)
@@ -96,7 +112,7 @@ def expected_fires(trigger: Trigger | None, after: datetime, through: datetime) 
         return [at for at in expected_fires(trigger.own, after, through) if not is_closed(trigger, at)]
     if isinstance(trigger, Once):
         return [trigger.at] if after < trigger.at <= through else []
-    if isinstance(trigger, Starts):
+    if isinstance(trigger, Starts | Ends):
         return [at for at in trigger.instants if after < at <= through]
     if isinstance(trigger, Interval):
         return _add_up(trigger, after, through)

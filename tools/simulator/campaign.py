@@ -20,6 +20,7 @@ from tools.simulator.plan import (
     BLACKOUT_VERBS,
     CAP_VERBS,
     CRASH_VERBS,
+    END_VERBS,
     INTAKE_VERBS,
     LOOK_VERBS,
     PAUSE_VERBS,
@@ -80,6 +81,7 @@ REQUIRED = (
     *("failures_by_a_rule_snooze", "failures_by_a_rule_snooze_at_last"),
     *("crashes_by_a_rule_retry", "crashes_by_a_rule_snooze", "crashes_by_a_rule_fail_at_last"),
     *("cluster_starts_again", "cluster_starts_owed"),
+    *("fires_after_ends", "fires_after_edits", "fires_after_pauses", "fires_after_ends_owed"),
     "shares_compared",
     "ages_compared",
     *("seats_of_reserves", "seats_beside_reserves"),
@@ -114,7 +116,7 @@ REQUIRED = (
         f"crash_{moment}_{verb}"
         for verb in (
             *(*CRASH_VERBS, *LOOK_VERBS, *INTAKE_VERBS, *PAUSE_VERBS, *BLACKOUT_VERBS, *CAP_VERBS),
-            *(*BACKFILL_VERBS, *RESERVE_VERBS, *PREEMPTION_VERBS),
+            *(*BACKFILL_VERBS, *RESERVE_VERBS, *PREEMPTION_VERBS, *END_VERBS),
         )
         for moment in ("before", "after")
     ),

@@ -17,6 +17,7 @@ from tools.simulator.closings import make_closings
 from tools.simulator.composed import make_composed
 from tools.simulator.counted import make_counted
 from tools.simulator.crowd import make_crowd
+from tools.simulator.ending import make_ending
 from tools.simulator.following import make_following
 from tools.simulator.herd import make_herd
 from tools.simulator.limited import make_limited
@@ -64,6 +65,7 @@ def _draw(seed: int, seconds: float) -> Plan:
     ruled, excuses = make_ruled(seed, seconds)
     starting, halting, ends = make_starting(seed, servers, seconds)
     counted, recounts, gaps = make_counted(seed, servers, seconds)
+    ending, remarks, breaks = make_ending(seed, servers, seconds)
     late, repaces, outages = make_caught_up(seed, servers, seconds)
     names = [f"server-{index}" for index in range(servers)]
     slots = random.choice([2, 5, 20])
@@ -93,7 +95,7 @@ def _draw(seed: int, seconds: float) -> Plan:
         drift=random.choice([0.0, 1e-4, 1e-2]),
         jobs=(
             *(*jobs, *herd, *crowd, *closed, *limited, *once, *batched, *bounded, *following, *past, *late),
-            *(*still, *promised, *capped, *long, *moved, *composed, *ruled, *starting, *counted),
+            *(*still, *promised, *capped, *long, *moved, *composed, *ruled, *starting, *counted, *ending),
         ),
         actions=tuple(
             sorted(
@@ -121,6 +123,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *excuses,
                     *halting,
                     *recounts,
+                    *remarks,
                 ),
                 key=lambda action: action.at,
             )
@@ -146,6 +149,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *losses,
                     *ends,
                     *gaps,
+                    *breaks,
                 ),
                 key=lambda fault: fault.at,
             )

@@ -130,6 +130,8 @@ CAP_VERBS = ("write_caps",)
 """What only plans with caps crash at."""
 PREEMPTION_VERBS = ("read_kept_waiting", "read_seated", "request_preemptions")
 """Calls that only plans lead to in which urgent work takes slots."""
+END_VERBS = ("read_ended", "find_fires", "follow_ends")
+"""What only plans with jobs lead to that fire after the end."""
 CRASH_VERBS = (
     # the planner and the fire ranges' drain
     *(

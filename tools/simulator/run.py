@@ -23,6 +23,7 @@ from mainspring.engine.claiming import lane_rounds
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.factories import START
 from tools.judge import History, Verdict, judge
+from tools.judge.ends import tell_ends
 from tools.judge.starts import tell_starts
 from tools.simulator.faults import Nemesis, margin
 from tools.simulator.fitness import check_division
@@ -194,7 +195,7 @@ async def _read(world: World, healed_at: datetime) -> History:
     for run in runs:
         attempts[run.id] = await world.store.list_attempts(run.id)
     return History(
-        changes=tell_starts(recorder.changes, recorder.starts),
+        changes=tell_ends(tell_starts(recorder.changes, recorder.starts), runs),
         operations=recorder.operations,
         effects=recorder.effects,
         events=recorder.events,
