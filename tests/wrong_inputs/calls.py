@@ -89,7 +89,7 @@ REQUESTS = [
     http(_JOBS, '{"name": 5, "function": "add"}', "name", "must be"),
     http(_JOBS, '{"name": "r", "function": "absent"}', "function", "known are add, take"),
     http(_JOBS, "name=r", "content type", "must be application/json", content_type="text/plain"),
-    http("POST /api/v1/jobs/nope/run", "{}", "no job 'nope'", "GET /api/v1/jobs lists"),
+    http("POST /api/v1/jobs/nope/run", "{}", "no job 'nope'", "GET /api/v1/jobs?name=nope"),
     http("GET /api/v1/runs/17", "", "no run '17'", "GET /api/v1/runs lists"),
     http("GET /api/v1/runs?limit=0", "", "limit", "from 1 to 1000"),
     http("GET /api/v1/runs?state=DONE", "", "state", "SUCCEEDED, FAILED"),

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import NamedTuple
+from urllib.parse import quote
 
 import msgspec
 import structlog
 
+from mainspring.core.ids import looks_like_job_id
 from mainspring.errors import (
     Conflict,
     InvalidInput,
@@ -95,7 +97,7 @@ def answer_error(error: BaseException, *, path: str, request_id: str) -> Reply:
         status, detail = _status_of(error), str(error)
         fields = [FieldError(error.field, error.message)]
     elif isinstance(error, NotFound):
-        status, detail = 404, f"{error}{_WHERE_LISTED.get(error.kind, '')}"
+        status, detail = 404, f"{error}{_remedy(error, path)}"
     elif isinstance(error, Conflict):
         status, detail = 409, str(error)
         fields = [FieldError(error.field, error.message)]
@@ -127,6 +129,13 @@ def answer_error(error: BaseException, *, path: str, request_id: str) -> Reply:
         retry_after_seconds=wait,
     )
     return Reply(status, msgspec.json.encode(problem), MEDIA_TYPE.encode(), headers)
+
+
+def _remedy(error: NotFound, path: str) -> str:
+    """Say where what was not found is listed, or how a job is found whose name stands where its id belongs."""
+    if error.kind == "job" and not looks_like_job_id(error.key) and f"/jobs/{error.key}" in path:
+        return f"; a job is addressed by its id: GET /api/v1/jobs?name={quote(error.key, safe='')} finds it by its name"
+    return _WHERE_LISTED.get(error.kind, "")
 
 
 def _status_of(error: InvalidInput) -> int:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from mainspring.cli.calling import read_json_text
+from mainspring.cli.completion import complete_tiers, complete_words
 from mainspring.cli.options import kind_option
 from mainspring.core.definition.limits import JOB_RATE
 from mainspring.core.definition.options import OPTIONS
@@ -27,6 +28,8 @@ _SHORT_RULES = (
 )
 _SIGNS = frozenset("|&;<>$*?`~")
 """What a shell would not take as it is."""
+_COMPLETED = {"priority": complete_tiers}
+"""Fields that take other words, too, besides those that a shell completes."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -123,7 +126,13 @@ def _click_option(field: str, option: Option) -> Callable[[F], F]:
         words = f"{words} One of {', '.join(kind.words())}."
     elif option.example is not None:
         words = f"{words} Example: {_show(option.example)}"
-    return click.option(flag, field, metavar=kind.metavar, help=words)
+    return click.option(
+        flag,
+        field,
+        metavar=kind.metavar,
+        shell_complete=_COMPLETED.get(field, complete_words(kind)),
+        help=words,
+    )
 
 
 def _show(example: object) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from mainspring.cli.completion import complete_files, complete_words
 from mainspring.cli.output import UTC_CHOSEN
 from mainspring.cli.terminal import NO_PAGER
 from mainspring.config.setting import PROCESSES, Setting
@@ -90,6 +91,7 @@ def kind_option(
         show_default=True,
         required=is_required,
         callback=read,
+        shell_complete=complete_words(kind),
         help=words,
     )
 
@@ -123,6 +125,7 @@ def config_option(function: F) -> F:
     return click.option(
         "--config",
         metavar="FILE",
+        shell_complete=complete_files,
         help="The file with settings.  [env var: MAINSPRING_CONFIG; default: ./mainspring.toml, else "
         "/etc/mainspring/mainspring.toml, if there is one]",
     )(function)
@@ -194,7 +197,10 @@ def _option(setting: Setting) -> Callable[[F], F]:
     metavar = setting.metavar or setting.kind.metavar
     if isinstance(setting.kind, Worded):
         metavar = "|".join(setting.kind.words())
-    return click.option(flag, word, multiple=setting.kind.is_list, metavar=metavar, help=text)
+    complete = complete_words(setting.kind)
+    return click.option(
+        flag, word, multiple=setting.kind.is_list, metavar=metavar, shell_complete=complete, help=text
+    )
 
 
 def _show_default(setting: Setting) -> str:

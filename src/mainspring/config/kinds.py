@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
+from urllib.parse import urlsplit
 
 from mainspring.core.allow_list import read_allow_entry
 from mainspring.core.fields import kind as kind_of
@@ -44,6 +45,15 @@ class SecretUrl(OneLine):
         return "URL"
 
 
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        is_whole = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:  # a port that is none, or an open bracket
+        return False
+    return parts.scheme in {"http", "https"} and is_whole and not any(map(str.isspace, text))
+
+
 @dataclass(frozen=True, slots=True)
 class ServerUrl(SecretUrl):
     """The address of a server, or several of them, separated by commas."""
@@ -52,7 +62,7 @@ class ServerUrl(SecretUrl):
         """Read addresses."""
         text = SecretUrl.read(self, value, path, old)
         for address in text.split(","):
-            if not address.strip().rstrip("/").startswith(("http://", "https://")):
+            if not _is_address(address.strip()):
                 raise InvalidInput(path, "must be an address like http://127.0.0.1:8620")
         return text
 

@@ -31,7 +31,7 @@ _NO_YAML = (
     "Or give JSON, which needs nothing: kubectl get cronjobs -o json"
 )
 _NO_CONTAINERS = (
-    "runs {image!r}: jobs in containers come later. To run the command itself on the workers' machines, where all that "
+    "runs {image}: jobs in containers come later. To run the command itself on the workers' machines, where all that "
     "it needs must be installed, give --commands"
 )
 
@@ -141,7 +141,9 @@ class _Reader:
         if not isinstance(container, Mapping):
             raise InvalidInput("containers", "must hold an object")
         if not self.commands:
-            raise InvalidInput("image", _NO_CONTAINERS.format(image=container.get("image")))
+            image = container.get("image")
+            told = repr(image) if image else "a container"
+            raise InvalidInput("image", _NO_CONTAINERS.format(image=told))
         return _shell_target(container)
 
 

@@ -344,7 +344,21 @@ def test_limits_that_were_read_can_be_read_again() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["'ftp://x'", "['http://a', 'ftp://x']", "'http://a,ftp://x'", "'http://a,'", "'x'", "'http://'"]
+    "text",
+    [
+        "'ftp://x'",
+        "['http://a', 'ftp://x']",
+        "'http://a,ftp://x'",
+        "'http://a,'",
+        "'x'",
+        "'http://'",
+        "'http://a b'",
+        "'http://[::1'",
+        "'http://a:99999'",
+        "'http://a:0'",
+        "'http://a:b'",
+        "'http://:8620'",
+    ],
 )
 def test_an_address_that_a_worker_would_refuse_is_a_problem(tmp_path: Path, text: str) -> None:
     (problem,) = problems(tmp_path, f"server = {text}")
@@ -354,6 +368,7 @@ def test_an_address_that_a_worker_would_refuse_is_a_problem(tmp_path: Path, text
 def test_addresses_may_be_a_list_or_separated_by_commas(tmp_path: Path) -> None:
     assert problems(tmp_path, "server = ['http://a/', 'https://b:1']") == []
     assert problems(tmp_path, "server = 'http://a, https://b'") == []
+    assert problems(tmp_path, "server = ['http://[::1]:8620', 'http://user:word@a.b/mainspring']") == []
 
 
 @pytest.mark.parametrize(

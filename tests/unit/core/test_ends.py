@@ -108,6 +108,7 @@ def test_it_is_told_in_words() -> None:
     assert read(schedule=explain_trigger(AfterEnd(10 * MINUTE))).trigger == AfterEnd(10 * MINUTE)
     assert explain_wait(plain, "run_1", "RUNNING") == "next: 10m after the end of run_1, which is RUNNING"
     assert explain_no_fires(plain, "never").startswith("at once when the job is made")
+    assert explain_no_fires(None, "never") == "it has no trigger, and runs only when it is submitted"
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import click
 from mainspring.cli.calling import call, find_job, plain
 from mainspring.cli.changes import print_changes
 from mainspring.cli.commands.job_versions import definition_of
+from mainspring.cli.completion import complete_files, complete_jobs
 from mainspring.cli.job_files import FiledJob, JobFiles, read_job_files
 from mainspring.cli.options import caller_options, json_option
 from mainspring.cli.output import print_json
@@ -71,7 +72,13 @@ class _Result:
 def _file_options(function: Any) -> Any:
     for option in reversed(
         (
-            click.argument("files", nargs=-1, required=True, metavar="FILE|FOLDER..."),
+            click.argument(
+                "files",
+                nargs=-1,
+                required=True,
+                metavar="FILE|FOLDER...",
+                shell_complete=complete_files,
+            ),
             click.option("--owner", metavar="NAME", help="The owner of jobs whose file names none."),
             click.option(
                 "--prune", is_flag=True, help="Delete the owner's jobs that the files do not have any more."
@@ -261,7 +268,7 @@ def _sum_up(result: _Result, *, is_dry: bool) -> None:
 
 
 @click.command("export")
-@click.argument("jobs", nargs=-1, metavar="[JOB...]")
+@click.argument("jobs", nargs=-1, metavar="[JOB...]", shell_complete=complete_jobs)
 @click.option("--owner", metavar="NAME", help="Only the jobs of this owner; the file names it.")
 @caller_options
 @json_option

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mainspring.cli.calling import call, find_job, plain
+from mainspring.cli.completion import job_argument
 from mainspring.cli.options import caller_options, json_option, kind_option
 from mainspring.cli.output import print_fields, print_json, print_table, show_instant
 from mainspring.cli.progress import Progress
@@ -27,7 +28,7 @@ _PAGE = Whole(1, 1000)
 
 
 @click.command("backfill")
-@click.argument("job")
+@job_argument
 @kind_option(
     "--from", Instant(), words="The first instant of the range, ISO 8601 with an offset.", is_required=True
 )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mainspring.cli.calling import call, plain, read_file, read_json_text, read_text_file
+from mainspring.cli.completion import complete_files
 from mainspring.cli.options import caller_options, json_option, kind_option
 from mainspring.cli.output import print_fields, print_json, print_table, show_instant
 from mainspring.core.kinds import Whole
@@ -25,7 +26,13 @@ def calendar_group() -> None:
 
 @calendar_group.command("put")
 @click.argument("name")
-@click.option("--file", required=True, metavar="FILE", help="The definition as JSON; - reads standard input.")
+@click.option(
+    "--file",
+    required=True,
+    metavar="FILE",
+    shell_complete=complete_files,
+    help="The definition as JSON; - reads standard input.",
+)
 @caller_options
 @json_option
 def put_command(name: str, file: str, server: str, *, as_json: bool) -> None:
@@ -38,7 +45,7 @@ def put_command(name: str, file: str, server: str, *, as_json: bool) -> None:
 
 @calendar_group.command("import")
 @click.argument("name")
-@click.argument("file")
+@click.argument("file", shell_complete=complete_files)
 @click.option("--tz", metavar="ZONE", help="The zone in which days begin; default: the file's, or else UTC.")
 @click.option("--dry-run", is_flag=True, help="Only read the file, here, and print the rules that it makes.")
 @caller_options

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from mainspring.cli.completion import complete_files
 from mainspring.cli.options import json_option, read_choices, setting_options
 from mainspring.host.exit_codes import ExitCode
 
@@ -67,7 +68,7 @@ def show_command(context: click.Context, /, changed: bool, as_json: bool, **_: A
 
 
 @config_group.command("check")
-@click.argument("file", metavar="[FILE]", required=False)
+@click.argument("file", metavar="[FILE]", required=False, shell_complete=complete_files)
 @setting_options()
 @json_option
 @click.pass_context

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mainspring.cli.calling import call, read_text_file
+from mainspring.cli.completion import complete_files
 from mainspring.cli.imported_code import Code, check_target, show_code
 from mainspring.cli.imports import (
     MORE,
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
 
 _APPLY = "Apply it with --yes"
 _write_option = click.option(
-    "--write", metavar="FILE", help="Write a module with these jobs. Without it you only see a preview."
+    "--write",
+    metavar="FILE",
+    shell_complete=complete_files,
+    help="Write a module with these jobs. Without it you only see a preview.",
 )
 
 
@@ -39,7 +43,7 @@ def import_group() -> None:
 
 
 @import_group.command("crontab")
-@click.argument("file")
+@click.argument("file", shell_complete=complete_files)
 @click.option("--system", is_flag=True, help="Lines have a user after the times, as in /etc/crontab.")
 @click.option("--seconds", is_flag=True, help="Lines have six time fields, seconds first.")
 @click.option("--tz", help="The zone of entries without CRON_TZ.  [default: this machine's zone]")
@@ -65,7 +69,7 @@ def crontab_command(file: str, tz: str | None, server: str, **options: Any) -> i
 
 
 @import_group.command("kubernetes")
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", shell_complete=complete_files)
 @click.option(
     "--commands", is_flag=True, help="Import the command of a container as a shell job, without its image."
 )

@@ -11,6 +11,7 @@ import click
 from mainspring.cli.calling import call, find_job, plain, read_json_text, read_text_file
 from mainspring.cli.commands.backfill import backfill_command
 from mainspring.cli.commands.job_versions import diff_command, edit_command, history_command
+from mainspring.cli.completion import complete_files, complete_tiers, job_argument
 from mainspring.cli.definition import definition_options, read_body_options
 from mainspring.cli.fires import print_fires, print_preview, print_warnings
 from mainspring.cli.options import caller_options, json_option, kind_option
@@ -49,7 +50,10 @@ for _command in (backfill_command, history_command, diff_command, edit_command):
 @job_group.command("add")
 @click.argument("name", required=False)
 @click.option(
-    "--body", metavar="FILE", help="A job's fields as JSON; - is standard input. Options override it."
+    "--body",
+    metavar="FILE",
+    shell_complete=complete_files,
+    help="A job's fields as JSON; - is standard input. Options override it.",
 )
 @definition_options
 @click.option("--update", is_flag=True, help="If a job of that name exists, give it this definition.")
@@ -167,7 +171,7 @@ def _warnings(jobs: Iterable[JobView]) -> Iterator[str]:
 
 
 @job_group.command("show")
-@click.argument("job")
+@job_argument
 @caller_options
 @json_option
 def show_command(job: str, server: str, *, as_json: bool) -> None:
@@ -205,7 +209,7 @@ def _preview(policy: RetryPolicy) -> dict[str, Any]:
 
 
 @job_group.command("rm")
-@click.argument("job")
+@job_argument
 @caller_options
 @json_option
 def rm_command(job: str, server: str, *, as_json: bool) -> None:
@@ -224,7 +228,7 @@ def rm_command(job: str, server: str, *, as_json: bool) -> None:
 
 
 @job_group.command("pause")
-@click.argument("job")
+@job_argument
 @caller_options
 @json_option
 def pause_command(job: str, server: str, *, as_json: bool) -> None:
@@ -237,7 +241,7 @@ def pause_command(job: str, server: str, *, as_json: bool) -> None:
 
 
 @job_group.command("resume")
-@click.argument("job")
+@job_argument
 @caller_options
 @json_option
 def resume_command(job: str, server: str, *, as_json: bool) -> None:
@@ -257,7 +261,7 @@ def _report_clock(job: JobView, *, as_json: bool) -> None:
 
 
 @job_group.command("fires")
-@click.argument("job")
+@job_argument
 @kind_option("--count", Whole(1, 1000), default="5", words="How many fires to show, up to 1,000.")
 @click.option(
     "--from", "from_time", metavar="INSTANT", help="Only fires at or after this instant; default: now."
@@ -279,7 +283,7 @@ def fires_command(job: str, count: int, from_time: str | None, server: str, *, a
 
 
 @job_group.command("run")
-@click.argument("job")
+@job_argument
 @click.option("--payload", metavar="JSON", help="The run's own payload.")
 @click.option(
     "--run-at",
@@ -289,7 +293,12 @@ def fires_command(job: str, count: int, from_time: str | None, server: str, *, a
 @click.option(
     "--delay", metavar="DURATION", help="Start this long from now: seconds, or like 5m; not with --run-at."
 )
-@click.option("--priority", metavar="TIER", help="HIGH, MEDIUM, LOW, or a class of that tier.")
+@click.option(
+    "--priority",
+    metavar="TIER",
+    shell_complete=complete_tiers,
+    help="HIGH, MEDIUM, LOW, or a class of that tier.",
+)
 @click.option(
     "--key", metavar="TEXT", help="Idempotency key: repeating the call with it returns the same run."
 )

@@ -9,6 +9,7 @@ import click
 
 from mainspring.cli.calling import call, find_job, plain, read_text_file
 from mainspring.cli.changes import print_changes, tell_change
+from mainspring.cli.completion import complete_files, job_argument
 from mainspring.cli.definition import definition_options, read_body_options
 from mainspring.cli.editing import edit_text, keep_edited, read_edited
 from mainspring.cli.fires import print_warnings
@@ -30,7 +31,7 @@ _PAGE = 100
 
 
 @click.command("history")
-@click.argument("job")
+@job_argument
 @kind_option("--limit", Whole(1, 100_000), default="20", words="The most to list, up to 100,000.")
 @click.option("--before", type=int, metavar="VERSION", help="Only versions before this one.")
 @caller_options
@@ -67,7 +68,7 @@ def _tell(version: VersionView) -> str:
 
 
 @click.command("diff")
-@click.argument("job")
+@job_argument
 @click.argument("old", type=int, required=False)
 @click.argument("new", type=int, required=False)
 @caller_options
@@ -108,9 +109,12 @@ async def _version(client: AsyncClient, job_id: str, version: int) -> VersionVie
 
 
 @click.command("edit")
-@click.argument("job")
+@job_argument
 @click.option(
-    "--file", metavar="FILE", help="Take the whole definition from a TOML file instead; - is standard input."
+    "--file",
+    metavar="FILE",
+    shell_complete=complete_files,
+    help="Take the whole definition from a TOML file instead; - is standard input.",
 )
 @click.option(
     "--unset", metavar="FIELD", multiple=True, help="Take away a field that a job need not have. Repeatable."

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mainspring.cli.calling import call, find_job, plain
+from mainspring.cli.completion import complete_jobs
 from mainspring.cli.options import caller_options, json_option
 from mainspring.cli.output import print_json, print_table, show_instant
 from mainspring.host.exit_codes import ExitCode
@@ -22,7 +23,7 @@ _MOST_JOBS = 20
 
 
 @click.command("ledger")
-@click.argument("job", required=False)
+@click.argument("job", required=False, shell_complete=complete_jobs)
 @click.option(
     "--from", "from_time", metavar="WHEN", help="Only fires since then: an instant, or like 2h; default: 1d."
 )

@@ -10,6 +10,7 @@ import click
 
 from mainspring.cli.calling import call, checked_run, find_job, plain, read_json_text
 from mainspring.cli.commands.run_detail import logs_command, show_command
+from mainspring.cli.completion import complete_jobs, complete_run_kinds, complete_states
 from mainspring.cli.options import caller_options, json_option, kind_option
 from mainspring.cli.output import print_fields, print_json, print_table, show_instant
 from mainspring.cli.progress import Progress
@@ -55,10 +56,19 @@ run_group.add_command(logs_command)
 
 
 @run_group.command("list")
-@click.option("--job", metavar="JOB", help="Only runs of this job (name or id).")
-@click.option("--state", metavar="STATE", help="Only runs in this state, like FAILED.")
+@click.option(
+    "--job", metavar="JOB", shell_complete=complete_jobs, help="Only runs of this job (name or id)."
+)
+@click.option(
+    "--state", metavar="STATE", shell_complete=complete_states, help="Only runs in this state, like FAILED."
+)
 @click.option("--queue", metavar="QUEUE", help="Only runs of this queue.")
-@click.option("--kind", metavar="KIND", help="Only runs of this kind, like scheduled or manual.")
+@click.option(
+    "--kind",
+    metavar="KIND",
+    shell_complete=complete_run_kinds,
+    help="Only runs of this kind, like scheduled or manual.",
+)
 @click.option("--backfill", metavar="BACKFILL", help="Only runs of this backfill.")
 @click.option("--error", metavar="TEXT", help="Only runs whose error begins so; with --state FAILED.")
 @click.option(

@@ -76,9 +76,11 @@ def tell_count(max_fires: int | None) -> str:
 
 def explain_no_fires(plain: Mapping[str, Any] | None, otherwise: str) -> str:
     """Say why a preview of a trigger, given in full form, shows no fires: `otherwise`, if there will be none."""
-    if plain is not None and plain["type"] == "at_start":
+    if plain is None:
+        return "it has no trigger, and runs only when it is submitted"
+    if plain["type"] == "at_start":
         return "when that is next, is not known beforehand"
-    if plain is not None and plain["type"] == "after_end":
+    if plain["type"] == "after_end":
         return "at once when the job is made, or at starts_at; then at the delay after the end of each run"
     return otherwise
 
