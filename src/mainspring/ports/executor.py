@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Protocol, runtime_checkable
 
-from mainspring.core.ids import JobId, RunId, SessionId, key_for_target
+from mainspring.core.ids import JobId, RunId, SessionId, format_run_id, key_for_target
 from mainspring.core.outcomes import Failure
 from mainspring.core.values import value
 
@@ -49,6 +49,11 @@ class AttemptContext:
     soft_timeout: timedelta | None = None
     session_id: SessionId = SessionId(0)
     kept: Any = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def run(self) -> str:
+        """The run's id as commands and the API show and take it: `run_` and 13 characters."""
+        return format_run_id(self.run_id)
 
     @property
     def idempotency_key(self) -> str:

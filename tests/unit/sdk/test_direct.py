@@ -101,6 +101,17 @@ def test_an_attempt_under_way_wins_over_a_stand_in(app: App) -> None:
         assert t.run(run).result == run.id
 
 
+def test_an_attempt_has_the_id_that_the_api_takes(app: App) -> None:
+    @app.job()
+    def which() -> str:
+        return current_attempt().run
+
+    with app.testing() as t:
+        run = which.options(idempotency_key="k").enqueue_sync()
+        assert t.run(run).result == run.id
+        assert app.sync.get_run(str(t.run(run).result)).run_id == run.id
+
+
 def test_signals_are_raised(app: App) -> None:
     @app.job()
     def snooze() -> None:
