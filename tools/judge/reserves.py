@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
@@ -16,23 +16,27 @@ KNOWN_AFTER = timedelta(seconds=3)
 
 
 class _Tenant:
-    """What a tenant has, event by event.
-
-    Attributes:
-        short_since: since when it has had something ready and fewer slots than are reserved; None: it has enough.
-    """
+    """What a tenant has, event by event."""
 
     def __init__(self, reserved: int) -> None:
         self._reserved = reserved
         self._ready: set[RunId] = set()
         self._running: set[RunId] = set()
         self._lost: set[RunId] = set()
-        self.short_since: datetime | None = None
+        self._missing: deque[datetime] = deque()  # one for each seat that it is short of: since when
+
+    @property
+    def short_since(self) -> datetime | None:
+        """Since when it has been short of a seat that it still has not got; None: it has enough.
+
+        A seat that it gets is that of which it has been short for longest: processes know of the others later.
+        """
+        return self._missing[0] if self._missing else None
 
     def note(self, event: Event, at: datetime) -> bool:
         """Note an event of one of its runs. Return whether a run was claimed that the reserve was for."""
         assert event.run_id is not None
-        was_short = self.short_since is not None
+        was_short = bool(self._missing)
         self._ready.discard(event.run_id)
         self._running.discard(event.run_id)
         if event.what == "lost":
@@ -41,10 +45,10 @@ class _Tenant:
             self._running.add(event.run_id)
         elif event.target is RunState.PENDING and event.run_id not in self._lost:
             self._ready.add(event.run_id)
-        if not self._ready or len(self._running) >= self._reserved:
-            self.short_since = None
-        elif self.short_since is None:
-            self.short_since = at
+        short = max(min(self._reserved - len(self._running), len(self._ready)), 0)
+        while len(self._missing) > short:
+            self._missing.popleft()
+        self._missing.extend([at] * (short - len(self._missing)))
         return was_short and event.what == "claimed"
 
 

@@ -7,12 +7,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from mainspring.core.model import Attempt, Delivery, JobSpec, Run
-from mainspring.core.retry import Backoff, RetryPolicy, RetryRule, Then
+from mainspring.core.retry import Backoff, RetryPolicy
 from mainspring.core.states import RunState
 from tools.judge.model import Effect, History, Violation
 from tools.judge.runs import FAILURES, LOSSES, Runs
+
+if TYPE_CHECKING:
+    from mainspring.core.retry import RetryRule  # earlier releases, whose workers import this, do not have it
 
 _ENDED_WITHOUT_SUCCESS = frozenset({RunState.FAILED, RunState.CANCELLED})
 _OF_RULES = ("max_retries", "backoff", "delay", "cap", "jitter")
@@ -23,7 +27,7 @@ class Consequence:
     """What follows the failed end of an attempt, whatever the delivery of its run.
 
     Attributes:
-        then: as in a rule.
+        then: `retry`, `fail` or `snooze`, as in a rule.
         rule: the rule that says it; None if it is the job's policy.
         number: which attempt it was, counted by the judge.
         is_last: the run must not go on.
@@ -31,7 +35,7 @@ class Consequence:
     """
 
     attempt: Attempt
-    then: Then
+    then: str
     rule: RetryRule | None
     number: int
     is_last: bool
@@ -74,17 +78,17 @@ def consequences(spec: JobSpec, attempts: Sequence[Attempt], effects: Sequence[E
             continue
         told = _follow(attempt, spec.retry, rule, number=number, uncounted=place - (number - 1))
         found.append(told)
-        number += told.then is Then.RETRY
+        number += told.then == "retry"
     return found
 
 
 def _follow(
     attempt: Attempt, policy: RetryPolicy, rule: RetryRule | None, *, number: int, uncounted: int
 ) -> Consequence:
-    then = Then.RETRY if rule is None else rule.then
-    if rule is not None and then is Then.SNOOZE:
+    then = "retry" if rule is None else rule.then.value
+    if rule is not None and then == "snooze":
         is_last, shortest = uncounted >= rule.max_snoozes, rule.delay or timedelta(0)
-    elif then is Then.FAIL:
+    elif then == "fail":
         is_last, shortest = True, timedelta(0)
     else:
         policy = policy if rule is None else _policy_of(policy, rule)
@@ -122,7 +126,7 @@ def _judge_failure(
     is_poison = run.reason == "poison" and run.crashes >= spec.poison_limit and last == "lost"
     is_refused = run.reason == "not_retryable" and last in FAILURES and (told is None or told.rule is None)
     if not (is_over or is_lost or is_poison or is_refused):
-        count = sum(told.then is Then.RETRY for told in follows)
+        count = sum(told.then == "retry" for told in follows)
         why = f"FAILED ({run.reason}) after {count} failures and {run.crashes} crashes"
         yield runs.accuse("S13", run.id, why)
     elif run.error is None and last in FAILURES | {"lost"}:
@@ -146,7 +150,7 @@ def _judge_numbers(
     follows: Sequence[Consequence],
     runs: Runs,
 ) -> Iterator[Violation]:
-    counted = [told.attempt.token for told in follows if told.then is Then.RETRY]
+    counted = [told.attempt.token for told in follows if told.then == "retry"]
     numbered = [(attempt.token, attempt.number) for attempt in attempts]
     numbered += [(effect.token, effect.attempt) for effect in effects]
     for token, number in numbered:

@@ -68,6 +68,14 @@ def test_a_tenant_is_short_anew_when_its_run_ends() -> None:
     assert judged(flooded(*claims, end=4))[0] == 1
 
 
+def test_a_seat_fills_the_oldest_gap_and_processes_need_not_know_of_the_next() -> None:
+    """Seed 302269: while one seat was missing for long, another run ended just before a claim gave one and no more."""
+    claims = ((2, "acme"), (2, "acme"), (8, "acme"), (8.1, "flood"))
+    assert judged(flooded(*claims, reserved=3, end=7.9))[0] == 0
+    assert judged(flooded(*claims, reserved=3, end=4))[0] == 1
+    assert judged(flooded(*claims, reserved=4, end=7.9))[0] == 1
+
+
 def test_a_tenant_without_work_or_without_a_reserve_is_never_short() -> None:
     every = tuple((2 + number / 10, "acme") for number in range(9))
     assert judged(flooded(*every, (9, "flood"), reserved=20))[0] == 0
