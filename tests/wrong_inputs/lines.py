@@ -53,6 +53,8 @@ COMMANDS = [
     cli("job run add --payload '{x: 1}'", "payload", "property name enclosed in double quotes"),
     cli("job run add --payload '[1, 2'", "payload", "Expecting ',' delimiter"),
     cli("job run add --payload NaN", "payload", "not a number that JSON can carry"),
+    cli("""job run add --payload '{"x": 1, "x": 2}'""", "payload", "names 'x' twice; leave one of them out"),
+    cli("job add x --command ''", "command", "is empty"),
     cli("job run add --delay soon", "delay", "'90s', '5m', '1h30m'"),
     cli("job run add --delay 5 --run-at 'in 5m'", "delay", "give one of them"),
     cli("job run add --wait -1", "wait", "0 or more seconds"),

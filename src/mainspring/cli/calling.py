@@ -6,6 +6,7 @@ import asyncio
 import json
 import math
 import sys
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from datetime import datetime
 from pathlib import Path
@@ -82,10 +83,25 @@ def read_json_text(text: str, field: str) -> Any:
     """Read JSON from an argument.
 
     Raises:
-        InvalidInput: the text is not JSON, or holds a number that no float can hold.
+        InvalidInput: the text is not JSON, holds a number that no float can hold, or names a key twice.
     """
+
+    def read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        read = dict(pairs)
+        if len(read) < len(pairs):
+            [twice, *_] = [key for key, count in Counter(key for key, _ in pairs).items() if count > 1]
+            raise InvalidInput(field, f"names {twice[:60]!r} twice; leave one of them out")
+        return read
+
     try:
-        return json.loads(text, parse_constant=_refuse_number, parse_float=_read_float)
+        return json.loads(
+            text,
+            parse_constant=_refuse_number,
+            parse_float=_read_float,
+            object_pairs_hook=read_object,
+        )
+    except InvalidInput:
+        raise
     except (ValueError, RecursionError) as error:
         raise InvalidInput(field, f"is not JSON: {error}") from None
 

@@ -69,7 +69,7 @@ def read_definition_options(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that were given, in the form of a request's body."""
     options = dict(_fields())
     command = given.get("command")
-    if command and not given.get("shell"):
+    if command is not None and not given.get("shell"):
         given = {**given, "command": _split_command(command)}
     # A shell command is always text, even if it starts like JSON.
     texts = {"command"} if given.get("shell") else set()

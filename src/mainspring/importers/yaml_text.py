@@ -29,8 +29,11 @@ def read_yaml(text: str, field: str) -> tuple[Any, dict[str, list[int]]]:
     """
     nodes = _compose(text, field)
     if len(nodes) > 1:
-        where = f" (line {nodes[1].start_mark.line + 1})"
-        raise InvalidInput(field, f"is not YAML: expected a single document, but there is another one{where}")
+        line = nodes[1].start_mark.line + 1
+        raise InvalidInput(
+            field,
+            f"has more than one document (the second begins in line {line}); give each a file of its own",
+        )
     return (_Reader(field, text).read(nodes[0], 0), _lines_of(nodes[0])) if nodes else (None, {})
 
 

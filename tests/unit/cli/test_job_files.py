@@ -173,7 +173,10 @@ def test_what_is_no_file_of_jobs_is_refused(name: str, tmp_path: Path) -> None:
         ("a: !!python/object:os.system x", "the tag"),
         ("a: &x [*x]", "too many values|too deep"),
         ("? [1]\n: 2", "a field's name is text"),
-        ("a: 1\n---\nb: 2", "is not YAML"),
+        (
+            "a: 1\n---\nb: 2",
+            "more than one document .the second begins in line 3.; give each a file of its own",
+        ),
         ("<<: 3", "goes with an object"),
         ("\x00", "is not YAML"),
     ],
