@@ -23,12 +23,14 @@ class Abilities:
         reach: what that is at the moment.
         width: for how many of their calls it is worth asking the store at a time; grows while all that ask get runs.
         is_turn_of_lines: the last claim that could have got runs with limits and others went to those with limits.
+        are_lines_short: the last claim of runs with limits did not fill its seats.
         is_turn_of_batches: the last claim that could have got batches and runs with limits went to batches.
     """
 
     __slots__ = (
         "_routes",
         "_without",
+        "are_lines_short",
         "functions",
         "is_turn_of_batches",
         "is_turn_of_lines",
@@ -49,6 +51,7 @@ class Abilities:
         self._without: dict[frozenset[str], Abilities] = {}
         self.width: int = 1
         self.is_turn_of_lines: bool = False
+        self.are_lines_short: bool = False
         self.is_turn_of_batches: bool = False
 
     def widen(self, lucky: int, *, most: int) -> None:

@@ -104,7 +104,9 @@ class LaneChooser:
         """Return the lanes with limits, or those without: a claim takes runs of one kind.
 
         It is that of the lane that goes first. If lanes of both kinds wait in its tier, they take turns, each with what
-        was dealt to them; but not where the oldest run goes first, nor where lanes have reserved seats.
+        was dealt to them; but not where the oldest run goes first, nor where lanes have reserved seats. The seats that
+        runs with limits have just left empty are for those without, of whatever tier: however soon a limit lets one
+        more run start, they would not be filled.
         """
         plain = {key: quota for key, quota in quotas.items() if key not in self._lanes.lined_up}
         if abilities.reach.reserved:
@@ -113,8 +115,12 @@ class LaneChooser:
         tier = self._order.priority_of(leader)
         first = {key in self._lanes.lined_up for key in quotas if self._order.priority_of(key) is tier}
         are_lined_up = leader in self._lanes.lined_up
-        if len(first) > 1 and not self._order.is_fifo(leader):
+        if self._order.is_fifo(leader):
+            pass
+        elif len(first) > 1:
             abilities.is_turn_of_lines = are_lined_up = not abilities.is_turn_of_lines
+        elif are_lined_up and abilities.are_lines_short and plain and not abilities.reach.reserved:
+            are_lined_up = abilities.are_lines_short = False
         lined_up = {key: quota for key, quota in quotas.items() if key in self._lanes.lined_up}
         are_batches = False
         if self._lanes.batched and not self._lanes.batched.isdisjoint(lined_up):

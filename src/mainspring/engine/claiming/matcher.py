@@ -344,6 +344,8 @@ class Matcher:
                 self._lanes.expire(request, result, now)
                 if abilities is not None:
                     given.setdefault(abilities, Granted()).add(request, result)
+                    if isinstance(request, LineClaim):
+                        abilities.are_lines_short = len(result.runs) < request.limit
                 if len(result.runs) >= request.limit:  # of a batch, a slot takes many
                     self._has_news = True  # there may be more than was taken
             self.reserved.note(result.runs, now)

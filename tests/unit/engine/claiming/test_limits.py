@@ -225,6 +225,21 @@ async def test_no_look_at_lines_is_due_when_the_last_lane_with_lines_is_gone(
     assert lanes.due_in(runtime.clock.monotonic()) > 0
 
 
+async def test_seats_that_a_line_leaves_empty_go_to_runs_of_lower_priority(bench: Bench) -> None:
+    """A rate lets one run through at each claim, so the line is always first; but it cannot fill the seats."""
+    runtime = bench.runtime
+    plain = {"name": "plain", "function": "work", "priority": "LOW"}
+    low = (await runtime.client.jobs.create("default", plain)).id
+    await submit(runtime, low, *[None] * 5)
+    await submit(runtime, await add_job(runtime, {"rate": "10/s"}, priority="HIGH"), *[None] * 100)
+    worker, claims = await runtime.worker(), []
+    for _ in range(4):
+        claims.append(Counter(lease.job_id == low for lease in await worker.claim(20)))
+        await runtime.advance(0.3)
+    assert [claim[True] for claim in claims] == [0, 5, 0, 0]
+    assert all(claim[False] for claim in (claims[0], claims[2], claims[3]))
+
+
 async def test_runs_do_not_grow_young_in_a_line_without_room(bench: Bench) -> None:
     """Those that have waited for five minutes get a part of the seats, also if their line was just closed."""
     runtime = bench.runtime
