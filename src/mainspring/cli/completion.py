@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from mainspring.sdk.client import AsyncClient
 
+Command = TypeVar("Command", bound=Callable[..., Any])
 Complete = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]
 _PATIENCE = 1.0
 """Seconds for the names of jobs: whoever presses Tab does not wait for a server that is away."""
@@ -58,9 +59,9 @@ def _run_kinds() -> Iterable[str]:
     return RunKind
 
 
-complete_states = _complete_among(_states)
-complete_run_kinds = _complete_among(_run_kinds)
-complete_tiers = _complete_among(lambda: ("HIGH", "MEDIUM", "LOW"))
+complete_states: Complete = _complete_among(_states)
+complete_run_kinds: Complete = _complete_among(_run_kinds)
+complete_tiers: Complete = _complete_among(lambda: ("HIGH", "MEDIUM", "LOW"))
 
 
 def complete_jobs(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -82,4 +83,6 @@ def complete_jobs(context: click.Context, _: click.Parameter, incomplete: str) -
     return [CompletionItem(name) for name in names if name.startswith(incomplete) and _PLAIN.fullmatch(name)]
 
 
-job_argument = click.argument("job", shell_complete=complete_jobs)
+def job_argument(command: Command) -> Command:
+    """Give a command the argument JOB, whose names a shell completes."""
+    return click.argument("job", shell_complete=complete_jobs)(command)

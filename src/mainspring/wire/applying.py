@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, defstruct
 
 from mainspring.wire.bodies import JobBody
 from mainspring.wire.owners import OwnerView
@@ -52,10 +52,15 @@ class _DefinitionsBody(Struct, kw_only=True, forbid_unknown_fields=True):
     paused: Annotated[list[str], Meta(description="Names of jobs to pause, if they are new.")] = []
 
 
-class DefinitionsBody(_DefinitionsBody, kw_only=True, forbid_unknown_fields=True):
-    """Definitions of jobs, and whose they are."""
-
-    jobs: list[JobBody]
+DefinitionsBody: Any = defstruct(
+    "DefinitionsBody",
+    [("jobs", list[JobBody])],  # made from the options of jobs, so it is no type to a type checker
+    bases=(_DefinitionsBody,),
+    module=__name__,
+    namespace={"__doc__": "Definitions of jobs, and whose they are."},
+    kw_only=True,
+    forbid_unknown_fields=True,
+)
 
 
 class UnreadDefinitions(_DefinitionsBody, kw_only=True, forbid_unknown_fields=True):
