@@ -25,8 +25,6 @@ PERIOD = 1.0
 """The least seconds between two looks. No delay is shorter, so a clock is set before its fire is due."""
 LONGEST = 10.0
 """The most seconds between two looks, however long they take."""
-REST = 60.0
-"""Seconds until the next look where no job counts from an end, unless a hint says that jobs have changed."""
 BATCH = 500
 
 
@@ -56,16 +54,7 @@ class EndFollower:
         self._wakeups = wakeups
         self.waiter = waiter
         self._pacing = Pacing(longest=LONGEST)
-        self._is_idle = False
         self._looked_at: float | None = None
-        wakeups.subscribe_clocks(self._on_change)
-        ownership.subscribe_gains(self._on_change)
-
-    def _on_change(self) -> None:
-        """End a rest. While there are jobs to look at, their next look comes soon enough."""
-        if self._is_idle:
-            self._is_idle = False
-            self.waiter.signal()
 
     async def tick(self, now: datetime) -> float:
         """Set the clocks of what is found. Come back at once while there is more, and later if looks take long."""
@@ -77,10 +66,8 @@ class EndFollower:
             return PERIOD
         self._looked_at = begun
         shards = sorted(self._ownership.epochs)
-        if not await self._store.watches_ends(shards):
-            self._is_idle = True
-            return REST
-        self._is_idle = False
+        if not await self._store.watches_ends(shards):  # as for most: no rest, because hints may be lost
+            return PERIOD
         found = await self._store.read_ended(shards, limit=BATCH)
         rest = self._pacing.rest(self._clock.monotonic() - begun)
         are_set = bool(found) and await self._follow(found)
