@@ -7,7 +7,7 @@ refused with a `ValueError`, because an oracle that guesses makes false accusati
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -59,9 +59,12 @@ class Starts:
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """The trigger of a job that fires at a delay after the end of the run before, with its fires on record."""
+    """The trigger of a job that fires at a delay after the end of the run before, with its fires on record.
 
-    delay: timedelta
+    It stays the same by another delay: an edit that meets a fire that is due leaves it to the new version.
+    """
+
+    delay: timedelta = field(compare=False)
     instants: tuple[datetime, ...]
 
     def next_after(self, instant: datetime) -> datetime | None:

@@ -33,7 +33,8 @@ def on_terminal(columns: int, lines: int = 40, *, program: str = _PROGRAM, **env
     parent, child = pty.openpty()
     ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
     given = {**os.environ, "TERM": "xterm", "TZ": "America/New_York", **environment}
-    given.pop("COLUMNS", None)
+    for name in ("COLUMNS", "LINES"):  # they count for more than the terminal
+        given.pop(name, None)
     given.pop("NO_COLOR", None) if "NO_COLOR" not in environment else None
     command = [sys.executable, "-c", program]
     with subprocess.Popen(command, stdin=child, stdout=child, stderr=child, env=given) as process:
