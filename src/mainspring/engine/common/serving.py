@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mainspring.core.serving import Offers
+from mainspring.engine.common.group_commit import GroupCommit
 from mainspring.ports.clock import Clock
 from mainspring.ports.store import Store
 
@@ -21,15 +24,22 @@ class OfferReader:
         self._clock = clock
         self._read_at = float("-inf")
         self._offers = Offers(())
+        # While no worker lives nothing is kept, and many clients may ask at a time.
+        self._reads: GroupCommit[None, Offers] = GroupCommit(self._read_for)
 
     async def read(self) -> Offers:
         """Return what live workers offer."""
         at = self._clock.monotonic()
         if at - self._read_at > MAX_AGE:
-            self._offers = offers = await self.read_now()
+            (offers,) = await self._reads([None])
+            self._offers = offers
             if offers:  # the first worker counts at once: most often, it starts just after the server
                 self._read_at = at
         return self._offers
+
+    async def _read_for(self, askers: Sequence[None]) -> list[Offers]:
+        """Return what live workers offer, once for each asker."""
+        return [await self.read_now()] * len(askers)
 
     async def read_now(self) -> Offers:
         """Return what live workers offer at this moment."""
