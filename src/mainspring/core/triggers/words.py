@@ -124,10 +124,10 @@ def warn_of_trigger(trigger: Trigger | None, *, now: datetime) -> list[str]:
     """Return what may surprise in a trigger, as sentences without a full stop."""
     if trigger is None:
         return []
-    day = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     found: list[str] = []
     for part in parts_of(trigger):
         if isinstance(part, Cron | CalendarInterval):
+            day = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
             found += _warn_of_part(part, day)
     if _is_over(trigger, now):
         last = trigger.previous_before(now)

@@ -71,12 +71,17 @@ class Wakeups:
     def __init__(self) -> None:
         self._signals: dict[Hint, list[Callable[[], None]]] = {hint: [] for hint in Hint}
         self._runs_signals: list[Callable[[RunsNews], None]] = []
+        self._workers_signals: list[Callable[[], None]] = []
         self._forwards: list[Callable[[Hint, RunsNews], None]] = []
         self._carrier: Carrier | None = None
 
     def subscribe_runs(self, signal: Callable[[RunsNews], None]) -> None:
         """Call `signal` when runs may have become ready."""
         self._runs_signals.append(signal)
+
+    def subscribe_workers(self, signal: Callable[[], None]) -> None:
+        """Call `signal` when a worker has registered with this process."""
+        self._workers_signals.append(signal)
 
     def subscribe_clocks(self, signal: Callable[[], None]) -> None:
         """Call `signal` when something other than the planner has set a job's clock."""
@@ -137,6 +142,11 @@ class Wakeups:
     def runs_wanted(self) -> None:
         """Announce that workers of this process wait, and that nothing is ready for them."""
         self._announce(Hint.WANTED)
+
+    def worker_came(self) -> None:
+        """Announce within this process that a worker has registered."""
+        for signal in self._workers_signals:
+            signal()
 
     def clocks_changed(self) -> None:
         """Announce that jobs were added, edited, paused, resumed or deleted."""

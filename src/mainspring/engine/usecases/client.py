@@ -83,7 +83,7 @@ class Client:
         )
         self.versions: Versions = Versions(store, self.jobs)
         self.ledgers: Ledgers = Ledgers(store, self.jobs, calendars, clock=clock, kept=kept)
-        self.offer_reader: OfferReader = OfferReader(store, clock=clock)
+        self.offer_reader: OfferReader = OfferReader(store, clock=clock, wakeups=wakeups)
         self.owners: Owners = Owners(store, self.jobs, self.offer_reader, clock=clock, wakeups=wakeups)
         self.applying: Applying = Applying(
             store,

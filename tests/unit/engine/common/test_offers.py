@@ -1,33 +1,61 @@
-"""Answers that arrive together share one look at what live workers offer."""
+"""Answers share a look at what live workers offer, until a worker registers."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 import pytest
 
-from mainspring.engine.common.serving import OfferReader
 from mainspring.ports.store.sessions import SessionFacts
 from tests.unit.engine.conftest import Bench
 
 
-async def test_while_no_worker_lives_answers_that_wait_share_a_read(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store, reads = bench.runtime.store, 0
-    list_sessions = store.list_sessions
+@dataclass
+class Reads:
+    """Counts the looks at the sessions. If there is a worker to come, it registers while the next one is under way."""
+
+    count: int = 0
+    comes: Callable[[], Awaitable[object]] | None = None
+
+
+@pytest.fixture
+def reads(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Reads:
+    reads, list_sessions = Reads(), bench.runtime.store.list_sessions
 
     async def read() -> Sequence[SessionFacts]:
-        nonlocal reads
-        reads += 1
+        reads.count += 1
+        found = await list_sessions()
         await asyncio.sleep(0)
-        return await list_sessions()
+        if reads.comes is not None:
+            comes, reads.comes = reads.comes, None
+            await comes()
+        return found
 
-    monkeypatch.setattr(store, "list_sessions", read)
-    reader = OfferReader(store, clock=bench.runtime.clock)
-    found = await asyncio.gather(*(reader.read() for _ in range(50)))
+    monkeypatch.setattr(bench.runtime.store, "list_sessions", read)
+    return reads
+
+
+async def test_answers_of_a_second_share_a_read_also_while_no_worker_lives(
+    bench: Bench, reads: Reads
+) -> None:
+    client = bench.runtime.client
+    found = await asyncio.gather(*(client.offers() for _ in range(50)))
     assert not any(found)
-    assert reads == 1
+    assert not await client.offers()
+    assert reads.count <= 2, "those that come while the first is under way share the second"
+
+
+async def test_a_worker_that_registers_here_counts_at_once(bench: Bench, reads: Reads) -> None:
+    client = bench.runtime.client
+    assert not await client.offers()
     await bench.runtime.worker()
-    assert await reader.read(), "the first worker counts at once"
+    assert await client.offers()
+
+
+async def test_a_worker_that_registers_during_a_read_counts_for_the_next(bench: Bench, reads: Reads) -> None:
+    client = bench.runtime.client
+    reads.comes = bench.runtime.worker
+    assert not await client.offers()
+    assert await client.offers()
