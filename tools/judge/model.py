@@ -401,6 +401,10 @@ class History:
     claim: int = 1
     matchers: int = 1
 
+    def count_faults(self, low: datetime, high: datetime) -> int:
+        """Return how many faults there were at some instant between these two."""
+        return sum(fault.at <= high and low <= fault.until for fault in self.faults)
+
 
 @dataclass(frozen=True, slots=True)
 class Violation:

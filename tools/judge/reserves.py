@@ -80,13 +80,9 @@ def judge_reserves(history: History, runs: Runs, counts: Counter[str]) -> Iterat
                     if tenant.short_since + KNOWN_AFTER < at:
                         passed.setdefault((name, tenant.short_since), []).append((at, run.tenant))
     for (name, since), seats in passed.items():
-        slack = _faults_within(history, since - KNOWN_AFTER, seats[-1][0])
+        slack = history.count_faults(since - KNOWN_AFTER, seats[-1][0])
         slack *= history.matchers * history.claim
         if len(seats) > slack:
             why = f"short since {since.isoformat()}; {len(seats)} seats went to others, and {slack} may"
             lines = (f"{at.isoformat()} {tenant} got one" for at, tenant in seats[:5])
             yield Violation("L11", f"tenant {name}", (why, *lines))
-
-
-def _faults_within(history: History, low: datetime, high: datetime) -> int:
-    return sum(fault.at <= high and low <= fault.until for fault in history.faults)

@@ -44,10 +44,11 @@ def judge_shares(history: History, runs: Runs, counts: Counter[str]) -> Iterator
 def _judge_ages(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
     """L5: no run starts while one of another tenant waits that was there clearly before it.
 
-    Some may: what each process hands out in one claim from what it saw before, and as many again for each fault.
+    Some may: what each process hands out in one claim from what it saw before, and as many again for each fault of
+    that time.
     """
     waiting: dict[RunId, datetime] = {}
-    passed: list[str] = []
+    passed: list[tuple[datetime, str]] = []
     for event, tenant in _events_of(history, runs):
         assert event.run_id is not None
         if event.target is RunState.PENDING:
@@ -58,14 +59,14 @@ def _judge_ages(history: History, runs: Runs, counts: Counter[str]) -> Iterator[
             oldest = min(waiting.values(), default=since)
             counts["ages_compared"] += since != oldest
             if oldest + SETTLING < since:
-                passed.append(
-                    f"{event.at.isoformat()} {tenant} of {since.isoformat()}, not of {oldest.isoformat()}"
-                )
-    slack = (2 + len(history.faults)) * history.matchers * history.claim
+                passed.append((event.at, f"{tenant} of {since.isoformat()}, not of {oldest.isoformat()}"))
+    if not passed:
+        return
+    faults = history.count_faults(passed[0][0] - 2 * SETTLING, passed[-1][0])
+    slack = (2 + faults) * history.matchers * history.claim
     if len(passed) > slack:
-        yield Violation(
-            "L5", "crowd", (f"{len(passed)} runs went before older ones, and {slack} may", *passed[:5])
-        )
+        why = f"{len(passed)} runs went before older ones, and {slack} may"
+        yield Violation("L5", "crowd", (why, *(f"{at.isoformat()} {text}" for at, text in passed[:5])))
 
 
 def _times_of_all_waiting(history: History, runs: Runs) -> Iterator[tuple[datetime, datetime, Counter[str]]]:

@@ -121,6 +121,17 @@ def test_what_one_claim_hands_out_may_be_younger() -> None:
     assert judged(by_age([*"b" * 9, *"a" * COUNT, *"b" * 100]))[0] == 0
 
 
+def test_each_fault_of_that_time_lets_more_be_younger() -> None:
+    history = by_age([*"b" * 14, *"a" * COUNT, *"b" * 100])
+    assert judged(history)[0] == 1
+    history.faults.append(Fault(kind="kill", target="server-1", at=at(14), until=at(15)))
+    assert judged(history)[0] == 1, "long before"
+    history.faults[0] = Fault(kind="kill", target="server-1", at=at(14), until=at(16))
+    assert judged(history)[0] == 0
+    history.faults[0] = Fault(kind="kill", target="server-1", at=at(23), until=at(24))
+    assert judged(history)[0] == 1, "after the last"
+
+
 def test_a_run_that_was_handed_back_stands_behind_the_others() -> None:
     story = by_age(["a", "a", *"b" * COUNT])
     claimed = next(one for one in story.events if one.what == "claimed")

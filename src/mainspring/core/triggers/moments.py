@@ -20,9 +20,7 @@ _FIRST_SECONDS = 100_000_000
 _TWO_DAYS = 2 * 86_400
 _LONGEST = 100
 _IN = re.compile(r"in\s+(.+)", re.IGNORECASE | re.ASCII)
-_ISO = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{5,15}(?:Z|[+-][0-9]{2}:?[0-9]{2})", re.ASCII
-)
+_ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{5,15}(?:Z|[+-][0-9]{2}:?[0-9]{2})", re.ASCII)
 _SECONDS = re.compile(r"@?(-?[0-9]{1,15}(?:\.[0-9]{1,6})?)", re.ASCII)
 _LOCAL = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]+([0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?)"
