@@ -132,6 +132,7 @@ NEEDS_SEVERAL_NODES = {
         "node_came_back_after_tzdata",
     ),
     "store_call_carried_out_late",
+    "fires_beside_a_skipping_blackout",
 }
 """What cannot happen if one process holds the store."""
 

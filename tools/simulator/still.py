@@ -58,7 +58,35 @@ def make_still(seed: int, names: list[str], seconds: float) -> Drawn:
             actions.append(Action(at=at, kind="write_still", job="", body=_calendar(moved)))
         else:
             actions.append(_set(random, at, *random.choice(_SCOPES), is_empty=drawn == "unset"))
-    return jobs, tuple(actions), _make_faults(random, names, lows if are_stalled else [], seconds)
+    faults = _make_faults(random, names, lows if are_stalled else [], seconds)
+    change, deaf = _make_deaf(seed, names, [low for low, high in windows if high - low == 8])
+    return jobs, (*actions, *change), (*faults, *deaf)
+
+
+def _make_deaf(
+    seed: int, names: list[str], lows: list[int]
+) -> tuple[tuple[Action, ...], tuple[FaultPlan, ...]]:
+    """Draw a blackout that is set while all servers but the first are stopped: they make fires before they know of it.
+
+    Args:
+        lows: where the calendar holds for eight seconds from there on.
+    """
+    random = Random(f"deaf:{seed}")
+    servers = [name for name in names if name.startswith("server")][1:]
+    if random.random() < 0.5 or not lows or not servers:
+        return (), ()
+    at = round(random.choice(lows) + random.uniform(0.3, 1.0), 3)
+    body = {"scope": "queue", "name": QUEUE, "modes": ["skip"]}
+    stops = tuple(
+        FaultPlan(
+            at=round(at - random.uniform(0.05, 0.3), 3),
+            seconds=round(random.uniform(3.5, 5.0), 3),
+            kind="pause",
+            target=name,
+        )
+        for name in servers
+    )
+    return (Action(at=at, kind="set_still", job="", body=body),), stops
 
 
 def _make_faults(random: Random, names: list[str], lows: list[int], seconds: float) -> tuple[FaultPlan, ...]:
