@@ -284,11 +284,12 @@ class LaneCache:
             self.held.drop(lane_id)
             self._no_room.forget((lane_id,))
             self.lines.note_plain(lane_id, None)
-        plain = []
+        plain, lined_up = [], []
         for lane in lanes:
             if lane.id not in self._lanes.lined_up:
                 plain.append(lane)
                 continue
+            lined_up.append(lane)
             if lane.id in self._lanes.plain_lines:
                 self.lines.note_plain(lane.id, lane.earliest_ready_at)
                 self._lanes.capped.news.add(lane.id)
@@ -296,6 +297,7 @@ class LaneCache:
                 self.lines.note_lane(lane.id)
             if lane.earliest_quarantined_at is None:
                 self._no_room.forget((lane.id,))
+        self.held.take(lined_up, now)  # their lines are read next; what is quarantined can be chosen before
         self.order.keep(self.held.take(plain, now), among=())
 
     async def peek(self, store: Store, now: datetime) -> None:

@@ -23,6 +23,8 @@ from mainspring.ports.store.ends import FollowingFire, FollowVerdict
 _log = structlog.get_logger(__name__)
 PERIOD = 1.0
 """The least seconds between two looks. No delay is shorter, so a clock is set before its fire is due."""
+EARLIEST = 0.001
+"""So many seconds early is in time: a wait may end a little before its time, and instants are rounded."""
 LONGEST = 10.0
 """The most seconds between two looks, however long they take."""
 BATCH = 500
@@ -60,8 +62,9 @@ class EndFollower:
         """Set the clocks of what is found. Come back at once while there is more, and later if looks take long."""
         del now
         begun = self._clock.monotonic()
-        if self._looked_at is not None and begun - self._looked_at < PERIOD:
-            return self._looked_at + PERIOD - begun
+        early = 0.0 if self._looked_at is None else self._looked_at + PERIOD - begun
+        if early > EARLIEST:
+            return early
         if not self._ownership.epochs:
             return PERIOD
         self._looked_at = begun

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from datetime import datetime
+from random import Random
+from typing import NoReturn
+
+import pytest
 
 from mainspring.core.ids import LaneId
+from mainspring.core.limits import LINED_UP
 from mainspring.core.model import Lane, LaneKey, Priority
 from mainspring.core.pauses import LanePauses, Pause, PauseScope
 from mainspring.engine.claiming.held_lanes import HeldLanes
 from mainspring.engine.claiming.known_lanes import KnownLanes
+from mainspring.engine.claiming.lane_cache import LaneCache
+from mainspring.engine.common.calendars import CalendarReader
+from mainspring.engine.common.restrictions import RestrictionReader
+from mainspring.errors import StoreUnavailable
 from mainspring.ports.store.restrictions import Restrictions
+from mainspring.stores.memory import MemoryStore
+from mainspring.testing.clock import FakeClock
 from mainspring.testing.factories import at
 
 MAIL, BULK = LaneId(1), LaneId(2)
@@ -54,6 +65,27 @@ def test_lanes_that_are_found_later_are_held_too() -> None:
     assert (MAIL in held, held.changes) == (True, before + 1)
     held.drop(MAIL)
     assert MAIL not in held
+
+
+async def test_paused_lane_of_runs_with_limits_is_held_before_its_lines_are_read() -> None:
+    """A quarantined run of it was given out by a server that had just started."""
+
+    class Broken(MemoryStore):
+        """Reads lanes, and no lines."""
+
+        async def read_lanes(self, *_: object, **__: object) -> list[Lane]:
+            return [Lane(MAIL, LaneKey("mail", f"function+{LINED_UP}", "default", Priority.LOW), None, at(0))]
+
+        async def read_lines(self, *_: object, **__: object) -> NoReturn:
+            raise StoreUnavailable("no lines")
+
+    lanes, store, clock = LaneCache(), Broken(time=lambda: at(1)), FakeClock()
+    lanes.held.follow(paused(5))
+    await lanes.settle(RestrictionReader(store, CalendarReader(store)), at(1))
+    with pytest.raises(StoreUnavailable):
+        await lanes.read(store, clock, Random(1), at(1))
+    assert MAIL in lanes.held
+    assert not lanes.chooser.has_quarantined(at(1))
 
 
 def test_a_pause_ends_by_itself() -> None:

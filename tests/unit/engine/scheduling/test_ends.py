@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
+from mainspring.clock import LoopWaiter
 from mainspring.core.definition import read_definition
 from mainspring.core.ids import JobId
 from mainspring.core.model import Job
 from mainspring.core.states import RunState
-from mainspring.engine.scheduling.ends import PERIOD
+from mainspring.engine.common.calendars import CalendarReader
+from mainspring.engine.common.wakeups import Wakeups
+from mainspring.engine.scheduling.ends import PERIOD, EndFollower
+from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import InvalidInput
+from mainspring.ports.clock import Clock
 from mainspring.ports.store.ends import FollowingFire, FollowVerdict
 from mainspring.ports.store.nodes import Epochs
 from mainspring.testing.factories import START, at, make_node
@@ -62,6 +68,45 @@ class Worked:
 
     async def is_even(self, job_id: JobId) -> bool:
         return (await self.bench.runtime.client.ledgers.read(TENANT, job_id)).balance.is_even
+
+
+class RoundedClock:
+    """Two looks, a second apart but for what rounding took off."""
+
+    def __init__(self, clock: Clock, looks: Sequence[float]) -> None:
+        self._clock = clock
+        self._looks = list(looks)
+
+    def now(self) -> datetime:
+        return self._clock.now()
+
+    def monotonic(self) -> float:
+        return self._looks[0]
+
+    def pass_on(self) -> None:
+        del self._looks[0]
+
+
+@pytest.mark.parametrize("first", [373.4355171131925, 0.1, 1e6 / 3])
+async def test_wait_that_ends_a_rounding_error_early_is_not_followed_by_one_of_no_time(
+    bench: Bench, first: float
+) -> None:
+    """In the simulator no time passes in such a wait, so that it never ended."""
+    second = first + PERIOD
+    while second - first >= PERIOD:
+        second = math.nextafter(second, 0.0)
+    clock = RoundedClock(bench.runtime.clock, [first, second])
+    follower = EndFollower(
+        bench.runtime.store,
+        clock=clock,
+        ownership=Ownership({0: 1}),
+        wakeups=Wakeups(),
+        waiter=LoopWaiter(),
+        calendars=CalendarReader(bench.runtime.store),
+    )
+    assert await follower.tick(START) >= PERIOD
+    clock.pass_on()
+    assert await follower.tick(START) >= PERIOD
 
 
 @pytest.fixture
