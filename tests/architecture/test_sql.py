@@ -27,6 +27,7 @@ QUERIES = {dialect: load_queries(package) for dialect, package in PACKAGES.items
 
 # query of SQLite that PostgreSQL has not -> why
 ONLY_SQLITE = {
+    "keep_attempts": "round trips: PostgreSQL keeps them in prune_attempts",
     "read_urgent_lanes": "PostgreSQL reads lanes and their runs at once, by read_kept_waiting",
     "find_priority_classes": "PostgreSQL sees in what it has written which rows are new",
     "read_claimer": "a claim takes several statements: SQLite has no UPDATE inside WITH",
@@ -81,7 +82,11 @@ ONLY_POSTGRES = {
     "describe_constraints": "for the snapshot",
     "describe_indexes": "for the snapshot",
     "describe_others": "for the snapshot",
-    "drop_history": "partitions",
+    "list_closed_days": "partitions",
+    "list_detached_days": "partitions",
+    "detach_day": "partitions",
+    "drop_day": "partitions",
+    "keep_attempts_of_day": "partitions",
     "find_schemas": "only PostgreSQL has callers' transactions",
     "forbid_commit": "the same",
     "read_holders": "the same",

@@ -25,7 +25,7 @@ from mainspring.ports.store.runs import IdempotencyKey, NewRun, SubmitResult
 from mainspring.ports.store.schedule import FireResult, FireStatus
 from mainspring.ports.store.sessions import Beat
 from mainspring.stores._sql.migrate import Applied, make_migration, pending, read_migrations
-from mainspring.stores.postgres import ConnectionOptions, PostgresStore
+from mainspring.stores.postgres import ConnectionOptions, PostgresStore, closed_days
 from mainspring.stores.postgres.schema import PACKAGE
 from mainspring.stores.postgres.snapshot import describe
 from mainspring.testing.conformance.claiming import crashed_run
@@ -559,22 +559,72 @@ async def test_report_that_waited_for_a_new_day_goes_into_it(
     assert await watch.fetchval(f"SELECT count(*) FROM {table}") == 1
 
 
-async def test_days_are_dropped_whole_and_dead_runs_keep_their_attempts(
-    store: PostgresStore, other: PostgresStore, watch: Any
-) -> None:
-    await store.prepare_history(now=START)
+async def end_some(store: PostgresStore) -> tuple[RunId, RunId]:
+    """Let a run succeed and one die, and return their ids."""
     job = await add_job(store)
     done, dead = await running_run(store, job), await running_run(store, job)
     failure = outcomes.Failure(error="boom", is_retryable=False)
     failed = outcomes.failed(facts_of(dead), job.spec, failure, now=at(1), random=lambda: 0.5)
     await store.apply([outcomes.succeeded(done.run_id, done.token, done.session_id), failed], now=at(1))
+    return done.run_id, dead.run_id
+
+
+async def test_days_are_dropped_whole_and_dead_runs_keep_their_attempts(
+    store: PostgresStore, other: PostgresStore, watch: Any
+) -> None:
+    await store.prepare_history(now=START)
+    done, dead = await end_some(store)
     assert await store.prune_history(before=START, limit=10) == 0
     removed = await asyncio.gather(
         *(side.prune_history(before=START + DAY, limit=10) for side in (store, other))
     )
-    assert sum(removed) == 1
+    assert sum(removed) >= 1
     assert "run_history_20260105" not in await partitions(watch, "run_history")
-    assert len(await store.list_attempts(dead.run_id)) == 1
+    assert "attempt_20260105" not in await partitions(watch, "attempt")
+    assert not await watch.fetchval("SELECT count(*) FROM pg_class WHERE relname ~ '^dropped_'")
+    assert not await watch.fetchval("SELECT count(*) FROM run_tally WHERE state <> 'FAILED'")
+    assert await store.get_runs([done]) == [None]
+    assert [attempt.error for attempt in await store.list_attempts(dead)] == ["boom"]
+
+
+async def test_attempts_of_a_day_are_looked_at_in_steps(
+    store: PostgresStore, watch: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(closed_days, "WINDOW", 2)
+    monkeypatch.setattr(closed_days, "MOST_WINDOWS", 2)
+    await store.prepare_history(now=START)
+    dead = [(await end_some(store))[1] for _ in range(5)]
+    assert await store.prune_history(before=START + DAY, limit=100) == 100, "the rest is to come soon"
+    assert "attempt_20260105" in await partitions(watch, "attempt")
+    assert [len(await store.list_attempts(run_id)) for run_id in dead] == [1] * 5
+    await store.prune_history(before=START + DAY, limit=100)
+    assert "attempt_20260105" not in await partitions(watch, "attempt")
+    assert [len(await store.list_attempts(run_id)) for run_id in dead] == [1] * 5
+
+
+async def test_day_that_a_process_has_detached_before_it_died_is_dropped_by_the_next(
+    store: PostgresStore, watch: Any
+) -> None:
+    await store.prepare_history(now=START)
+    await end_some(store)
+    assert await watch.fetchval("SELECT detach_day('run_history', '2026-01-05')")
+    assert await watch.fetchval("SELECT count(*) FROM dropped_run_history_20260105") == 1
+    assert await store.prune_history(before=START, limit=10) == 1
+    assert await watch.fetchval("SELECT to_regclass('dropped_run_history_20260105')") is None
+
+
+async def test_day_that_somebody_reads_stays_and_the_rest_is_not_kept_waiting(
+    store: PostgresStore, raw: Any, watch: Any
+) -> None:
+    await store.prepare_history(now=START)
+    done, _ = await end_some(store)
+    async with raw.transaction():
+        await raw.execute("SELECT count(*) FROM run_history")
+        await store.prune_history(before=START + DAY, limit=10)
+        assert "run_history_20260105" in await partitions(watch, "run_history")
+        assert all(await store.get_runs([done]))
+    assert await store.prune_history(before=START + DAY, limit=10) >= 1
+    assert await store.get_runs([done]) == [None]
 
 
 async def test_day_that_the_default_partition_has_rows_of_stays_there(

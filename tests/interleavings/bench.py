@@ -23,6 +23,7 @@ TABLES = (
     "run_history",
     "dead_run",
     "attempt",
+    "kept_attempt",
     "fire_range",
     "session",
     "past_session",

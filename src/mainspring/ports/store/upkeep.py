@@ -29,8 +29,9 @@ class UpkeepStore(Protocol):
         """Remove finished runs, attempts and closed fire ranges that ended before this instant. Dead runs
         stay, and so do the attempts of runs that are live or dead.
 
-        Removes at most `limit` of each kind; only a store that drops whole days at once may remove more. Returns the
-        largest of the three counts. If it is `limit` or more, more may be left.
+        Looks at no more than `limit` of each kind at a time; only a store that drops whole days at once may do more.
+        Returns the largest of the counts of rows that went, or were put aside to stay. If it is `limit` or more, more
+        may be left.
         """
         ...
 

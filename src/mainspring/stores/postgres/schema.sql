@@ -242,6 +242,22 @@ CREATE TABLE job_version (
     CONSTRAINT job_version_pkey PRIMARY KEY (job_id, version)
 );
 
+CREATE TABLE kept_attempt (
+    run_id bigint NOT NULL,
+    token integer NOT NULL,
+    number integer NOT NULL,
+    outcome text NOT NULL,
+    worker text NOT NULL,
+    host text,
+    started_at timestamp with time zone NOT NULL,
+    finished_at timestamp with time zone NOT NULL,
+    error text,
+    output text,
+    is_of_live boolean NOT NULL,
+    CONSTRAINT kept_attempt_pkey PRIMARY KEY (run_id, token)
+);
+CREATE INDEX kept_attempt_live ON public.kept_attempt USING btree (run_id) WHERE is_of_live;
+
 CREATE TABLE key_hold (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     key_id bigint NOT NULL,
@@ -527,7 +543,10 @@ CREATE TABLE tenant (
     CONSTRAINT tenant_weight_positive CHECK ((weight > 0))
 );
 
+-- FUNCTION detach_day(text,date)
+-- FUNCTION drop_day(text)
 -- FUNCTION drop_history(timestamp with time zone)
+-- FUNCTION keep_attempts(date,bigint,integer,integer)
 -- FUNCTION prepare_history(timestamp with time zone,integer)
 -- SEQUENCE concurrency_key_id_seq
 -- SEQUENCE fire_range_id_seq

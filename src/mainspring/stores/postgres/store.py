@@ -19,6 +19,7 @@ from mainspring.stores.postgres.calendars import PostgresCalendarStore
 from mainspring.stores.postgres.caps import PostgresCapStore
 from mainspring.stores.postgres.census import PostgresCensusStore
 from mainspring.stores.postgres.claims import PostgresClaimStore
+from mainspring.stores.postgres.closed_days import ClosedDays
 from mainspring.stores.postgres.connecting import LOST, ConnectionOptions, Role
 from mainspring.stores.postgres.connection import Connections
 from mainspring.stores.postgres.ends import PostgresEndStore
@@ -89,6 +90,7 @@ class PostgresStore(
         self._options = ConnectionOptions(options) if isinstance(options, str) else options
         self._queries = load_queries(PACKAGE)
         self._connections = Connections(self._options, self._queries, random)
+        self._closed_days = ClosedDays(self._connections)
         self._lane_ids = LaneIds()
         self._tenants = LaneTenants()
         self._connections.servers.on_failover += [self._lane_ids.clear, self._tenants.clear]

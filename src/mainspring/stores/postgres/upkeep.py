@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from mainspring.ports.store.upkeep import UniqueKeyPlace
+from mainspring.stores.postgres.closed_days import ClosedDays
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
 from mainspring.stores.postgres.once import prune_unique_keys
@@ -14,20 +15,27 @@ from mainspring.stores.postgres.once import prune_unique_keys
 class PostgresUpkeepStore:
     """`UpkeepStore` on PostgreSQL. Every call may be repeated, and several nodes may call it at once."""
 
+    _closed_days: ClosedDays
     _connections: Connections
 
     async def prepare_history(self, *, now: datetime) -> None:
         await self._connections.fetch(Role.UPKEEP, "prepare_history", is_repeatable=True, now=now)
 
     async def prune_history(self, *, before: datetime, limit: int) -> int:
-        """See `UpkeepStore`. The runs and attempts of days that are dropped whole count together."""
-        [row] = await self._connections.fetch(Role.UPKEEP, "drop_history", is_repeatable=True, before=before)
-        dropped: int = row["removed"]
-        pruned = [
-            await self._prune(name, before=before, limit=limit)
-            for name in ("prune_attempts", "prune_fire_ranges")
-        ]
-        return max(dropped, await self._prune_runs(before, limit), *pruned)
+        """See `UpkeepStore`. Of days that are dropped whole, the count is an estimate."""
+        dropped, is_unfinished = await self._closed_days.drop(before)
+        [attempts] = await self._connections.fetch(
+            Role.UPKEEP, "prune_attempts", is_repeatable=True, before=before, limit=limit
+        )
+        removed_attempts: int = attempts["removed"]
+        return max(
+            dropped,
+            limit if is_unfinished else 0,
+            await self._prune_runs(before, limit),
+            removed_attempts,
+            await self._prune("prune_kept_attempts", limit=limit),
+            await self._prune("prune_fire_ranges", before=before, limit=limit),
+        )
 
     async def _prune_runs(self, before: datetime, limit: int) -> int:
         async def work(transaction: Transaction) -> int:

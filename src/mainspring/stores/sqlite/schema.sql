@@ -226,6 +226,23 @@ CREATE TABLE job_version (
     PRIMARY KEY (job_id, version)
 ) STRICT;
 
+CREATE TABLE kept_attempt (
+    run_id INTEGER NOT NULL,
+    token INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    outcome TEXT NOT NULL,
+    worker TEXT NOT NULL,
+    host TEXT,
+    started_at INTEGER NOT NULL,
+    finished_at INTEGER NOT NULL,
+    error TEXT,
+    output TEXT,
+    is_of_live INTEGER NOT NULL,
+    PRIMARY KEY (run_id, token)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX kept_attempt_live ON kept_attempt (run_id) WHERE is_of_live;
+
 CREATE TABLE key_hold (
     key_id INTEGER NOT NULL,
     run_id INTEGER NOT NULL,

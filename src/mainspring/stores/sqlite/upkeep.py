@@ -28,12 +28,17 @@ class SqliteUpkeepStore:
     async def prune_history(self, *, before: datetime, limit: int) -> int:
         """See `UpkeepStore`."""
         values = {"before": to_micros(before), "limit": limit}
-        return await self._writer.call(
-            lambda db: max(
+
+        def work(db: apsw.Connection) -> int:
+            execute(db, "keep_attempts", values)
+            return max(
                 _prune_runs(db, values),
-                *(_remove(db, name, values) for name in ("prune_attempts", "prune_fire_ranges")),
+                _remove(db, "prune_attempts", values),
+                _remove(db, "prune_kept_attempts", {"limit": limit}),
+                _remove(db, "prune_fire_ranges", values),
             )
-        )
+
+        return await self._writer.call(work)
 
     async def prune_keys(self, *, now: datetime, limit: int) -> int:
         """See `UpkeepStore`."""

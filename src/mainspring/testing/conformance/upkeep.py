@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from mainspring.core.model import FireRangeKind
 from mainspring.core.states import RunState
 from mainspring.ports.store import Store
+from mainspring.ports.store.claims import HeldRun
 from mainspring.ports.store.runs import IdempotencyKey
 from mainspring.testing.conformance.claiming import ids_of
 from mainspring.testing.conformance.completion import APPLIED, fail, read_run, snooze, succeed
@@ -21,6 +22,7 @@ from mainspring.testing.factories import (
     make_claim,
     make_fire_range,
     make_new_run,
+    read_held,
     running_run,
     submit,
 )
@@ -34,6 +36,12 @@ async def prune_all(store: Store, before: datetime) -> int:
     while removed := await store.prune_history(before=before, limit=100):
         total += removed
     return total
+
+
+async def run_again(store: Store, now: datetime) -> HeldRun:
+    """Claim the only run."""
+    [leased] = await claim(store, await add_session(store, now=now), now=now)
+    return await read_held(store, leased.run_id)
 
 
 class Upkeep:
@@ -72,6 +80,34 @@ class Upkeep:
         assert len(await store.list_attempts(held.run_id)) == 1
         await prune_all(store, START + 3 * DAY)
         assert await store.list_attempts(held.run_id) == []
+
+    async def test_prune_history_keeps_attempts_of_a_live_run_until_it_has_ended(self, store: Store) -> None:
+        await store.prepare_history(now=START)
+        job = await add_job(store)
+        waiting = await running_run(store, job)
+        await store.apply([fail(waiting, now=1)], now=at(1))
+        await prune_all(store, START + 3 * DAY)
+        assert [attempt.error for attempt in await store.list_attempts(waiting.run_id)] == ["boom"]
+        again = await run_again(store, START + 3 * DAY)
+        await store.apply([fail(again, now=3 * 86_400, retry=False)], now=START + 3 * DAY)
+        await prune_all(store, START + 9 * DAY)
+        assert [attempt.token for attempt in await store.list_attempts(waiting.run_id)] == [
+            waiting.token,
+            again.token,
+        ]
+
+    async def test_prune_history_lets_attempts_go_that_were_kept_for_a_run_that_succeeded(
+        self, store: Store
+    ) -> None:
+        await store.prepare_history(now=START)
+        job = await add_job(store)
+        waiting = await running_run(store, job)
+        await store.apply([fail(waiting, now=1)], now=at(1))
+        await prune_all(store, START + 3 * DAY)
+        again = await run_again(store, START + 3 * DAY)
+        assert await store.apply([succeed(again)], now=START + 3 * DAY) == APPLIED
+        await prune_all(store, START + 9 * DAY)
+        assert await store.list_attempts(waiting.run_id) == []
 
     async def test_prune_history_removes_closed_fire_ranges_only(self, store: Store) -> None:
         job = await add_job(store)

@@ -87,5 +87,9 @@ CROSS JOIN LATERAL (
     LIMIT 1
 ) AS found
 LEFT JOIN LATERAL (
-    SELECT outcome FROM attempt WHERE attempt.run_id = report.run_id AND attempt.token = report.token LIMIT 1
+    SELECT outcome FROM attempt WHERE attempt.run_id = report.run_id AND attempt.token = report.token
+    UNION ALL
+    SELECT outcome FROM kept_attempt
+    WHERE kept_attempt.run_id = report.run_id AND kept_attempt.token = report.token
+    LIMIT 1
 ) AS kept ON true;

@@ -192,5 +192,10 @@ CROSS JOIN LATERAL (
 ) AS newest;
 
 -- name: list_attempts
+-- While a day is about to be dropped, an attempt may be in both tables.
 SELECT run_id, token, number, outcome, worker, started_at, finished_at, error, output, host
-FROM attempt WHERE run_id = :run_id ORDER BY token;
+FROM attempt WHERE run_id = :run_id
+UNION
+SELECT run_id, token, number, outcome, worker, started_at, finished_at, error, output, host
+FROM kept_attempt WHERE run_id = :run_id
+ORDER BY token;

@@ -6,8 +6,31 @@ SELECT clock_timestamp() AS now;
 -- name: prepare_history
 SELECT prepare_history(:now::timestamptz, 3);
 
--- name: drop_history
-SELECT drop_history(:before::timestamptz) AS removed;
+-- name: list_closed_days
+-- The days in the history that ended at an instant or before it.
+SELECT kind.relname AS kind, to_date(right(day.relname, 8), 'YYYYMMDD') AS day
+FROM pg_inherits
+JOIN pg_class AS day ON day.oid = pg_inherits.inhrelid
+JOIN pg_class AS kind ON kind.oid = pg_inherits.inhparent
+WHERE kind.oid IN ('run_history'::regclass, 'attempt'::regclass)
+  AND day.relname ~ '_[0-9]{8}$'
+  AND (to_date(right(day.relname, 8), 'YYYYMMDD') + 1)::timestamp AT TIME ZONE 'UTC' <= :before::timestamptz
+ORDER BY 2, 1 DESC;
+
+-- name: list_detached_days
+-- What was taken out of the history, and still has to be dropped.
+SELECT relname AS name FROM pg_class
+WHERE relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'run_history'::regclass)
+  AND relkind = 'r' AND relname ~ '^dropped_(run_history|attempt)_[0-9]{8}$';
+
+-- name: keep_attempts_of_day
+SELECT run_id, token FROM keep_attempts(:day::date, :run_id::bigint, :token::integer, :limit::integer);
+
+-- name: detach_day
+SELECT detach_day(:kind::text, :day::date) AS is_detached;
+
+-- name: drop_day
+SELECT drop_day(:name::text) AS removed;
 
 -- name: prune_history
 -- Removes runs outside the partitions of days, and takes them off the tally.
@@ -27,12 +50,32 @@ WITH gone AS (
 SELECT count(*) AS removed FROM gone;
 
 -- name: prune_attempts
--- Attempts of dead and of live runs stay.
-DELETE FROM attempt_default WHERE ctid = ANY(ARRAY(
-    SELECT ctid FROM attempt_default
-    WHERE finished_at < :before
-      AND NOT EXISTS (SELECT FROM dead_run WHERE dead_run.id = attempt_default.run_id)
-      AND NOT EXISTS (SELECT FROM run WHERE run.id = attempt_default.run_id)
+-- Removes attempts outside the partitions of days. Those of dead and of live runs are kept elsewhere.
+WITH gone AS (
+    DELETE FROM attempt_default WHERE ctid = ANY(ARRAY(
+        SELECT ctid FROM attempt_default WHERE finished_at < :before LIMIT :limit FOR UPDATE SKIP LOCKED
+    ))
+    RETURNING run_id, token, number, outcome, worker, host, started_at, finished_at, error, output
+), kept AS (
+    INSERT INTO kept_attempt (
+        run_id, token, number, outcome, worker, host, started_at, finished_at, error, output, is_of_live
+    )
+    SELECT
+        gone.run_id, token, number, outcome, worker, host, started_at, finished_at, error, output, found.is_live
+    FROM gone
+    CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM run WHERE run.id = gone.run_id) AS is_live) AS found
+    WHERE found.is_live OR EXISTS (SELECT FROM dead_run WHERE dead_run.id = gone.run_id)
+    ON CONFLICT DO NOTHING
+)
+SELECT count(*) AS removed FROM gone;
+
+-- name: prune_kept_attempts
+-- Removes attempts of runs that were live when they were kept, and have ended well since.
+DELETE FROM kept_attempt WHERE ctid = ANY(ARRAY(
+    SELECT ctid FROM kept_attempt
+    WHERE is_of_live
+      AND NOT EXISTS (SELECT FROM run WHERE run.id = kept_attempt.run_id)
+      AND NOT EXISTS (SELECT FROM dead_run WHERE dead_run.id = kept_attempt.run_id)
     LIMIT :limit FOR UPDATE SKIP LOCKED
 ));
 

@@ -63,4 +63,7 @@ WHERE id = :run_id;
 SELECT
     (SELECT any_run.state FROM any_run WHERE any_run.id = :run_id) AS state,
     (SELECT any_run.token FROM any_run WHERE any_run.id = :run_id) AS token,
-    (SELECT attempt.outcome FROM attempt WHERE attempt.run_id = :run_id AND attempt.token = :token) AS outcome;
+    coalesce(
+        (SELECT attempt.outcome FROM attempt WHERE attempt.run_id = :run_id AND attempt.token = :token),
+        (SELECT kept_attempt.outcome FROM kept_attempt WHERE kept_attempt.run_id = :run_id AND kept_attempt.token = :token)
+    ) AS outcome;

@@ -65,6 +65,8 @@ LIMIT 1;
 
 -- name: list_attempts
 SELECT run_id, token, number, outcome, worker, started_at, finished_at, error, output, host
-FROM attempt
-WHERE run_id = :run_id
+FROM attempt WHERE run_id = :run_id
+UNION ALL
+SELECT run_id, token, number, outcome, worker, started_at, finished_at, error, output, host
+FROM kept_attempt WHERE run_id = :run_id
 ORDER BY token;

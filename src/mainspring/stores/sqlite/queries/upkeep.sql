@@ -7,14 +7,36 @@ DELETE FROM run_history WHERE rowid IN (
 )
 RETURNING tenant, state, iif(finished_at < (SELECT settled_before FROM census), {day_of_end}, NULL) AS day;
 
+-- name: keep_attempts
+-- Of the attempts that prune_attempts removes next, keeps those of dead and of live runs elsewhere.
+INSERT INTO kept_attempt (
+    run_id, token, number, outcome, worker, host, started_at, finished_at, error, output, is_of_live
+)
+SELECT
+    run_id, token, number, outcome, worker, host, started_at, finished_at, error, output,
+    EXISTS (SELECT 1 FROM run WHERE run.id = old.run_id)
+FROM (
+    SELECT * FROM attempt INDEXED BY attempt_finished
+    WHERE finished_at < :before ORDER BY finished_at, rowid LIMIT :limit
+) AS old
+WHERE
+    EXISTS (SELECT 1 FROM run WHERE run.id = old.run_id)
+    OR EXISTS (SELECT 1 FROM dead_run WHERE dead_run.id = old.run_id);
+
 -- name: prune_attempts
--- Attempts of dead and of live runs stay.
 DELETE FROM attempt WHERE rowid IN (
-    SELECT attempt.rowid FROM attempt INDEXED BY attempt_finished
+    SELECT rowid FROM attempt INDEXED BY attempt_finished
+    WHERE finished_at < :before ORDER BY finished_at, rowid LIMIT :limit
+);
+
+-- name: prune_kept_attempts
+-- Removes attempts of runs that were live when they were kept, and have ended well since.
+DELETE FROM kept_attempt WHERE (run_id, token) IN (
+    SELECT run_id, token FROM kept_attempt INDEXED BY kept_attempt_live
     WHERE
-        attempt.finished_at < :before
-        AND NOT EXISTS (SELECT 1 FROM dead_run WHERE dead_run.id = attempt.run_id)
-        AND NOT EXISTS (SELECT 1 FROM run WHERE run.id = attempt.run_id)
+        is_of_live
+        AND NOT EXISTS (SELECT 1 FROM run WHERE run.id = kept_attempt.run_id)
+        AND NOT EXISTS (SELECT 1 FROM dead_run WHERE dead_run.id = kept_attempt.run_id)
     LIMIT :limit
 );
 
