@@ -2,7 +2,7 @@
 
 A day that is over is filled with ended runs and failed attempts, a hundredth of which belong to dead runs. Then runs
 are submitted, claimed and ended without a pause, in batches, while `prune_history` drops the day. What counts is the
-longest time that one batch of ends took, beside that of as many batches before.
+longest time that one batch of ends took, beside that of the three seconds before.
 
 Run it on a private server: `scripts/services run --durable -- python -m benchmarks.drops --rows 2000000`.
 """

@@ -28,6 +28,10 @@ class ClosedDays:
         self._connections = connections
         self._looked_through: dict[date, tuple[int, int]] = {}
 
+    def forget(self) -> None:
+        """Begin again with all days, because the store may have lost what was copied."""
+        self._looked_through = {}
+
     async def drop(self, before: datetime) -> tuple[int, bool]:
         """Drop the days that ended at this instant or before it.
 
@@ -53,10 +57,11 @@ class ClosedDays:
 
     async def _keep_attempts(self, day: date) -> bool:
         """Copy what stays of the next attempts of a day; return False if all have been looked at."""
-        run_id, token = self._looked_through.get(day, (0, 0))
+        looked_through = self._looked_through  # another one after a failover, which may have lost the copies
+        run_id, token = looked_through.get(day, (0, 0))
         found = await self._fetch("keep_attempts_of_day", day=day, run_id=run_id, token=token, limit=WINDOW)
         if found:
-            self._looked_through[day] = found[0]["run_id"], found[0]["token"]
+            looked_through[day] = found[0]["run_id"], found[0]["token"]
         return bool(found)
 
     async def _drop(self, name: str) -> int:

@@ -93,7 +93,11 @@ class PostgresStore(
         self._closed_days = ClosedDays(self._connections)
         self._lane_ids = LaneIds()
         self._tenants = LaneTenants()
-        self._connections.servers.on_failover += [self._lane_ids.clear, self._tenants.clear]
+        self._connections.servers.on_failover += [
+            self._lane_ids.clear,
+            self._tenants.clear,
+            self._closed_days.forget,
+        ]
         self._reads = 0
 
     @property

@@ -21,7 +21,8 @@ FROM (
 ) AS old
 WHERE
     EXISTS (SELECT 1 FROM run WHERE run.id = old.run_id)
-    OR EXISTS (SELECT 1 FROM dead_run WHERE dead_run.id = old.run_id);
+    OR EXISTS (SELECT 1 FROM dead_run WHERE dead_run.id = old.run_id)
+ON CONFLICT DO NOTHING;
 
 -- name: prune_attempts
 DELETE FROM attempt WHERE rowid IN (
