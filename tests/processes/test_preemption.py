@@ -63,10 +63,9 @@ async def test_a_command_that_ignores_sigterm_makes_room_for_urgent_work(url: st
     await_that("the command has begun again", lambda: len(pids.read_text().split()) == 2)
     async with AsyncClient(url) as client:
         found = await client.get_run(batch)
-        attempt, under_way = found.attempts
+        (attempt,) = found.attempts
         assert (found.status, found.attempt, found.retry_count) == ("RUNNING", 1, 0)
         assert (attempt.outcome, attempt.number) == ("preempted", 1)
-        assert (under_way.outcome, under_way.number) == ("running", 1)
         assert attempt.error == "preempted by HIGH work of queue alerts"
         await client.cancel_run(batch)
     await_that("the command is gone", lambda: not is_alive(int(pids.read_text().split()[1])))

@@ -152,21 +152,21 @@ class RunView(Struct, kw_only=True):
 
 
 class AttemptView(Struct, kw_only=True):
-    """One attempt of a run."""
+    """One attempt of a run, which has ended."""
 
     number: int
     token: int
-    outcome: Annotated[str, Meta(description="How it ended; `running` if it has not.")]
+    outcome: Annotated[str, Meta(description="How it ended.")]
     worker: Annotated[str, Meta(description="The worker's name; empty if it is not known any more.")]
     host: Annotated[str | None, Meta(description="The worker's host; null if it is not known.")] = None
     started_at: Instant
-    finished_at: Instant | None
+    finished_at: Instant
     error: str | None
     output: str | None
 
 
 class RunDetail(RunView, kw_only=True):
-    """A run with its attempts."""
+    """A run with the attempts that have ended. The one under way is told by `attempt`, `started_at`, `worker`."""
 
     attempts: list[AttemptView]
     worker: Annotated[
@@ -337,8 +337,8 @@ def view_run_detail(
         worker: who had the last one; None if that is not known.
     """
     views = [_view_attempt(attempt) for attempt in attempts]
-    if run.started_at is not None and run.token not in {attempt.token for attempt in attempts}:
-        views += _unrecorded(run, run.started_at, worker)
+    if run.state is RunState.SUCCEEDED and run.token not in {attempt.token for attempt in attempts}:
+        views += _unrecorded(run, worker)
     return RunDetail(
         **_run_fields(run),
         attempts=views,
@@ -349,19 +349,18 @@ def view_run_detail(
     )
 
 
-def _unrecorded(run: Run, started_at: datetime, worker: WorkerName | None) -> list[AttemptView]:
-    """Return the attempt that is under way, or that was the first and succeeded: those are not on record."""
-    if run.state not in {RunState.RUNNING, RunState.SUCCEEDED}:
+def _unrecorded(run: Run, worker: WorkerName | None) -> list[AttemptView]:
+    """Return the attempt that was the first and succeeded: it is not on record (design 3)."""
+    if run.started_at is None or run.finished_at is None:
         return []
-    is_running = run.state is RunState.RUNNING
     return [
         AttemptView(
             number=run.attempt,
             token=run.token,
-            outcome="running" if is_running else AttemptOutcome.SUCCEEDED.value,
+            outcome=AttemptOutcome.SUCCEEDED.value,
             worker="" if worker is None else worker.worker,
             host=None if worker is None else worker.host,
-            started_at=started_at,
+            started_at=run.started_at,
             finished_at=run.finished_at,
             error=None,
             output=run.output,

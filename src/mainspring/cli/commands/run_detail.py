@@ -94,7 +94,8 @@ def _started(run: RunDetail) -> str | None:
     if run.started_at is None:
         return None
     lag = timedelta(milliseconds=run.lag_ms or 0)
-    is_late = lag >= _NOTEWORTHY and len(run.attempts) < 2  # a later attempt waits for its backoff
+    begun = len(run.attempts) + (run.status == "RUNNING")
+    is_late = lag >= _NOTEWORTHY and begun < 2  # a later attempt waits for its backoff
     late = f" ({show_rough(lag)} after it was due)" if is_late else ""
     return f"{show_instant(run.started_at)}{late}"
 
@@ -121,9 +122,11 @@ def _json(value: object) -> str | None:
 
 def _attempt_rows(run: RunDetail) -> Iterator[tuple[Any, ...]]:
     for each in run.attempts:
-        took = "-" if each.finished_at is None else show_rough(each.finished_at - each.started_at)
         error = (each.error or "").strip().rpartition("\n")[2]
+        took = show_rough(each.finished_at - each.started_at)
         yield each.number, each.outcome, each.worker or "-", each.started_at, took, error
+    if run.status == "RUNNING":
+        yield run.attempt, "running", run.worker or "-", run.started_at, "-", ""
 
 
 @click.command("logs")
@@ -158,7 +161,5 @@ def logs_command(run: str, attempt: int | None, server: str, *, as_json: bool) -
 
 
 def _outputs(run: RunDetail) -> Iterator[tuple[int, str, str | None]]:
-    """Yield the outputs of the attempts that have ended."""
     for each in run.attempts:
-        if each.finished_at is not None:
-            yield each.number, each.outcome, each.output
+        yield each.number, each.outcome, each.output
