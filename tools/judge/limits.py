@@ -89,7 +89,7 @@ class _Book:
         found = []
         for place, limit in enumerate(spec.concurrency):
             text = limit.key or ""
-            value = payload[text.removeprefix("$.")] if text.startswith("$.") else text
+            value = value_of(text, payload)
             rule: Mapping[str, Any] = self._limits[limit.use] if limit.use is not None else {}
             owner = "*" if rule.get("scope") == "cluster" else run.tenant
             name = (owner, limit.use) if limit.use is not None else (run.job_id, place)
@@ -102,6 +102,11 @@ class _Book:
             line = _Key(1, is_for_run=True, rate=None, burst=0)
             found.insert(0, self._keys.setdefault((run.job_id, "overlap"), line))
         return found
+
+
+def value_of(key: str, payload: Any) -> str:
+    """Return a run's value of a key, which may be a path. A number and its text are one value."""
+    return str(payload[key.removeprefix("$.")]) if key.startswith("$.") else key
 
 
 def judge_limits(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:

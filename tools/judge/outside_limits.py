@@ -14,6 +14,7 @@ from mainspring.core.ids import RunId, format_job_id, format_run_id
 from mainspring.core.model import JobSpec, Run
 from mainspring.core.states import RunState
 from tools.judge.leases import Lease
+from tools.judge.limits import value_of
 from tools.judge.model import Bound, History, Violation
 from tools.judge.overlaps import stands_in_line
 from tools.judge.runs import Runs
@@ -98,7 +99,7 @@ def _enter(
     whole = _Place(run_id=run.id, claimed_at=mine[0].claimed_at, begin=mine[0].begun_at, end=whole_end)
     each = _places(run, mine)
     for place, limit in enumerate(spec.concurrency):
-        value = _value(limit.key, payload)
+        value = value_of(limit.key or "", payload)
         if limit.use is not None:
             name: Hashable = (run.tenant, limit.use, value)
             line = lines.setdefault(name, _Line(bounds[limit.use]))
@@ -129,13 +130,6 @@ def _places(run: Run, mine: Sequence[Lease]) -> list[_Place]:
         _Place(run_id=run.id, claimed_at=one.claimed_at, begin=one.begun_at, end=one.held_until)
         for one in mine
     ]
-
-
-def _value(key: str | None, payload: Any) -> Hashable:
-    if key is None or not key.startswith("$."):
-        return key
-    found: Hashable = payload[key.removeprefix("$.")]
-    return found
 
 
 def _judge_cap(name: Hashable, line: _Line, counts: Counter[str]) -> Iterator[Violation]:
