@@ -28,6 +28,8 @@ EARLIEST = 0.001
 LONGEST = 10.0
 """The most seconds between two looks, however long they take."""
 BATCH = 500
+SHARE = 0.25
+"""The share of the time that looks may take: one of a quarter of a second is no reason for a fire to be late."""
 
 
 class EndFollower:
@@ -55,7 +57,7 @@ class EndFollower:
         self._ownership = ownership
         self._wakeups = wakeups
         self.waiter = waiter
-        self._pacing = Pacing(longest=LONGEST)
+        self._pacing = Pacing(longest=LONGEST, share=SHARE)
         self._looked_at: float | None = None
 
     async def tick(self, now: datetime) -> float:

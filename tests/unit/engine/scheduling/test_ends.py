@@ -503,6 +503,25 @@ async def test_hints_do_not_make_looks_more_frequent(bench: Bench, monkeypatch: 
     assert looks.watches == 2
 
 
+async def test_looks_that_take_a_while_make_no_fire_late(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two looks of 0.1 s in a row were followed by a rest of two seconds (seed 294 on SQLite)."""
+    runtime = bench.runtime
+    read_ended = runtime.store.read_ended
+
+    async def read_slowly(shards: Sequence[int], *, limit: int) -> list[JobId]:
+        runtime.clock.advance(0.2)
+        return await read_ended(shards, limit=limit)
+
+    monkeypatch.setattr(runtime.store, "read_ended", read_slowly)
+    await bench.add(after_end="10s")
+    service = runtime.services["ends"]
+    for _ in range(3):
+        runtime.clock.advance(PERIOD)
+        assert await service.tick(runtime.clock.now()) == PERIOD
+
+
 async def test_node_without_shards_looks_at_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     runtime, looks = bench.runtime, Looks(bench.runtime, monkeypatch)
     runtime.ownership.update({})
