@@ -16,6 +16,8 @@ from tools.judge.runs import Runs
 
 PATIENCE = timedelta(seconds=3)
 """After a pause, schedulers know of it within this time; a second is promised."""
+_MOMENT = timedelta(seconds=1)
+"""A fire that falls due in the last moment of a pause may be planned before its end, and stored after it."""
 
 
 def judge_pauses(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
@@ -100,7 +102,7 @@ def _judge_fires(history: History, runs: Runs, counts: Counter[str]) -> Iterator
         if run.fire_at is None or run.fire_range_id is not None or run.state is RunState.SKIPPED:
             continue
         for pausing, began, ended in skipping:
-            is_within = began + PATIENCE < run.due_at and max(run.due_at, run.created_at) < ended
+            is_within = began + PATIENCE < run.due_at and max(run.due_at, run.created_at) < ended - _MOMENT
             if not is_within or not _covers(pausing, run):
                 continue
             counts["fires_beside_a_skipping_pause"] += 1

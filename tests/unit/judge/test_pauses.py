@@ -107,6 +107,7 @@ def test_a_fire_is_skipped_only_by_a_pause_that_says_so(facts: dict[str, Any], i
         (5.0, {"mode": "hold"}, True),
         (5.0, {"mode": "skip", "name": "mail"}, True),
         (5.0, {"mode": "skip", "until": at(9.9)}, True),
+        (5.0, {"mode": "skip", "until": at(10.5)}, True),  # it is stored after the end (seed 5746)
     ],
 )
 def test_a_fire_that_falls_due_in_a_skipping_pause_is_skipped(
