@@ -84,10 +84,12 @@ def kind_option(
         field = parameter.name or flag
         return None if text is None else kind.read(kind.from_text(text, field), field, None)
 
+    # To click, a default of None is a value, and then nothing is missing.
+    given: dict[str, Any] = {} if default is None else {"default": default}
     return click.option(
         flag,
+        **given,
         metavar=kind.metavar,
-        default=default,
         show_default=True,
         required=is_required,
         callback=read,
