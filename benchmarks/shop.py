@@ -23,7 +23,7 @@ from benchmarks.idle import run_servers
 from benchmarks.report import Row, publish
 from mainspring import App
 from mainspring.sdk.client import AsyncClient
-from mainspring.wire.views import RunDetail
+from mainspring.wire.run_detail import RunDetail
 
 FLOOD = 100_000
 CHUNK = 1000

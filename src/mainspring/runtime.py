@@ -152,7 +152,9 @@ async def open_engine(
                 node=_node_facts() if with_scheduler else None,
                 beat_period=settings.beat_period,
                 shards=ShardSettings(period=settings.node_period, clock_limit=settings.clock_limit),
-                retention=Retention(history=settings.history, sessions=settings.keep_sessions),
+                retention=Retention(
+                    history=settings.history, settled=settings.keep_settled, sessions=settings.keep_sessions
+                ),
                 key_lifetime=settings.keep_keys,
                 list_budget=settings.browse_budget,
                 backfills=_backfill_limits(settings),

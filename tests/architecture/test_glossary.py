@@ -19,6 +19,7 @@ VERBS = {
     "replace",
     "apply",
     "diff",
+    "discard",
 }
 """What operations do, and two of their objects that explain themselves."""
 

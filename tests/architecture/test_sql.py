@@ -13,6 +13,7 @@ import apsw
 import asyncpg
 import pytest
 
+from mainspring.core.dead_letters import Settlement
 from mainspring.core.model import FireRangeKind
 from mainspring.core.states import FINAL_STATES, LIVE_STATES, RunState
 from mainspring.stores._sql.migrate import read_migrations
@@ -57,6 +58,12 @@ ONLY_SQLITE = {
     "find_unusual": "a list of PostgreSQL is planned anew for its filters",
     "find_dead": "a list of PostgreSQL is planned anew for its filters",
     "find_dead_of_job": "a list of PostgreSQL is planned anew for its filters",
+    "find_open_dead": "a list of PostgreSQL is planned anew for its filters",
+    "find_open_dead_of_job": "a list of PostgreSQL is planned anew for its filters",
+    "find_named_dead": "a list of PostgreSQL is planned anew for its filters",
+    "find_settled_dead": "a list of PostgreSQL is planned anew for its filters",
+    "read_dead": "a list of PostgreSQL reads the runs as it finds them",
+    "drop_kept_attempts": "PostgreSQL drops them in prune_dead",
     "read_listed": "a list of PostgreSQL reads the runs as it finds them",
     "find_settling_end": "PostgreSQL settles everything in one transaction, which holds up no other",
     "settle_dead_ends": "PostgreSQL counts both tables in settle_ends",
@@ -103,6 +110,9 @@ ONLY_POSTGRES = {
     "list_runs": "SQLite finds the ids by the query that fits, and read_listed reads the runs",
     "list_runs_of_job": "likewise",
     "list_held_runs": "likewise",
+    "list_dead": "likewise, and read_dead reads them",
+    "find_dead_to_discard": "SQLite finds them as for a list",
+    "lock_dead": "row locks",
     "lock_holders": "row locks; SQLite reads key and holder by read_unique_key",
     "lock_unique_keys": "likewise",
     "lock_void_keys": "row locks: PostgreSQL looks twice",
@@ -201,6 +211,7 @@ OTHER_PARAMETERS = {
     "reserve_key": ({"verdict"}, set(), "PostgreSQL writes it by settle_keys, when the run is decided"),
     "insert_run": (set(), {"shard"}, "SQLite's ids are made in Python"),
     "insert_skipped": (set(), {"shard"}, "SQLite's ids are made in Python"),
+    "prune_dead": (set(), {"settled_before"}, "the lock of the mark comes first; SQLite has one writer"),
     "prune_history": (set(), {"settled_before"}, "the lock of the mark comes first; SQLite has one writer"),
     "read_calendar": ({"key"}, {"name", "version"}, "JSON pairs here, two arrays there"),
     "read_version": ({"key"}, {"job_id", "version"}, "JSON pairs here, two arrays there"),
@@ -226,6 +237,7 @@ CHECKS = {
     "run_state": LIVE_STATES,
     "run_history_state": FINAL_STATES - {RunState.FAILED},
     "dead_run_state": {RunState.FAILED},
+    "dead_run_settlement": set(Settlement),
     "fire_range_kind": set(FireRangeKind),
 }
 PLURALS = {"are": "is", "crashes": "crash", "hashes": "hash"}
@@ -385,7 +397,7 @@ def test_sqlite_checks_the_states_of_the_core(sqlite: apsw.Connection) -> None:
     )
     found = {}
     for name in CHECKS:
-        match = re.search(rf"CONSTRAINT {name} CHECK \((.*?)\)\)?,?\n", text, flags=re.DOTALL)
+        match = re.search(rf"CONSTRAINT {name} CHECK \((.*?)\)(?:,|\n|\),)", text, flags=re.DOTALL)
         assert match is not None, name
         found[name] = quoted(match.group(1))
     assert found == CHECKS
@@ -401,6 +413,8 @@ def test_sqlite_refuses_other_states(sqlite: apsw.Connection, name: str) -> None
     allowed = CHECKS[f"{name}_state"]
     for number, state in enumerate([*RunState, "OTHER"]):
         row = values | {"id": number, "state": state, "fire_at": number, "redrive_of": number}
+        if name == "dead_run":
+            row["settlement"] = None
         if name == "run" and state != RunState.RUNNING:
             row["session_id"] = None
         statement = f"INSERT INTO {name} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})"

@@ -43,6 +43,12 @@ INSERT INTO run_history (id, job_id, version, queue, route, tenant, priority, ki
 SELECT (n + 100000) * 256, md5((n % 5000 + 1)::text)::uuid, 1, 'q1', 'http', 'default', 1, 'manual', 'SUCCEEDED', now(),
     now(), now(), 1, 1, 0
 FROM generate_series(1, 20000) AS n;
+INSERT INTO dead_run (id, job_id, version, queue, route, tenant, priority, kind, state, due_at, created_at,
+    finished_at, attempt, token, crashes, error, error_group, settled_at, settlement)
+SELECT (n + 200000) * 256, md5((n % 5000 + 1)::text)::uuid, 1, 'q1', 'http', 'default', 1, 'manual', 'FAILED', now(),
+    now(), now(), 1, 1, 0, 'no ' || n, 'no #', CASE WHEN n % 10 > 0 THEN now() END,
+    CASE WHEN n % 10 > 0 THEN 'discarded' END
+FROM generate_series(1, 20000) AS n;
 INSERT INTO run_unique (tenant, job_id, key, run_id)
 SELECT 'default', md5((n % 5000 + 1)::text)::uuid, decode(md5(n::text), 'hex'), n * 256
 FROM generate_series(1, 20000) AS n;
@@ -340,6 +346,41 @@ async def test_windows_are_walked_along_the_ids_whatever_is_wanted(
     assert "run_pkey" in walked
     assert len(walked) > 1  # the history's partitions
     assert walked <= bounded
+
+
+DEAD = {
+    "tenant": "'default'",
+    "job_id": "NULL",
+    "queue": "NULL",
+    "reason": "NULL",
+    "error": "NULL",
+    "error_group": "NULL",
+    "since": "NULL",
+    "until": "NULL",
+    "run_ids": "NULL",
+    "is_settled": "false",
+    "is_brief": "true",
+    "before": "9223372036854775807",
+    "limit": "100",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [
+        ("list_dead", "dead_run_open"),
+        ("find_dead_to_discard", "dead_run_open"),
+        ("count_dead", "dead_run_open"),
+        ("group_dead", "dead_run_group"),
+    ],
+)
+async def test_open_dead_letters_are_found_among_the_open_ones(
+    dsn: str, watch: Any, name: str, index: str
+) -> None:
+    if not await watch.fetchval("SELECT count(*) FROM dead_run"):
+        return  # an empty table is read as it lies
+    nodes = await explain(dsn, Role.BROWSE, QUERIES[name], values=DEAD)
+    assert index in indexes_of(nodes)
 
 
 async def test_an_error_is_looked_for_among_dead_letters(dsn: str, watch: Any) -> None:

@@ -8,7 +8,6 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
 
 from mainspring.core.ids import RunId, format_job_id, format_run_id
 from mainspring.core.model import JobSpec, Run

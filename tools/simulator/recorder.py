@@ -524,6 +524,9 @@ class Recorder:
         for run, result in zip(runs, results, strict=True):
             if result.status is SubmissionVerdict.SUBMITTED and result.run_id is not None:
                 self._jobs[result.run_id] = run.job_id
+                if result.skipped is not None:
+                    self.reached["holder_skipped_as_expired"] += 1
+                    self._event(result.skipped, RunState.SKIPPED, 0, "expired", actor, given["now"])
                 self._event(result.run_id, RunState.PENDING, 0, "inserted", actor, given["now"])
             elif result.status is SubmissionVerdict.DUPLICATE:
                 self.reached["submission_repeated"] += 1

@@ -24,6 +24,7 @@ _COMMANDS = {
     "calendar": ("calendar", "calendar_group", "Write and show the calendars that jobs name."),
     "class": ("priority_class", "class_group", "Set the priority classes that jobs name."),
     "config": ("config", "config_group", "Show and check the settings of processes."),
+    "dead": ("dead", "dead_group", "Show and discard dead letters: runs that failed for good."),
     "diff": ("applying", "diff_command", "Show what apply would change."),
     "export": ("applying", "export_command", "Print jobs as a file for apply."),
     "import": ("importing", "import_group", "Import the jobs of another tool."),

@@ -23,7 +23,7 @@ TOP: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(("trigger", "enqueue", "submit", "call", "apply", "exec", "execute"), "job run"),
         **dict.fromkeys(("ps", "top", "health", "info", "stats", "stat", "events"), "status"),
         **dict.fromkeys(("runs", "history", "dags", "executions"), "run list"),
-        **dict.fromkeys(("failed", "failures", "dead", "errors", "dlq"), "run list --state FAILED"),
+        **dict.fromkeys(("failed", "failures", "errors", "dlq", "dead-letters"), "dead list"),
         **dict.fromkeys(("log", "logs", "tail", "output"), "run logs"),
         **dict.fromkeys(("retry", "redrive", "rerun", "replay"), "run retry"),
         **dict.fromkeys(("cancel", "kill", "revoke", "terminate", "abort"), "run cancel"),

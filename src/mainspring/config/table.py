@@ -213,6 +213,14 @@ _SCHEDULER = (
         words="How long finished runs are kept. Failed ones stay among the dead letters.",
     ),
     Setting(
+        name="dead.keep_settled",
+        kind=Duration(timedelta(minutes=1), _YEARS),
+        default=30 * _DAY,
+        field="keep_settled",
+        used_by=_HOSTS,
+        words="How long dead letters are kept after they were redriven or discarded. Open ones stay.",
+    ),
+    Setting(
         name="sessions.keep",
         kind=Duration(timedelta(minutes=1), _YEARS),
         default=_DAY,

@@ -28,6 +28,8 @@ class SubmissionVerdict(StrEnum):
     DEBOUNCED = "debounced"
     THROTTLED = "throttled"
     REJECTED = "rejected"
+    SETTLED = "settled"
+    """The dead letter that it repeats was discarded, or another run repeats it."""
 
 
 HELD_BACK = (

@@ -12,6 +12,9 @@ from datetime import datetime, timedelta
 from mainspring.core.model import JobSpec
 from mainspring.core.outlines import RunOutline
 
+EXPIRED = "expired"
+"""The reason of a run that is skipped because it had not started when it expired."""
+
 QueueExpiries = Mapping[str, timedelta]
 """The expiries of queues that have one."""
 

@@ -149,11 +149,14 @@ class OnceDecision:
         expires_at: what the key keeps, if it is `SUBMITTED`.
         shift: how much later the holder may start. Its expiry moves as far, and so does its due instant, unless it was
             started before.
+        skips_holder: the holder waits, though it has expired. It is to be recorded as skipped in the same transaction:
+            a claim with a clock that is behind would still give it out, beside the new holder.
     """
 
     verdict: SubmissionVerdict
     expires_at: datetime | None = None
     shift: timedelta = _NO_TIME
+    skips_holder: bool = False
 
 
 def decide_once(rule: OnceRule, held: HeldKey | None, *, now: datetime) -> OnceDecision:
@@ -172,7 +175,7 @@ def decide_once(rule: OnceRule, held: HeldKey | None, *, now: datetime) -> OnceD
 def _decide_unique(rule: UniqueRule, held: HeldKey | None, now: datetime) -> OnceDecision:
     if held is None or not _counts(rule.scope, held, now):
         until = None if rule.period is None else now + rule.period
-        return OnceDecision(SubmissionVerdict.SUBMITTED, until)
+        return OnceDecision(SubmissionVerdict.SUBMITTED, until, skips_holder=_has_expired(held, now))
     if rule.on_conflict is OnConflict.REJECT:
         return OnceDecision(SubmissionVerdict.REJECTED)
     if rule.on_conflict is OnConflict.REPLACE and _is_waiting(held.holder, now):
@@ -194,10 +197,16 @@ def _is_waiting(holder: Holder | None, now: datetime) -> bool:
     return holder is not None and not holder.is_running and not is_expired(holder.expires_at, now)
 
 
+def _has_expired(held: HeldKey | None, now: datetime) -> bool:
+    """Say whether the holder waits in vain."""
+    holder = None if held is None else held.holder
+    return holder is not None and not holder.is_running and is_expired(holder.expires_at, now)
+
+
 def _decide_debounce(rule: DebounceRule, held: HeldKey | None, now: datetime) -> OnceDecision:
     holder = None if held is None else held.holder
     if holder is None or not _is_waiting(holder, now):
-        return OnceDecision(SubmissionVerdict.SUBMITTED)
+        return OnceDecision(SubmissionVerdict.SUBMITTED, skips_holder=_has_expired(held, now))
     wanted = min(now + rule.wait, holder.created_at + rule.longest)
     return OnceDecision(SubmissionVerdict.DEBOUNCED, shift=max(wanted - holder.ready_at, _NO_TIME))
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Unpack
 
+from mainspring.sdk.dead_calls import DeadCalls
 from mainspring.sdk.definition_calls import DefinitionCalls
 from mainspring.sdk.lists import NO_FILTERS, AsyncLists, RunFilters, query_of
 from mainspring.sdk.owner_calls import OwnerCalls
@@ -29,6 +30,7 @@ from mainspring.wire.pages import BriefPage, JobPage, RunPage, WorkerPage
 from mainspring.wire.pauses import PauseList
 from mainspring.wire.policies import LabelPage, LabelView, QueuePage, QueueView, TenantPage, TenantView
 from mainspring.wire.priorities import PriorityClassPage, PriorityClassView
+from mainspring.wire.run_detail import RunDetail
 from mainspring.wire.views import (
     BulkJobView,
     BulkRunView,
@@ -36,7 +38,6 @@ from mainspring.wire.views import (
     CountsView,
     Deleted,
     JobView,
-    RunDetail,
     StatusView,
     SubmittedView,
 )
@@ -46,7 +47,7 @@ from mainspring.wire.written import JobWritten
 _USUAL_LIMIT = 100
 
 
-class AsyncClient(DefinitionCalls, OwnerCalls, AsyncLists):
+class AsyncClient(DefinitionCalls, DeadCalls, OwnerCalls, AsyncLists):
     """A server's API, for one tenant.
 
     Use as `async with AsyncClient("http://127.0.0.1:8620") as client`. Every method raises `Unreachable` if no
@@ -151,10 +152,6 @@ class AsyncClient(DefinitionCalls, OwnerCalls, AsyncLists):
     async def cancel_run(self, run_id: str) -> CancelView:
         """Cancel a run."""
         return await self.call(operations.CANCEL_RUN, run_id)
-
-    async def redrive_run(self, run_id: str, body: Mapping[str, Any] | None = None) -> SubmittedView:
-        """Run a FAILED or CANCELLED run again. `body` may have `definition` (`newest` or `kept`) and `payload`."""
-        return await self.call(operations.REDRIVE_RUN, run_id, body=body or {})
 
     async def count_runs(self) -> CountsView:
         """Return how many runs are in each state, and how old the count is."""

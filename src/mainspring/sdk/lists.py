@@ -51,11 +51,12 @@ def query_of(wanted: RunFilters) -> dict[str, str | int | None]:
     for name, given in wanted.items():
         if name not in NO_FILTERS:
             raise TypeError(f"there is no filter {name!r}")
-        query[name] = _text_of(given)
+        query[name] = text_of(given)
     return query
 
 
-def _text_of(given: Any) -> str | None:
+def text_of(given: Any) -> str | None:
+    """Return an instant, a length of time or a text as a query has it."""
     if isinstance(given, datetime):
         return given.isoformat()
     if isinstance(given, timedelta):

@@ -32,6 +32,7 @@ from mainspring.wire.pages import BriefPage, JobPage, RunPage, WorkerPage
 from mainspring.wire.pauses import PauseList
 from mainspring.wire.policies import LabelPage, LabelView, QueuePage, QueueView, TenantPage, TenantView
 from mainspring.wire.priorities import PriorityClassPage, PriorityClassView
+from mainspring.wire.run_detail import RunDetail
 from mainspring.wire.versions import VersionPage
 from mainspring.wire.views import (
     BulkJobView,
@@ -40,7 +41,6 @@ from mainspring.wire.views import (
     CountsView,
     Deleted,
     JobView,
-    RunDetail,
     StatusView,
     SubmittedView,
 )
@@ -159,10 +159,6 @@ class SyncClient(Lists):
     def cancel_run(self, run_id: str) -> CancelView:
         """Cancel a run."""
         return self._perform(lambda client: client.cancel_run(run_id))
-
-    def redrive_run(self, run_id: str, body: Mapping[str, Any] | None = None) -> SubmittedView:
-        """Run a FAILED or CANCELLED run again. `body` may have `definition` (`newest` or `kept`) and `payload`."""
-        return self._perform(lambda client: client.redrive_run(run_id, body))
 
     def count_runs(self) -> CountsView:
         """Return how many runs are in each state, and how old the count is."""

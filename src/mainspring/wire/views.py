@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,14 +16,13 @@ from mainspring.core.definition.policies import CALENDARS, CATCH_UP
 from mainspring.core.definition.schema import view_schemas
 from mainspring.core.ids import format_job_id, format_run_id
 from mainspring.core.job_warnings import UNDEFINED, warnings_of
-from mainspring.core.model import NO_CALENDARS, Attempt, Job, JobStatus, Run
-from mainspring.core.outcomes import AttemptOutcome
+from mainspring.core.model import NO_CALENDARS, Job, JobStatus, Run
 from mainspring.core.pacing import CatchUpRule
 from mainspring.core.results import read_mark
 from mainspring.core.serving import GapCode, Offers
 from mainspring.core.states import RunState
 from mainspring.core.triggers import Trigger
-from mainspring.ports.store.sessions import SessionFacts, WorkerName
+from mainspring.ports.store.sessions import SessionFacts
 from mainspring.wire.protocol.reports import LeftOutResult, view_mark
 
 JobIdText = Annotated[str, Meta(description="A job's id.", examples=["job_01ky8r4w4te7zsh3z3qydmr3kc"])]
@@ -149,35 +148,6 @@ class RunView(Struct, kw_only=True):
         ),
     ] = None
     job: Annotated[str | None, Meta(description="The name of its job, that of a deleted one too.")] = None
-
-
-class AttemptView(Struct, kw_only=True):
-    """One attempt of a run, which has ended."""
-
-    number: int
-    token: int
-    outcome: Annotated[str, Meta(description="How it ended.")]
-    worker: Annotated[str, Meta(description="The worker's name; empty if it is not known any more.")]
-    host: Annotated[str | None, Meta(description="The worker's host; null if it is not known.")] = None
-    started_at: Instant
-    finished_at: Instant
-    error: str | None
-    output: str | None
-
-
-class RunDetail(RunView, kw_only=True):
-    """A run with the attempts that have ended. The one under way is told by `attempt`, `started_at`, `worker`."""
-
-    attempts: list[AttemptView]
-    worker: Annotated[
-        str | None,
-        Meta(
-            description="The worker that carries out the attempt under way, or carried out the last one; null before"
-            " the first, and when its session is no longer kept."
-        ),
-    ] = None
-    host: Annotated[str | None, Meta(description="The host of that worker.")] = None
-    redrive_of: Annotated[str | None, Meta(description="The run that this one repeats.")] = None
 
 
 class WorkerView(Struct, kw_only=True):
@@ -323,49 +293,7 @@ def view_run(run: Run, job: str | None) -> RunView:
     Args:
         job: the name of its job.
     """
-    return RunView(**_run_fields(run), job=job)
-
-
-def view_run_detail(
-    run: Run, attempts: Sequence[Attempt], *, job: str | None, worker: WorkerName | None
-) -> RunDetail:
-    """Show a run with its attempts.
-
-    Args:
-        attempts: those on record.
-        job: the name of its job.
-        worker: who had the last one; None if that is not known.
-    """
-    views = [_view_attempt(attempt) for attempt in attempts]
-    if run.state is RunState.SUCCEEDED and run.token not in {attempt.token for attempt in attempts}:
-        views += _unrecorded(run, worker)
-    return RunDetail(
-        **_run_fields(run),
-        attempts=views,
-        job=job,
-        worker=None if worker is None else worker.worker,
-        host=None if worker is None else worker.host,
-        redrive_of=None if run.redrive_of is None else format_run_id(run.redrive_of),
-    )
-
-
-def _unrecorded(run: Run, worker: WorkerName | None) -> list[AttemptView]:
-    """Return the attempt that was the first and succeeded: it is not on record (design 3)."""
-    if run.started_at is None or run.finished_at is None:
-        return []
-    return [
-        AttemptView(
-            number=run.attempt,
-            token=run.token,
-            outcome=AttemptOutcome.SUCCEEDED.value,
-            worker="" if worker is None else worker.worker,
-            host=None if worker is None else worker.host,
-            started_at=run.started_at,
-            finished_at=run.finished_at,
-            error=None,
-            output=run.output,
-        )
-    ]
+    return RunView(**run_fields(run), job=job)
 
 
 def lag_ms(run: Run) -> float | None:
@@ -373,7 +301,7 @@ def lag_ms(run: Run) -> float | None:
     return None if run.started_at is None else (run.started_at - run.due_at).total_seconds() * 1000
 
 
-def _run_fields(run: Run) -> dict[str, Any]:
+def run_fields(run: Run) -> dict[str, Any]:
     mark = read_mark(run.result)
     return {
         "run_id": format_run_id(run.id),
@@ -406,20 +334,6 @@ def _run_fields(run: Run) -> dict[str, Any]:
 def raw_json(text: bytes | None) -> msgspec.Raw | None:
     """Pass JSON text through unchanged."""
     return None if text is None else msgspec.Raw(text)
-
-
-def _view_attempt(attempt: Attempt) -> AttemptView:
-    return AttemptView(
-        number=attempt.number,
-        token=attempt.token,
-        outcome=attempt.outcome,
-        worker=attempt.worker,
-        host=attempt.host,
-        started_at=attempt.started_at,
-        finished_at=attempt.finished_at,
-        error=attempt.error,
-        output=attempt.output,
-    )
 
 
 def view_worker(session: SessionFacts, held: int) -> WorkerView:

@@ -38,15 +38,14 @@ from mainspring.ports.store.runs import SubmitResult
 from mainspring.wire import operations
 from mainspring.wire.bodies import BulkSubmitItem, RedriveBody, SubmitBody
 from mainspring.wire.pages import BriefPage, RunPage, view_brief
+from mainspring.wire.run_detail import RunDetail, view_run_detail
 from mainspring.wire.views import (
     BulkRunView,
     CancelView,
     CountsView,
-    RunDetail,
     SubmittedView,
     view_counts,
     view_run,
-    view_run_detail,
 )
 from mainspring.wire.why import WhyView, view_why
 
@@ -188,7 +187,9 @@ async def get_run(call: Call) -> RunDetail:
     worker = await runs.worker(run)
     names = await runs.name_jobs([run])
     attempts = await runs.attempts(tenant, key)
-    return view_run_detail(run, attempts, job=names.get(run.job_id), worker=worker)
+    is_dead = run.state is RunState.FAILED
+    settled = await call.engine.dead_letters.settled(key) if is_dead else None
+    return view_run_detail(run, attempts, job=names.get(run.job_id), worker=worker, settled=settled)
 
 
 @handles(operations.GET_RUN_WHY)

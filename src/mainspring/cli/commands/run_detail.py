@@ -19,7 +19,7 @@ from mainspring.errors import InvalidInput, MainspringError
 if TYPE_CHECKING:
     from mainspring.sdk.client import AsyncClient
     from mainspring.wire.protocol import LeftOutResult
-    from mainspring.wire.views import RunDetail
+    from mainspring.wire.run_detail import RunDetail
     from mainspring.wire.why import WhyView
 
 _WAITING = frozenset({"PENDING", "RETRYING", "BLOCKED"})
@@ -76,6 +76,7 @@ def _fields(run: RunDetail, why: WhyView | None) -> dict[str, object]:
         "kind": run.kind,
         "fire time": run.fire_time,
         "redrive of": run.redrive_of,
+        "settled": _settled(run),
         "queue": f"{run.queue}, priority {run.priority}",
         "created": run.created_at,
         "due": run.due_at,
@@ -109,6 +110,15 @@ def _ended(run: RunDetail) -> str | None:
 
 def _worker(run: RunDetail) -> str | None:
     return None if run.worker is None else f"{run.worker} on {run.host}"
+
+
+def _settled(run: RunDetail) -> str | None:
+    if run.settled is None:
+        return None
+    at = show_instant(run.settled.at)
+    if run.settled.redriven_as is not None:
+        return f"{at}: run again as {run.settled.redriven_as}"
+    return f"{at}: discarded: {run.settled.reason}"
 
 
 def _left_out(why: LeftOutResult) -> str:

@@ -16,9 +16,13 @@ KEYS = 5000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """How long rows are kept after their run or session has ended. Dead runs stay until redriven or purged."""
+    """How long rows are kept after their run or session has ended, and dead letters after they were settled.
+
+    Dead letters that are open stay.
+    """
 
     history: timedelta = timedelta(days=30)
+    settled: timedelta = timedelta(days=30)
     sessions: timedelta = timedelta(days=1)
 
 
@@ -39,6 +43,7 @@ class Janitor:
         await self._store.prepare_history(now=now)
         removed = (
             await self._store.prune_history(before=now - self._retention.history, limit=BATCH),
+            await self._store.prune_dead(before=now - self._retention.settled, limit=BATCH),
             await self._store.prune_keys(now=now, limit=BATCH),
             await self._store.prune_sessions(before=now - self._retention.sessions, limit=BATCH),
             await self._store.prune_workers(before=now - self._retention.history, limit=BATCH),

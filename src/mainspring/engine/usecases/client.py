@@ -19,6 +19,7 @@ from mainspring.engine.usecases.blackouts import Blackouts
 from mainspring.engine.usecases.browsing import BUDGET
 from mainspring.engine.usecases.calendars import Calendars
 from mainspring.engine.usecases.caps import CapSwitch, Labels
+from mainspring.engine.usecases.dead_letters import DeadLetters
 from mainspring.engine.usecases.definitions import Accepted
 from mainspring.engine.usecases.intake import Intake
 from mainspring.engine.usecases.jobs import Jobs
@@ -119,6 +120,7 @@ class Client:
             key_lifetime=key_lifetime,
             list_budget=list_budget,
         )
+        self.dead_letters: DeadLetters = DeadLetters(store, clock=clock)
         self.redrives: Redrives = Redrives(
             store,
             clock=clock,

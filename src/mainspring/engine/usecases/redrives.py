@@ -12,6 +12,8 @@ from mainspring.core.limits import KeyMaker
 from mainspring.core.model import INLINE_LIMIT, JobSpec, LaneKey, Run, RunKind
 from mainspring.core.once_keys import canonical
 from mainspring.core.redriving import REDRIVABLE, redrive_hash, redrive_key
+from mainspring.core.states import RunState
+from mainspring.core.times import write_instant
 from mainspring.engine.common.queue_expiries import QueueExpiryFollower
 from mainspring.engine.usecases.intake import Intake
 from mainspring.errors import Conflict, NotFound, PayloadTooLarge, StoreUnavailable
@@ -20,7 +22,9 @@ from mainspring.ports.store import Store
 from mainspring.ports.store.runs import IdempotencyKey, NewRun, SubmitResult
 
 _KEPT = timedelta(days=36_500)
-"""A run that has been redriven is known for as long as the run itself may be, and a FAILED one has no end."""
+"""A CANCELLED run that has been redriven is known for as long as the run itself may be."""
+_KEPT_IF_DEAD = timedelta(days=30)
+"""What was asked for with a FAILED one is known so long. That it was redriven, its dead letter says."""
 _TRIES = 20
 
 
@@ -63,8 +67,8 @@ class Redrives:
 
         Raises:
             NotFound: this tenant has no run with that id.
-            Conflict: it has not ended, or not so; its job was deleted; or it was redriven with another definition or
-                payload.
+            Conflict: it has not ended, or not so; it was discarded; its job was deleted; or it was redriven with
+                another definition or payload.
             PayloadTooLarge: the payload is too large.
             TooMany: as for a submission.
         """
@@ -85,9 +89,20 @@ class Redrives:
                 again = format_run_id(result.run_id)
                 message = f"was redriven as {again}, with another definition or payload; redrive that run"
                 raise Conflict("run", f"{format_run_id(run_id)} {message}")
+            if result.status is SubmissionVerdict.SETTLED:
+                return await self._settled(run_id, result)
             if result.status is not SubmissionVerdict.JOB_CHANGED:
                 return result
         raise StoreUnavailable(f"the job of {format_run_id(run_id)} kept changing")
+
+    async def _settled(self, run_id: RunId, result: SubmitResult) -> SubmitResult:
+        """Answer for a dead letter that was settled before: by a run that repeats it, or it was discarded."""
+        if result.run_id is not None:
+            return SubmitResult(SubmissionVerdict.DUPLICATE, result.run_id)
+        [settled] = await self._store.read_settled([run_id])
+        why = "" if settled is None else f" at {write_instant(settled.at)}: {settled.reason}"
+        message = f"{format_run_id(run_id)} was discarded{why}. To run its job once more, submit it"
+        raise Conflict("run", message)
 
     async def _make(self, run: Run, payload: bytes | None, *, is_newest: bool, now: datetime) -> NewRun:
         [job] = await self._store.get_jobs([run.job_id])
@@ -113,7 +128,7 @@ class Redrives:
                 request_hash=redrive_hash(
                     None if payload is None else canonical(payload), is_newest=is_newest
                 ),
-                expires_at=now + _KEPT,
+                expires_at=now + (_KEPT_IF_DEAD if run.state is RunState.FAILED else _KEPT),
             ),
             None,  # it is not of a fire range
             is_newest,

@@ -26,6 +26,7 @@ from mainspring.ports.store.calendars import CalendarStore
 from mainspring.ports.store.caps import CapStore
 from mainspring.ports.store.census import CensusStore
 from mainspring.ports.store.claims import ClaimStore
+from mainspring.ports.store.dead import DeadStore
 from mainspring.ports.store.ends import EndStore
 from mainspring.ports.store.failures import FailureStore
 from mainspring.ports.store.jobs import JobStore
@@ -62,6 +63,7 @@ class Store(
     CapStore,
     CalendarStore,
     FailureStore,
+    DeadStore,
     EndStore,
     BackfillStore,
     OwnerStore,

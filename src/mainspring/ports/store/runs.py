@@ -74,11 +74,13 @@ class SubmitResult:
         run_id: the run that was made, or the one that the submission's key stands for. None if the job is gone or has
             changed. For THROTTLED it is the run that was let through last.
         first: with DUPLICATE, the result of the first submission.
+        skipped: the run that held the key before and had expired: it is SKIPPED now.
     """
 
     status: SubmissionVerdict
     run_id: RunId | None = None
     first: SubmissionVerdict = SubmissionVerdict.SUBMITTED
+    skipped: RunId | None = None
 
 
 class RunStore(Protocol):
@@ -96,9 +98,10 @@ class RunStore(Protocol):
 
         A run with `once` is inserted as `core.once.decide_once` says, and is its key's holder then. Otherwise the
         result has the holder's id. With `REPLACED` and `DEBOUNCED` the holder has the run's payload, and starts so
-        much later, in the same transaction; so no claim sees half of it. Of calls at the same time with one key, one
-        is decided after the other. A `REJECTED` run does not use up its idempotency key; all other results are
-        those of a repeat, too. An idempotency key that is known decides first.
+        much later, in the same transaction; so no claim sees half of it. A holder that waits though it has expired is
+        SKIPPED, with reason `expired`, so that no claim gives it out beside the new one. Of calls at the same time with
+        one key, one is decided after the other. A `REJECTED` run does not use up its idempotency key; all other
+        results are those of a repeat, too. An idempotency key that is known decides first.
 
         Args:
             notice: what the other processes are to hear when the runs are committed (see `HintChannel.notice`). It is

@@ -80,3 +80,7 @@ backfill.id, backfill.tenant, backfill.job_id, backfill.from_at, backfill.to_at,
 -- The columns of a live run that the history keeps unchanged.
 id, job_id, version, kind, fire_at, due_at, created_at, started_at, attempt, token, session_id, payload, target_key,
 fire_range_id, redrive_of;
+
+-- fragment: settled_columns
+-- What became of a dead letter.
+settled_at, settlement, settle_reason, redriven_as;

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from mainspring.core.admission import SubmissionVerdict
+from mainspring.core.expiry import EXPIRED
 from mainspring.core.once import HeldKey, Holder, decide_once
 from mainspring.core.states import FINAL_STATES, RunState
 from mainspring.ports.store.runs import NewRun, SubmitResult
@@ -21,9 +22,12 @@ def submit_once(tables: Tables, new: NewRun, now: datetime) -> SubmitResult:
     held = None if row is None else HeldKey(row.run_id, row.expires_at, _holder_of(run))
     decision = decide_once(new.once.rule, held, now=now)
     if decision.verdict is SubmissionVerdict.SUBMITTED:
+        skipped = run if decision.skips_holder else None
+        if skipped is not None:
+            tables.finish(skipped, RunState.SKIPPED, reason=EXPIRED, now=now)
         made = tables.add_run(new, now=now)
         tables.unique_keys[place] = UniqueKeyRow(made.id, decision.expires_at)
-        return SubmitResult(decision.verdict, made.id)
+        return SubmitResult(decision.verdict, made.id, skipped=None if skipped is None else skipped.id)
     assert row is not None, "a free key is given"
     if decision.verdict in {SubmissionVerdict.REPLACED, SubmissionVerdict.DEBOUNCED}:
         assert run is not None, "it waits"

@@ -10,6 +10,7 @@ from mainspring.core.admission import KnownKey
 from mainspring.core.backfill import BackfillState
 from mainspring.core.claiming import is_ready, must_be_alone
 from mainspring.core.clocks import NextFire
+from mainspring.core.dead_letters import SettledLetter
 from mainspring.core.ids import FireRangeId, JobId, KeyId, LaneId, RunId, SessionId, job_shard
 from mainspring.core.model import FireRange, FireRangeKind, Job, JobSpec, LaneKey, Run, RunKind
 from mainspring.core.preemption import PreemptionMark
@@ -128,6 +129,7 @@ class RunRow:
     claim_number: int = 0
     is_cancel_requested: bool = False
     mark: PreemptionMark | None = None
+    settled: SettledLetter | None = None
     cancel_reason: str | None = None
     reason: str | None = None
     error: str | None = None

@@ -8,10 +8,12 @@ from itertools import islice
 
 from mainspring.core.admission import KnownKey, SubmissionVerdict, admit, is_remembered
 from mainspring.core.applying import CancelVerdict
+from mainspring.core.expiry import EXPIRED
 from mainspring.core.ids import JobId, RunId
 from mainspring.core.model import Attempt, Run
 from mainspring.core.states import RunState
 from mainspring.ports.store.runs import NewRun, SubmitResult
+from mainspring.stores.memory.dead import settle_redriven
 from mainspring.stores.memory.index import LAST_ID
 from mainspring.stores.memory.once import submit_once
 from mainspring.stores.memory.rows import KeyRow
@@ -29,6 +31,13 @@ class MemoryRunStore:
         return [self._submit_run(new, now) for new in runs]
 
     def _submit_run(self, new: NewRun, now: datetime) -> SubmitResult:
+        result = self._decide_run(new, now)
+        repeated = None if new.redrive_of is None else self._tables.runs.get(new.redrive_of)
+        if repeated is not None and result.run_id is not None:
+            settle_redriven(repeated, result.run_id, now)
+        return result
+
+    def _decide_run(self, new: NewRun, now: datetime) -> SubmitResult:
         tables = self._tables
         submit_key = new.submit_key
         row = None if submit_key is None else tables.keys.get((new.lane.tenant, submit_key.key))
@@ -44,6 +53,9 @@ class MemoryRunStore:
             return SubmitResult(admission, row.run_id, row.known.verdict)
         if admission is not SubmissionVerdict.SUBMITTED:
             return SubmitResult(admission)
+        repeated = None if new.redrive_of is None else tables.runs.get(new.redrive_of)
+        if repeated is not None and repeated.settled is not None:
+            return SubmitResult(SubmissionVerdict.SETTLED, repeated.settled.redriven_as)
         if new.once is None:
             result = SubmitResult(admission, tables.add_run(new, now=now).id)
         else:
@@ -61,7 +73,7 @@ class MemoryRunStore:
     async def expire_runs(self, *, now: datetime, limit: int) -> list[RunId]:
         expired = list(islice(self._tables.expiring.between(None, (now, LAST_ID)), limit))
         for _, run_id in expired:
-            self._tables.finish(self._tables.runs[run_id], RunState.SKIPPED, reason="expired", now=now)
+            self._tables.finish(self._tables.runs[run_id], RunState.SKIPPED, reason=EXPIRED, now=now)
         return [run_id for _, run_id in expired]
 
     async def get_runs(self, run_ids: Sequence[RunId]) -> list[Run | None]:

@@ -16,6 +16,7 @@ from mainspring.stores.memory.calendars import MemoryCalendarStore
 from mainspring.stores.memory.caps import MemoryCapStore
 from mainspring.stores.memory.census import MemoryCensusStore
 from mainspring.stores.memory.claims import MemoryClaimStore
+from mainspring.stores.memory.dead import MemoryDeadStore
 from mainspring.stores.memory.ends import MemoryEndStore
 from mainspring.stores.memory.failures import MemoryFailureStore
 from mainspring.stores.memory.jobs import MemoryJobStore
@@ -42,6 +43,7 @@ class MemoryStore(
     MemoryApplyStore,
     MemoryJobStore,
     MemoryFailureStore,
+    MemoryDeadStore,
     MemoryEndStore,
     MemoryScheduleStore,
     MemoryRunStore,

@@ -11,6 +11,7 @@ from typing import Any
 from asyncpg import Record
 
 from mainspring.core.applying import Settled, settle
+from mainspring.core.dead_letters import group_of
 from mainspring.core.fencing import FIRST_TOKEN, is_held, is_repeat
 from mainspring.core.ids import RunId
 from mainspring.core.outcomes import Transition
@@ -91,7 +92,7 @@ class _Batch:
             "crashes": settled.crashes,
         }
         if settled.state is RunState.FAILED:
-            self.dead.append(finish)
+            self.dead.append(finish | {"error_groups": group_of(end.error)})
         else:
             self.finished.append(finish | {"states": settled.state})
 

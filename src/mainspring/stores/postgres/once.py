@@ -8,11 +8,13 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from mainspring.core.admission import SubmissionVerdict
+from mainspring.core.expiry import EXPIRED
 from mainspring.core.ids import JobId, RunId
 from mainspring.core.once import HeldKey, Holder, OnceDecision, decide_once
 from mainspring.core.states import RunState
 from mainspring.ports.store.runs import NewRun, SubmitResult
 from mainspring.ports.store.upkeep import UniqueKeyPlace
+from mainspring.stores.postgres.completion import finish_waiting
 from mainspring.stores.postgres.connection import Transaction
 
 _Place = tuple[str, JobId, bytes]
@@ -27,12 +29,24 @@ class OnceBook:
 
     The runs are decided one after the other, so that a later one finds what an earlier one did. `write` stores what has
     come of it.
+
+    Args:
+        may_skip: holders that have expired are locked, and may be SKIPPED.
     """
 
-    def __init__(self, stored: dict[_Place, _Kept], taken: set[_Place], holders: dict[RunId, Holder]) -> None:
+    def __init__(
+        self,
+        stored: dict[_Place, _Kept],
+        taken: set[_Place],
+        holders: dict[RunId, Holder],
+        *,
+        may_skip: bool,
+    ) -> None:
         self._stored = stored
         self._kept = {place: kept for place, kept in stored.items() if place not in taken}
         self._holders = holders
+        self._may_skip = may_skip
+        self._skipped: set[RunId] = set()
         self._new: set[RunId] = set()
         self._replaced: dict[RunId, tuple[bytes | None, timedelta]] = {}
 
@@ -44,12 +58,15 @@ class OnceBook:
         held = None if kept is None else HeldKey(*kept, self._holders.get(kept[0]))
         decision = decide_once(run.once.rule, held, now=now)
         if decision.verdict is SubmissionVerdict.SUBMITTED:
+            skipped = kept[0] if decision.skips_holder and self._may_skip and kept is not None else None
+            if skipped is not None:
+                self._skipped.add(skipped)
             self._kept[place] = run_id, decision.expires_at
             self._holders[run_id] = Holder(
                 is_running=False, ready_at=max(run.due_at, now), created_at=now, expires_at=run.expires_at
             )
             self._new.add(run_id)
-            return SubmitResult(decision.verdict, run_id)
+            return SubmitResult(decision.verdict, run_id, skipped=skipped)
         assert kept is not None, "a free key is given"
         if decision.verdict in {SubmissionVerdict.REPLACED, SubmissionVerdict.DEBOUNCED}:
             self._put_off(kept[0], run.payload, decision)
@@ -67,6 +84,8 @@ class OnceBook:
 
     def final(self, run: NewRun, run_id: RunId) -> NewRun:
         """Return a run of this call as later ones have left it."""
+        if run_id in self._skipped:
+            return replace(run, skip_reason=EXPIRED)
         if run_id not in self._replaced:
             return run
         payload, shift = self._replaced[run_id]
@@ -88,7 +107,8 @@ class OnceBook:
                 run_ids=[kept[0] for _, kept in changed],
                 expiries_at=[kept[1] for _, kept in changed],
             )
-        waiting = sorted(self._replaced.keys() - self._new)
+        await finish_waiting(transaction, sorted(self._skipped - self._new), RunState.SKIPPED, EXPIRED, now)
+        waiting = sorted(self._replaced.keys() - self._new - self._skipped)
         if waiting:
             await transaction.execute(
                 "replace_waiting",
@@ -105,7 +125,8 @@ async def lock_once(
 
     Args:
         runs: those that may be inserted, with their ids.
-        locks_holders: if not, the holders are only read, which will do where none of them is changed.
+        locks_holders: if not, the holders are only read, which will do where none of them is changed. One that has
+            expired is then left to the scheduler: a submitter's role may not end runs.
     """
     first: dict[_Place, RunId] = {}
     for run, run_id in runs:
@@ -129,7 +150,8 @@ async def lock_once(
                 place = (row["tenant"], row["job_id"], row["key"])
                 stored[place] = RunId(row["run_id"]), row["expires_at"]
     statement = "lock_holders" if locks_holders else "read_holders"
-    return OnceBook(stored, taken, await _read_holders(transaction, statement, stored, taken))
+    holders = await _read_holders(transaction, statement, stored, taken)
+    return OnceBook(stored, taken, holders, may_skip=locks_holders)
 
 
 async def _read_holders(

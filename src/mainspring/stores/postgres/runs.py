@@ -7,6 +7,7 @@ from datetime import datetime
 
 from mainspring.core.admission import SubmissionVerdict
 from mainspring.core.applying import CancelVerdict
+from mainspring.core.expiry import EXPIRED
 from mainspring.core.ids import JobId, RunId
 from mainspring.core.model import Attempt, Run
 from mainspring.core.states import RunState
@@ -115,7 +116,7 @@ class PostgresRunStore:
         async def work(transaction: Transaction) -> list[RunId]:
             rows = await transaction.fetch("find_expired", now=now, limit=limit)
             expired = [RunId(row["id"]) for row in rows]
-            await finish_waiting(transaction, sorted(expired), RunState.SKIPPED, "expired", now)
+            await finish_waiting(transaction, sorted(expired), RunState.SKIPPED, EXPIRED, now)
             return expired
 
         return await self._connections.transact(Role.WATCH, work)

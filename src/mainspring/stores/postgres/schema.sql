@@ -149,11 +149,20 @@ CREATE TABLE dead_run (
     target_key text,
     fire_range_id bigint,
     redrive_of bigint,
+    error_group text,
+    settled_at timestamp with time zone,
+    settlement text,
+    settle_reason text,
+    redriven_as bigint,
     CONSTRAINT dead_run_pkey PRIMARY KEY (id),
+    CONSTRAINT dead_run_settlement CHECK ((settlement = ANY (ARRAY['redriven'::text, 'discarded'::text]))),
     CONSTRAINT dead_run_state CHECK ((state = 'FAILED'::text))
 );
 CREATE INDEX dead_run_finished ON public.dead_run USING btree (finished_at);
+CREATE INDEX dead_run_group ON public.dead_run USING btree (tenant, job_id, error_group, finished_at, id) WHERE (settled_at IS NULL);
 CREATE INDEX dead_run_job ON public.dead_run USING btree (job_id, id);
+CREATE INDEX dead_run_open ON public.dead_run USING btree (tenant, id) WHERE (settled_at IS NULL);
+CREATE INDEX dead_run_settled ON public.dead_run USING btree (settled_at) WHERE (settled_at IS NOT NULL);
 
 -- VIEW ended_run (id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, ready_at, created_at, started_at, finished_at, attempt, token, crashes, session_id, is_cancel_requested, error, payload, result, output, target_key, fire_range_id, redrive_of)
 

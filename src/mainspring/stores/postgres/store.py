@@ -22,6 +22,7 @@ from mainspring.stores.postgres.claims import PostgresClaimStore
 from mainspring.stores.postgres.closed_days import ClosedDays
 from mainspring.stores.postgres.connecting import LOST, ConnectionOptions, Role
 from mainspring.stores.postgres.connection import Connections
+from mainspring.stores.postgres.dead import PostgresDeadStore
 from mainspring.stores.postgres.ends import PostgresEndStore
 from mainspring.stores.postgres.failures import PostgresFailureStore
 from mainspring.stores.postgres.inserts import LaneIds
@@ -55,6 +56,7 @@ _READS_PER_LOOK = 3
 class PostgresStore(
     PostgresJobStore,
     PostgresFailureStore,
+    PostgresDeadStore,
     PostgresEndStore,
     PostgresScheduleStore,
     PostgresRunStore,

@@ -13,9 +13,11 @@ from mainspring.core.admission import (
     verdict_of_text,
     verdict_to_text,
 )
+from mainspring.core.dead_letters import SettledLetter
 from mainspring.core.ids import JobId, RunId
 from mainspring.ports.store.runs import IdempotencyKey, NewRun, SubmitResult
 from mainspring.stores.postgres.connection import Transaction
+from mainspring.stores.postgres.dead import lock_settled, settle_redriven
 from mainspring.stores.postgres.inserts import LaneIds, insert_decided, reserve_ids
 from mainspring.stores.postgres.once import OnceBook, lock_once
 
@@ -42,14 +44,16 @@ async def submit_carefully(
     versions = {row["id"]: row["version"] for row in rows}
     ids = await reserve_ids(transaction, runs)
     keys = await _KeyBook.reserve(transaction, runs, ids, versions, now)
+    settled = await lock_settled(transaction, runs)
     guarded = [
         (run, run_id)
         for run, run_id in zip(runs, ids, strict=True)
         if run.once is not None and keys.may_insert(run, versions, now)
     ]
-    # First the idempotency keys, then these, then their holders, then lanes: the same order in every call.
+    # First the idempotency keys, then dead letters, then these, then their holders, then lanes: the same order in
+    # every call.
     once = await lock_once(transaction, guarded, locks_holders=locks_holders) if guarded else None
-    results = _decide(runs, ids, keys, once, versions, now)
+    results = _decide(runs, ids, keys, settled, once, versions, now)
     new = [
         (run, run_id)
         for run, run_id, result in zip(runs, ids, results, strict=True)
@@ -60,6 +64,7 @@ async def submit_carefully(
         await once.write(transaction, now)
         new = [(once.final(run, run_id), run_id) for run, run_id in new]
     await _insert(transaction, lane_ids, new, now)
+    await settle_redriven(transaction, _redriven(runs, results), now)
     return results
 
 
@@ -78,10 +83,20 @@ async def _insert(
             await transaction.execute("mark_redrive", run_id=run_id, redrive_of=run.redrive_of)
 
 
+def _redriven(runs: Sequence[NewRun], results: Sequence[SubmitResult]) -> dict[RunId, RunId]:
+    """Return the runs that are repeated, and by which; also by those that an earlier release made."""
+    return {
+        run.redrive_of: result.run_id
+        for run, result in zip(runs, results, strict=True)
+        if run.redrive_of is not None and result.run_id is not None
+    }
+
+
 def _decide(
     runs: Sequence[NewRun],
     ids: Sequence[RunId],
     keys: _KeyBook,
+    settled: Mapping[RunId, SettledLetter],
     once: OnceBook | None,
     versions: _Versions,
     now: datetime,
@@ -91,7 +106,10 @@ def _decide(
     for run, run_id in zip(runs, ids, strict=True):
         result = keys.known(run, versions, now)
         if result.status is SubmissionVerdict.SUBMITTED:
-            if run.once is None:
+            end = None if run.redrive_of is None else settled.get(run.redrive_of)
+            if end is not None:
+                result = SubmitResult(SubmissionVerdict.SETTLED, end.redriven_as)
+            elif run.once is None:
                 result = SubmitResult(SubmissionVerdict.SUBMITTED, run_id)
             else:
                 assert once is not None, "a run that may be inserted is guarded"

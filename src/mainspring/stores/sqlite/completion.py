@@ -8,6 +8,7 @@ from datetime import datetime
 import apsw
 
 from mainspring.core.applying import LiveRun, settle
+from mainspring.core.dead_letters import group_of
 from mainspring.core.fencing import FIRST_TOKEN, is_held, is_repeat
 from mainspring.core.ids import RunId
 from mainspring.core.outcomes import AttemptOutcome, Transition
@@ -70,6 +71,22 @@ def apply_others(
     return results
 
 
+def end_waiting(db: apsw.Connection, run_id: RunId, state: RunState, reason: str, now: int) -> None:
+    """End a waiting run."""
+    values: dict[str, object] = {
+        "run_id": run_id,
+        "state": state,
+        "reason": reason,
+        "now": now,
+        "crashes": None,  # as they are
+        "error": None,
+        "result": None,
+        "output": None,
+    }
+    execute(db, "finish_run", values)
+    execute(db, "remove_runs", {"run_ids": to_json([run_id])})
+
+
 class _Ends:
     """The ends of attempts in one call, grouped by what has to be written for them."""
 
@@ -113,7 +130,10 @@ class _Ends:
             "result": transition.result,
             "output": transition.output,
         }
-        (self._buried if settled.state is RunState.FAILED else self._finished).append(values)
+        if settled.state is RunState.FAILED:
+            self._buried.append(values | {"error_group": group_of(transition.error)})
+        else:
+            self._finished.append(values)
 
     def write(self, db: apsw.Connection) -> None:
         """Write everything. Attempts go first, because they are read from the live rows."""

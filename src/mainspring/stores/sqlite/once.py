@@ -8,11 +8,13 @@ from uuid import UUID
 import apsw
 
 from mainspring.core.admission import SubmissionVerdict
+from mainspring.core.expiry import EXPIRED
 from mainspring.core.ids import JobId, RunId
 from mainspring.core.once import HeldKey, Holder, decide_once
 from mainspring.core.states import RunState
 from mainspring.ports.store.runs import NewRun, SubmitResult
 from mainspring.ports.store.upkeep import UniqueKeyPlace
+from mainspring.stores.sqlite.completion import end_waiting
 from mainspring.stores.sqlite.inserts import InternedLanes, insert_runs
 from mainspring.stores.sqlite.rows import (
     NamedRow,
@@ -33,10 +35,13 @@ def submit_once(db: apsw.Connection, lane_ids: InternedLanes, new: NewRun, now: 
     row = fetch_row(db, "read_unique_key", place)
     decision = decide_once(new.once.rule, None if row is None else _held_of(row), now=now)
     if decision.verdict is SubmissionVerdict.SUBMITTED:
+        skipped = RunId(row.run_id) if decision.skips_holder and row is not None else None
+        if skipped is not None:
+            end_waiting(db, skipped, RunState.SKIPPED, EXPIRED, to_micros(now))
         (run_id,) = insert_runs(db, lane_ids, [new], to_micros(now))
         taken = {**place, "run_id": run_id, "expiry_at": to_optional_micros(decision.expires_at)}
         execute(db, "take_unique_key", taken)
-        return SubmitResult(decision.verdict, run_id)
+        return SubmitResult(decision.verdict, run_id, skipped=skipped)
     assert row is not None, "a free key is given"
     if decision.verdict in {SubmissionVerdict.REPLACED, SubmissionVerdict.DEBOUNCED}:
         shift = decision.shift // _MICROSECOND

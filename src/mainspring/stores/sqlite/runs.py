@@ -16,11 +16,14 @@ from mainspring.core.admission import (
     verdict_to_text,
 )
 from mainspring.core.applying import CancelVerdict, judge_cancel
+from mainspring.core.expiry import EXPIRED
 from mainspring.core.ids import JobId, RunId
 from mainspring.core.model import Attempt, Run
 from mainspring.core.states import RunState
 from mainspring.ports.store.runs import NewRun, SubmitResult
+from mainspring.stores.sqlite.completion import end_waiting
 from mainspring.stores.sqlite.connection import Database
+from mainspring.stores.sqlite.dead import read_settled, settle_redriven
 from mainspring.stores.sqlite.inserts import InternedLanes, insert_runs
 from mainspring.stores.sqlite.once import submit_once
 from mainspring.stores.sqlite.rows import NamedRow, make_attempt, make_run, to_instant, to_json, to_micros
@@ -72,15 +75,19 @@ class SqliteRunStore:
                 plain.append(run)
                 continue
             insert_plain()
-            if admission is SubmissionVerdict.SUBMITTED:
-                results.append(self._submit_keyed(db, run, now))
-            else:
-                results.append(known)
+            is_new = admission is SubmissionVerdict.SUBMITTED
+            result = self._submit_keyed(db, run, now) if is_new else known
+            if run.redrive_of is not None and result.run_id is not None:
+                settle_redriven(db, run.redrive_of, result.run_id, now)
+            results.append(result)
         insert_plain()
         return results
 
     def _submit_keyed(self, db: apsw.Connection, run: NewRun, now: datetime) -> SubmitResult:
         """Insert a run that has a key of one kind or both, and store the keys."""
+        settled = None if run.redrive_of is None else read_settled(db, [run.redrive_of]).get(run.redrive_of)
+        if settled is not None:
+            return SubmitResult(SubmissionVerdict.SETTLED, settled.redriven_as)
         if run.once is None:
             (run_id,) = insert_runs(db, self._lane_ids, [run], to_micros(now))
             result = SubmitResult(SubmissionVerdict.SUBMITTED, run_id)
@@ -120,7 +127,7 @@ class SqliteRunStore:
                 RunId(run_id) for run_id in fetch_values(db, "find_expired", {"now": at, "limit": limit})
             ]
             for run_id in expired:
-                _end_waiting(db, run_id, RunState.SKIPPED, "expired", at)
+                end_waiting(db, run_id, RunState.SKIPPED, EXPIRED, at)
             return expired
 
         return await self._writer.call(work)
@@ -201,20 +208,5 @@ def cancel_run(db: apsw.Connection, run_id: RunId, reason: str, now: int) -> Can
     if verdict is CancelVerdict.REQUESTED:
         execute(db, "request_cancel", {"run_id": run_id, "reason": reason, "now": now})
     elif verdict is CancelVerdict.CANCELLED:
-        _end_waiting(db, run_id, RunState.CANCELLED, reason, now)
+        end_waiting(db, run_id, RunState.CANCELLED, reason, now)
     return verdict
-
-
-def _end_waiting(db: apsw.Connection, run_id: RunId, state: RunState, reason: str, now: int) -> None:
-    values: dict[str, object] = {
-        "run_id": run_id,
-        "state": state,
-        "reason": reason,
-        "now": now,
-        "crashes": None,  # as they are
-        "error": None,
-        "result": None,
-        "output": None,
-    }
-    execute(db, "finish_run", values)
-    execute(db, "remove_runs", {"run_ids": to_json([run_id])})

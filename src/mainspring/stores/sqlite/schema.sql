@@ -142,11 +142,18 @@ CREATE TABLE dead_run (
     target_key TEXT,
     fire_range_id INTEGER,
     redrive_of INTEGER
-) STRICT;
+, error_group TEXT, settled_at INTEGER, settlement TEXT
+CONSTRAINT dead_run_settlement CHECK (settlement IN ('redriven', 'discarded')), settle_reason TEXT, redriven_as INTEGER) STRICT;
 
 CREATE INDEX dead_run_finished ON dead_run (finished_at);
 
+CREATE INDEX dead_run_group ON dead_run (tenant, job_id, error_group, finished_at) WHERE settled_at IS NULL;
+
 CREATE INDEX dead_run_job ON dead_run (job_id);
+
+CREATE INDEX dead_run_open ON dead_run (tenant, id) WHERE settled_at IS NULL;
+
+CREATE INDEX dead_run_settled ON dead_run (settled_at) WHERE settled_at IS NOT NULL;
 
 CREATE TABLE failure_watch (
     job_id BLOB NOT NULL PRIMARY KEY,

@@ -26,6 +26,7 @@ from mainspring.stores.sqlite.connection import (
     make_private_file,
     translate,
 )
+from mainspring.stores.sqlite.dead import SqliteDeadStore
 from mainspring.stores.sqlite.ends import SqliteEndStore
 from mainspring.stores.sqlite.failures import SqliteFailureStore
 from mainspring.stores.sqlite.inserts import InternedLanes
@@ -54,6 +55,7 @@ _CAPABILITIES = StoreCapabilities(
 class SqliteStore(
     SqliteJobStore,
     SqliteFailureStore,
+    SqliteDeadStore,
     SqliteEndStore,
     SqliteScheduleStore,
     SqliteRunStore,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import apsw
@@ -12,7 +12,7 @@ from mainspring.ports.store.upkeep import UniqueKeyPlace
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.inserts import InternedLanes
 from mainspring.stores.sqlite.once import prune_unique_keys
-from mainspring.stores.sqlite.rows import to_micros
+from mainspring.stores.sqlite.rows import NamedRow, to_micros
 from mainspring.stores.sqlite.statements import execute, execute_many, fetch_rows
 
 
@@ -81,14 +81,18 @@ class SqliteUpkeepStore:
 
 
 def _prune_runs(db: apsw.Connection, values: Mapping[str, object]) -> int:
-    """Remove ended runs, and take them off the tally."""
     removed = fetch_rows(db, "prune_history", values)
+    take_off_tally(db, removed)
+    return len(removed)
+
+
+def take_off_tally(db: apsw.Connection, removed: Sequence[NamedRow]) -> None:
+    """Take removed runs off the tally, each with its tenant and state, and the day if it is counted there."""
     tally = Counter((row.tenant, row.day, row.state) for row in removed if row.day is not None)
     for (tenant, day, state), runs in tally.items():
         execute(db, "unsettle", {"tenant": tenant, "day": day, "state": state, "runs": runs})
     if tally:
         execute(db, "drop_empty_tallies")
-    return len(removed)
 
 
 def _remove(db: apsw.Connection, name: str, values: Mapping[str, object]) -> int:

@@ -7,7 +7,8 @@ from mainspring.wire.bodies import BulkSubmitItem, RedriveBody, SubmitBody
 from mainspring.wire.operation import BULK_LIMIT, Body, Operation, Parameter
 from mainspring.wire.operations.common import API, BEFORE, LIMIT, RUN_FILTERS, STATE
 from mainspring.wire.pages import BriefPage, RunPage
-from mainspring.wire.views import BulkRunView, CancelView, CountsView, RunDetail, SubmittedView
+from mainspring.wire.run_detail import RunDetail
+from mainspring.wire.views import BulkRunView, CancelView, CountsView, SubmittedView
 from mainspring.wire.why import WhyView
 
 _JOB = f"{API}/jobs/{{job_id}}"

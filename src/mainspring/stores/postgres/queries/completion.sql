@@ -45,12 +45,14 @@ WITH ended AS (
     RETURNING run.*, width_bucket(run.id, :run_ids::bigint[]) AS position
 )
 INSERT INTO dead_run (
-    {kept_columns}, queue, route, tenant, priority, state, reason, finished_at, crashes, error, result, output
+    {kept_columns}, queue, route, tenant, priority, state, reason, finished_at, crashes, error, result, output,
+    error_group
 )
 SELECT
     {ended.kept_columns}, lane.queue, lane.route, lane.tenant, lane.priority, 'FAILED',
     (:reasons::text[])[ended.position], :now, coalesce((:crashes::integer[])[ended.position], ended.crashes),
-    (:errors::text[])[ended.position], (:results::bytea[])[ended.position], (:outputs::text[])[ended.position]
+    (:errors::text[])[ended.position], (:results::bytea[])[ended.position], (:outputs::text[])[ended.position],
+    (:error_groups::text[])[ended.position]
 FROM ended CROSS JOIN LATERAL (SELECT * FROM lane WHERE lane.id = ended.lane_id LIMIT 1) AS lane;
 
 -- name: requeue_runs

@@ -86,3 +86,15 @@ CASE
     ) THEN wanted.tenant
     ELSE '*'
 END;
+
+-- fragment: is_dead_wanted
+-- What is asked of dead letters, but for being settled or not.
+tenant = :tenant::text
+      AND (:job_id::uuid IS NULL OR job_id = :job_id)
+      AND (:queue::text IS NULL OR queue = :queue)
+      AND (:reason::text IS NULL OR reason = :reason)
+      AND (:error::text IS NULL OR strpos(error, :error) > 0)
+      AND (:error_group::text IS NULL OR error_group = :error_group)
+      AND (:since::timestamptz IS NULL OR finished_at >= :since)
+      AND (:until::timestamptz IS NULL OR finished_at < :until)
+      AND (:run_ids::bigint[] IS NULL OR id = ANY(:run_ids));

@@ -41,11 +41,12 @@ RETURNING id;
 
 -- name: bury_run
 INSERT INTO dead_run (
-    {kept_columns}, queue, route, tenant, priority, state, reason, finished_at, crashes, error, result, output
+    {kept_columns}, queue, route, tenant, priority, state, reason, finished_at, crashes, error, result, output,
+    error_group
 )
 SELECT
     {run.kept_columns}, lane.queue, lane.route, lane.tenant, lane.priority, 'FAILED', :reason, :now,
-    coalesce(:crashes, run.crashes), :error, :result, :output
+    coalesce(:crashes, run.crashes), :error, :result, :output, :error_group
 FROM run CROSS JOIN lane ON lane.id = run.lane_id
 WHERE run.id = :run_id;
 

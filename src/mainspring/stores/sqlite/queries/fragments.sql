@@ -35,3 +35,11 @@ lane.id, lane.queue, lane.route, lane.tenant, lane.priority,
         WHERE run.lane_id = lane.id AND {is_waiting} AND run.crashes > 0
         ORDER BY run.ready_at LIMIT 1
     ) AS earliest_quarantined_at;
+
+-- fragment: is_dead_wanted
+-- What is asked of dead letters, but for being settled or not.
+tenant = :tenant AND (:job_id IS NULL OR job_id = :job_id) AND (:queue IS NULL OR queue = :queue)
+    AND (:reason IS NULL OR reason = :reason) AND (:error IS NULL OR instr(error, :error) > 0)
+    AND (:error_group IS NULL OR error_group = :error_group)
+    AND (:since IS NULL OR finished_at >= :since) AND (:until IS NULL OR finished_at < :until)
+    AND (:run_ids IS NULL OR id IN (SELECT value FROM json_each(:run_ids)));

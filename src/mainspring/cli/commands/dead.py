@@ -1,0 +1,197 @@
+"""`mainspring dead`: what failed for good, in groups or one by one, and how to take it off the list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mainspring.cli.calling import call, checked_run, plain
+from mainspring.cli.commands.run_detail import show_command
+from mainspring.cli.completion import complete_jobs
+from mainspring.cli.options import caller_options, json_option, kind_option
+from mainspring.cli.output import print_json, print_table
+from mainspring.core.kinds import Text, Whole
+from mainspring.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from mainspring.sdk.client import AsyncClient
+    from mainspring.wire.dead_letters import DeadGroups, DeadPage, DeadRunView, DiscardedView
+
+_WIDTH = 70
+_LIMIT = Whole(1, 1000)
+_OPTIONS = {"error_group": "group"}
+"""The options of the API's fields that are called otherwise."""
+Command = Callable[..., Any]
+
+
+@click.group("dead")
+def dead_group() -> None:
+    """Show and settle dead letters: runs that failed for good. `mainspring run retry` runs them again."""
+
+
+dead_group.add_command(show_command)
+
+
+def _filters(command: Command) -> Command:
+    """Add the options that say which dead letters are meant."""
+    options = (
+        click.option(
+            "--job", metavar="JOB", shell_complete=complete_jobs, help="Only of this job (name or id)."
+        ),
+        click.option("--queue", metavar="QUEUE", help="Only of this queue."),
+        click.option("--reason", metavar="REASON", help="Only those that failed for it, like deadline."),
+        click.option("--error", metavar="TEXT", help="Only those whose error has this text in it."),
+        click.option("--group", metavar="GROUP", help="Only of this group, as `dead groups` shows it."),
+        click.option(
+            "--since", metavar="WHEN", help="Only failed since then: an instant, or 2h for two hours ago."
+        ),
+        click.option("--until", metavar="WHEN", help="Only failed before then."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _wanted(given: dict[str, Any]) -> dict[str, Any]:
+    return {("error_group" if name == "group" else name): value for name, value in given.items()}
+
+
+def _ask(server: str, work: Callable[[AsyncClient], Any]) -> Any:
+    """Call the server. A refusal names the option, not the API's field."""
+    try:
+        return call(server, work)
+    except InvalidInput as error:
+        field = error.field.removeprefix("filter.")
+        raise InvalidInput(_OPTIONS.get(field, field), error.message) from None
+
+
+@dead_group.command("list")
+@_filters
+@click.option("--settled", is_flag=True, help="Those that were run again or discarded, not the open ones.")
+@kind_option("--limit", _LIMIT, default="20", words="The most to list.")
+@click.option("--before", metavar="RUN", help="Only runs older than this one, to go on with a list.")
+@caller_options
+@json_option
+def list_command(
+    limit: int, before: str | None, server: str, *, settled: bool, as_json: bool, **given: str | None
+) -> None:
+    """List dead letters, the newest runs first."""
+
+    async def work(client: AsyncClient) -> DeadPage:
+        wanted: Any = _wanted(given)
+        return await client.list_dead_runs(settled=settled, before=before, limit=limit, **wanted)
+
+    page: DeadPage = _ask(server, work)
+    if as_json:
+        print_json(plain(page))
+        return
+    heading = ("RUN", "JOB", "FAILED", "ATTEMPTS", "SETTLED" if settled else "ERROR")
+    print_table(heading, map(_row, page.items), empty="no dead letters")
+    if page.next is not None:
+        click.echo(f"for older ones, add --before {page.next}", err=True)
+
+
+def _row(letter: DeadRunView) -> tuple[object, ...]:
+    return (
+        letter.run_id,
+        letter.job or letter.job_id,
+        letter.finished_at,
+        letter.attempt,
+        (letter.error or "")[:_WIDTH]
+        if letter.settled is None
+        else f"run again as {letter.settled.redriven_as}"
+        if letter.settled.redriven_as is not None
+        else f"discarded: {letter.settled.reason}"[:_WIDTH],
+    )
+
+
+@dead_group.command("groups")
+@_filters
+@kind_option("--limit", _LIMIT, default="20", words="The most groups to show.")
+@caller_options
+@json_option
+def groups_command(limit: int, server: str, *, as_json: bool, **given: str | None) -> None:
+    """Count dead letters that failed alike, the largest groups first. Numbers and ids of errors are #."""
+
+    async def work(client: AsyncClient) -> DeadGroups:
+        wanted: Any = _wanted(given)
+        return await client.group_dead_runs(limit=limit, **wanted)
+
+    found: DeadGroups = _ask(server, work)
+    if as_json:
+        print_json(plain(found))
+        return
+    rows = [
+        (
+            group.count,
+            group.job or group.job_id,
+            group.first_at,
+            group.last_at,
+            group.newest,
+            "(from an earlier release)" if group.error_group is None else group.error_group[:_WIDTH],
+        )
+        for group in found.items
+    ]
+    print_table(("COUNT", "JOB", "FIRST", "LAST", "NEWEST RUN", "ERROR"), rows, empty="no dead letters")
+
+
+@dead_group.command("discard")
+@click.argument("runs", nargs=-1, metavar="[RUN]...")
+@_filters
+@kind_option("--because", Text(500), words="Why they are not to run again.", is_required=True)
+@click.option("--dry-run", is_flag=True, help="Only say how many that would be.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@caller_options
+@json_option
+def discard_command(
+    runs: tuple[str, ...],
+    because: str,
+    server: str,
+    *,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+    **given: str | None,
+) -> None:
+    """Take dead letters off the list for good: some RUNs, or all that the options choose."""
+    named = list(dict.fromkeys(map(checked_run, runs))) or None
+    wanted: Any = _wanted(given)
+    if named is None and all(value is None for value in wanted.values()):
+        raise InvalidInput("run", "name runs, or choose them by an option; --until 0s means all of now")
+    if dry_run or not (yes or named or as_json):
+        meant = _ask(server, lambda client: _discard(client, because, named, wanted, is_dry_run=True))
+        if dry_run:
+            _tell(meant, "would be discarded", as_json=as_json)
+            return
+        if meant.total and not click.confirm(f"Discard {_count(meant.total)} for good?", err=True):
+            click.echo("nothing was discarded", err=True)
+            return
+    _tell(
+        _ask(server, lambda client: _discard(client, because, named, wanted, is_dry_run=False)),
+        "discarded",
+        as_json=as_json,
+    )
+
+
+async def _discard(
+    client: AsyncClient, because: str, runs: Sequence[str] | None, wanted: Any, *, is_dry_run: bool
+) -> DiscardedView:
+    """Discard until nothing is left, however long that takes."""
+    done = await client.discard_dead_runs(because, run_ids=runs, dry_run=is_dry_run, **wanted)
+    while not done.is_complete:
+        more = await client.discard_dead_runs(because, run_ids=runs, **wanted)
+        done.total, done.is_complete = done.total + more.total, more.is_complete
+    return done
+
+
+def _tell(done: DiscardedView, what: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json(plain(done))
+    else:
+        click.echo(f"{_count(done.total)} {what}")
+
+
+def _count(number: int) -> str:
+    return f"{number:,} dead letter{'' if number == 1 else 's'}"
