@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 from mainspring.core.ids import KeyId
@@ -72,6 +73,7 @@ class Wakeups:
         self._signals: dict[Hint, list[Callable[[], None]]] = {hint: [] for hint in Hint}
         self._runs_signals: list[Callable[[RunsNews], None]] = []
         self._workers_signals: list[Callable[[], None]] = []
+        self._late_clocks_signals: list[Callable[[datetime], None]] = []
         self._forwards: list[Callable[[Hint, RunsNews], None]] = []
         self._carrier: Carrier | None = None
 
@@ -86,6 +88,10 @@ class Wakeups:
     def subscribe_clocks(self, signal: Callable[[], None]) -> None:
         """Call `signal` when something other than the planner has set a job's clock."""
         self._signals[Hint.CLOCKS].append(signal)
+
+    def subscribe_late_clocks(self, signal: Callable[[datetime], None]) -> None:
+        """Call `signal` with the instant at which a clock is due that this process has set so late."""
+        self._late_clocks_signals.append(signal)
 
     def subscribe_cancels(self, signal: Callable[[], None]) -> None:
         """Call `signal` when somebody has requested the cancel of a RUNNING run."""
@@ -151,6 +157,11 @@ class Wakeups:
     def clocks_changed(self) -> None:
         """Announce that jobs were added, edited, paused, resumed or deleted."""
         self._announce(Hint.CLOCKS)
+
+    def clock_set_late(self, due_at: datetime) -> None:
+        """Announce within this process that a clock was set to an instant that may lie far back."""
+        for signal in self._late_clocks_signals:
+            signal(due_at)
 
     def restrictions_changed(self) -> None:
         """Announce that somebody has paused or resumed a queue, a tenant or everything."""

@@ -102,6 +102,14 @@ class EndFollower:
         }
         if fenced:
             self._ownership.fence(fenced, used=epochs)
+        # A clock whose fire is long due lies before what the planner reads each second.
+        dues = [
+            one.next_fire.due_at
+            for one, verdict in zip(following, verdicts, strict=True)
+            if verdict is FollowVerdict.SET and one.next_fire is not None
+        ]
+        if dues:
+            self._wakeups.clock_set_late(min(dues))
         return FollowVerdict.SET in verdicts
 
     async def _plan(self, job: Job, last: LastFire, now: datetime) -> FollowingFire | None:

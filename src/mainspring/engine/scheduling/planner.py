@@ -84,6 +84,7 @@ class Planner:
             store, self._window, clock=clock, ownership=ownership, definitions=definitions
         )
         wakeups.subscribe_clocks(self._on_clocks_changed)
+        wakeups.subscribe_late_clocks(self._reader.note_moved)
         ownership.subscribe_gains(self._on_gains)
 
     def _on_clocks_changed(self) -> None:

@@ -522,6 +522,18 @@ async def test_looks_that_take_a_while_make_no_fire_late(
         assert await service.tick(runtime.clock.now()) == PERIOD
 
 
+async def test_fire_that_is_long_due_when_its_end_is_found_is_read_at_once(worked: Worked) -> None:
+    """The planner reads that far back once a minute at worst, so the follower says from where on (seed 9933)."""
+    runtime, told = worked.bench.runtime, list[datetime]()
+    runtime.wakeups.subscribe_late_clocks(told.append)
+    await worked.add(after_end="10s")
+    await worked.advance(1)
+    await worked.work()
+    runtime.clock.advance(300)  # nobody looks for so long
+    await runtime.tick("ends")
+    assert told == [START + timedelta(seconds=11)]
+
+
 async def test_node_without_shards_looks_at_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     runtime, looks = bench.runtime, Looks(bench.runtime, monkeypatch)
     runtime.ownership.update({})
