@@ -16,6 +16,7 @@ from tools.judge.paces import full_times, read_bounds
 from tools.judge.runs import Runs
 from tools.judge.trigger_periods import read_trigger_periods
 
+_PAUSED = frozenset({"paused", "blackout"})
 _TICK = timedelta(microseconds=1)
 _DRAIN = timedelta(seconds=1)
 """In this time, a fire range makes at least one run, unless its job's pace lets it go no faster."""
@@ -92,6 +93,8 @@ def _wrong_fire(
     late = run.created_at - owed_at
     if late <= spec.misfire.grace + slack:
         return None
+    if spec.max_fires is not None and run.state is RunState.SKIPPED and run.reason in _PAUSED:
+        return None  # it is not counted, so it was decided when the others were left to be caught up
     if spec.misfire.policy is not Misfire.FIRE_LATEST:
         return f"{late} late, policy {spec.misfire.policy}"
     if expected_fires(spec.trigger, fire_at, run.created_at - slack):

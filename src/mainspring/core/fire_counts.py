@@ -1,6 +1,7 @@
 """Counts the fires of jobs that have a maximum of them (`max_fires`, ADR 0059). Others have no count: it is None.
 
-A fire counts when it is decided that it is to run. So a range of fires that are caught up later counts when it is made.
+A fire counts when it is decided that it is to run. So a range of fires that are caught up later counts when it is made,
+and what a pause leaves out of it is put on record then.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from itertools import filterfalse, islice
+from itertools import groupby, islice
 
 from mainspring.core.calendars.joined import has_no_rule
 from mainspring.core.calendars.preview import Preview
@@ -52,7 +53,7 @@ def take_left(
 
 
 def limit_plan(
-    plan: Plan, trigger: Trigger, fires_left: int, *, is_skipped: Callable[[datetime], bool]
+    plan: Plan, trigger: Trigger, fires_left: int, *, why: Callable[[datetime], str | None]
 ) -> tuple[Plan, int]:
     """Cut a plan to the fires that are left, and return it with how many are left then.
 
@@ -61,22 +62,49 @@ def limit_plan(
     Args:
         trigger: the job's, with its calendars.
         fires_left: at least 1, because the clock of a finished job stands nowhere.
-        is_skipped: says of a fire that a pause or a blackout leaves it out.
+        why: says why a pause or a blackout leaves a fire out; None if it does not.
     """
-    ranges, left = limit_ranges(trigger, plan.ranges, fires_left, is_skipped=is_skipped)
-    left -= sum(not is_skipped(fire_at) for fire_at in plan.fires)
+    plan = _leave_out(plan, trigger, fires_left, why)
+    ranges, left = limit_ranges(trigger, plan.ranges, fires_left)
+    left -= sum(why(fire_at) is None for fire_at in plan.fires)
     if left:
         return plan, left
     through = plan.fired_through if plan.fires else ranges[-1].to_at
     return replace(plan, ranges=ranges, fired_through=through, next_fire_at=None), 0
 
 
+def _leave_out(plan: Plan, trigger: Trigger, fires_left: int, why: Callable[[datetime], str | None]) -> Plan:
+    """Take the fires that a pause leaves out from those that are caught up, and put them on record as left out.
+
+    They do not count, so it must not be decided anew when their turn would come: the pause may be lifted by then.
+    """
+    ranges: list[PlannedRange] = []
+    skips = list(plan.skips)
+    for one in plan.ranges:
+        if one.kind is not FireRangeKind.CATCH_UP or not fires_left:
+            ranges.append(one)
+            continue
+        for reason, alike in groupby(walk_missed(trigger, one.from_at, one.to_at, None), key=why):
+            first = last = next(alike)
+            count = 1
+            for fire_at in islice(alike, fires_left - 1 if reason is None else None):
+                last, count = fire_at, count + 1
+            if reason is None:
+                fires_left -= count
+                ranges.append(replace(one, from_at=first, to_at=last))
+                if not fires_left:
+                    break
+            elif count == 1:
+                skips.append((first, reason))
+            else:
+                ranges.append(PlannedRange(FireRangeKind.GAP, first, last, reason))
+    return replace(plan, ranges=tuple(ranges), skips=tuple(sorted(skips)))
+
+
 def limit_ranges(
     trigger: Trigger,
     ranges: Iterable[PlannedRange],
     fires_left: int,
-    *,
-    is_skipped: Callable[[datetime], bool] = lambda _: False,
 ) -> tuple[tuple[PlannedRange, ...], int]:
     """Cut the ranges of fires that are to be caught up, and return them with how many fires are left then.
 
@@ -90,8 +118,7 @@ def limit_ranges(
         if one.kind is not FireRangeKind.CATCH_UP:
             kept.append(one)
             continue
-        fires = filterfalse(is_skipped, walk_missed(trigger, one.from_at, one.to_at, None))
-        counted = list(islice(fires, fires_left))
+        counted = list(islice(walk_missed(trigger, one.from_at, one.to_at, None), fires_left))
         fires_left -= len(counted)
         kept.append(one if fires_left else replace(one, to_at=counted[-1]))
     return tuple(kept), fires_left

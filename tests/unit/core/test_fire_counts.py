@@ -122,7 +122,7 @@ def plan(spec: JobSpec, fire_at: datetime, now: datetime, left: int) -> Any:
     planned = plan_fires(spec, JOB, NextFire(fire_at, fire_at), now=now)
     assert planned is not None
     assert spec.trigger is not None
-    return limit_plan(planned, spec.trigger, left, is_skipped=lambda _: False)
+    return limit_plan(planned, spec.trigger, left, why=lambda _: None)
 
 
 def test_last_fire_leaves_the_clock_without_a_next_one() -> None:
@@ -136,7 +136,7 @@ def test_last_fire_leaves_the_clock_without_a_next_one() -> None:
 def test_fire_that_a_pause_leaves_out_does_not_count() -> None:
     planned = plan_fires(make_spec(trigger=EVERY_TEN), JOB, NextFire(at(10), at(10)), now=at(10))
     assert planned is not None
-    assert limit_plan(planned, EVERY_TEN, 1, is_skipped=lambda _: True) == (planned, 1)
+    assert limit_plan(planned, EVERY_TEN, 1, why=lambda _: "paused") == (planned, 1)
 
 
 def test_catch_up_ends_with_the_last_fire_that_is_left() -> None:
@@ -155,8 +155,19 @@ def test_caught_up_fires_that_a_pause_leaves_out_do_not_count() -> None:
         make_spec(trigger=EVERY_TEN, misfire=rule), JOB, NextFire(at(10), at(10)), now=at(95)
     )
     assert planned is not None
-    limited, left = limit_plan(planned, EVERY_TEN, 3, is_skipped=lambda fire_at: fire_at <= at(30))
-    assert (limited.ranges[0].to_at, left) == (at(60), 0)
+    limited, left = limit_plan(
+        planned,
+        EVERY_TEN,
+        3,
+        why=lambda fire_at: "paused" if fire_at <= at(30) or fire_at == at(50) else None,
+    )
+    catch_up = PlannedRange(FireRangeKind.CATCH_UP, at(40), at(40), "misfire")
+    assert limited.ranges == (
+        PlannedRange(FireRangeKind.GAP, at(10), at(30), "paused"),
+        catch_up,
+        replace(catch_up, from_at=at(60), to_at=at(70)),
+    )
+    assert (limited.skips, left) == (((at(50), "paused"),), 0)
 
 
 def test_what_an_edit_settles_ends_with_the_last_fire_that_is_left() -> None:
@@ -200,7 +211,9 @@ def test_every_fire_up_to_the_last_is_on_record_and_none_after_it(
         while clock is not None and clock <= now:
             planned = plan_fires(spec, JOB, NextFire(clock, clock), now=now)
             assert planned is not None
-            planned, left = limit_plan(planned, EVERY_TEN, left, is_skipped=left_out.__contains__)
+            planned, left = limit_plan(
+                planned, EVERY_TEN, left, why=lambda fire_at: "paused" if fire_at in left_out else None
+            )
             records += [instant for instant, _ in planned.skips]
             caught_up = [
                 instant

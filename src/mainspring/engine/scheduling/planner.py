@@ -304,7 +304,7 @@ def make_fire(
         return reason_to_skip(spec, job_id=clock.job_id, tenant=clock.tenant, fire_at=fire_at, pauses=pauses)
 
     if left is not None and spec.trigger is not None:
-        plan, left = limit_plan(plan, spec.trigger, left, is_skipped=lambda at: why(at) is not None)
+        plan, left = limit_plan(plan, spec.trigger, left, why=why)
     return Fire(
         job_id=clock.job_id,
         revision=clock.revision,
