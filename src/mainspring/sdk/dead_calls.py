@@ -3,35 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
-from mainspring.sdk.lists import text_of
+from mainspring.sdk.lists import DeadFilters, text_of
 from mainspring.sdk.transport import Transport
 from mainspring.wire import operations
 from mainspring.wire.dead_letters import DeadGroups, DeadPage, DiscardedView
 from mainspring.wire.views import SubmittedView
-
-
-class DeadFilters(TypedDict, total=False):
-    """Which dead letters are meant. What is left out, or None, does not matter.
-
-    Attributes:
-        job: only those of this job, a name or an id.
-        queue, reason: only those of this queue, or that failed for this reason.
-        error: only those whose error has this text in it.
-        error_group: only those whose error is of exactly this group.
-        since, until: only those that failed at or after the one, and before the other. Text like `2h` and a
-            `timedelta` mean so long ago, by the store's clock.
-    """
-
-    job: str | None
-    queue: str | None
-    reason: str | None
-    error: str | None
-    error_group: str | None
-    since: str | datetime | timedelta | None
-    until: str | datetime | timedelta | None
 
 
 class DeadCalls(Transport):

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 if TYPE_CHECKING:
+    from mainspring.wire.dead_letters import DeadRunView
     from mainspring.wire.pages import BriefView
     from mainspring.wire.views import JobView, RunView, WorkerView
 
@@ -34,6 +35,27 @@ class RunFilters(TypedDict, total=False):
     kind: str | None
     backfill: str | None
     error: str | None
+    since: str | datetime | timedelta | None
+    until: str | datetime | timedelta | None
+
+
+class DeadFilters(TypedDict, total=False):
+    """Which dead letters are meant. What is left out, or None, does not matter.
+
+    Attributes:
+        job: only those of this job, a name or an id.
+        queue, reason: only those of this queue, or that failed for this reason.
+        error: only those whose error has this text in it.
+        error_group: only those whose error is of exactly this group.
+        since, until: only those that failed at or after the one, and before the other. Text like `2h` and a
+            `timedelta` mean so long ago, by the store's clock.
+    """
+
+    job: str | None
+    queue: str | None
+    reason: str | None
+    error: str | None
+    error_group: str | None
     since: str | datetime | timedelta | None
     until: str | datetime | timedelta | None
 
@@ -78,6 +100,12 @@ class AsyncLists:
         """Yield runs as `runs` does, without payload, result and output."""
         return _walk(lambda at, limit: self.list_briefs(before=at, limit=limit, **wanted))
 
+    def dead_runs(
+        self: Any, *, settled: bool = False, **wanted: Unpack[DeadFilters]
+    ) -> AsyncIterator[DeadRunView]:
+        """Yield dead letters, the newest runs first: the open ones, or those that are settled."""
+        return _walk(lambda at, limit: self.list_dead_runs(settled=settled, before=at, limit=limit, **wanted))
+
     def jobs(self: Any) -> AsyncIterator[JobView]:
         """Yield all jobs, in order of creation."""
         return _walk(lambda at, limit: self.list_jobs(after=at, limit=limit))
@@ -97,6 +125,14 @@ class Lists:
     def briefs(self: Any, **wanted: Unpack[RunFilters]) -> Iterator[BriefView]:
         """Yield runs without payload, result and output."""
         return _walk_sync(lambda at, limit: self.list_briefs(before=at, limit=limit, **wanted))
+
+    def dead_runs(
+        self: Any, *, settled: bool = False, **wanted: Unpack[DeadFilters]
+    ) -> Iterator[DeadRunView]:
+        """Yield dead letters, as `AsyncLists.dead_runs` does."""
+        return _walk_sync(
+            lambda at, limit: self.list_dead_runs(settled=settled, before=at, limit=limit, **wanted)
+        )
 
     def jobs(self: Any) -> Iterator[JobView]:
         """Yield all jobs, in order of creation."""

@@ -37,6 +37,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     [
         ("runs", "before", 100),
         ("briefs", "before", 1000),
+        ("dead_runs", "before", 1000),
         ("jobs", "after", 1000),
         ("workers", "after", 1000),
     ],
@@ -68,7 +69,7 @@ async def test_an_app_has_the_same_lists(asked: list[dict[str, Any]]) -> None:
     assert [query["state"] for query in asked] == ["FAILED"] * 4
 
 
-@pytest.mark.parametrize("name", ["runs", "briefs", "jobs", "workers"])
+@pytest.mark.parametrize("name", ["runs", "briefs", "dead_runs", "jobs", "workers"])
 def test_so_has_code_without_a_loop(asked: list[dict[str, Any]], name: str) -> None:
     app = App(SERVER)
     found = getattr(app.sync, name)()
