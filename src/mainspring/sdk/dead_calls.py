@@ -22,7 +22,7 @@ class DeadCalls(Transport):
     async def list_dead_runs(
         self,
         *,
-        settled: bool = False,
+        settled: bool | None = None,
         before: str | None = None,
         limit: int = 100,
         **wanted: Unpack[DeadFilters],
@@ -42,8 +42,7 @@ class DeadCalls(Transport):
 
     async def discard_dead_runs(
         self,
-        reason: str,
-        /,
+        because: str,
         *,
         run_ids: Sequence[str] | None = None,
         dry_run: bool = False,
@@ -51,14 +50,15 @@ class DeadCalls(Transport):
     ) -> DiscardedView:
         """Take open dead letters off the list for good. With `dry_run`, only say how many that would be.
 
-        An answer that is not complete has stopped at its time: call again for the rest.
+        `because` is the reason that is kept with them; the filter `reason` is why they failed. An answer that is not
+        complete has stopped at its time: call again for the rest.
 
         Raises:
             InvalidInput: nothing says which ones are meant.
         """
         given = {name: text for name, text in _query_of(wanted).items() if text is not None}
         named = {} if run_ids is None else {"run_ids": list(run_ids)}
-        body: dict[str, Any] = {"filter": {**given, **named}, "reason": reason, "dry_run": dry_run}
+        body: dict[str, Any] = {"filter": {**given, **named}, "reason": because, "dry_run": bool(dry_run)}
         return await self.call(operations.DISCARD_DEAD_RUNS, body=body, may_repeat=True)
 
 

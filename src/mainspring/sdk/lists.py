@@ -101,7 +101,7 @@ class AsyncLists:
         return _walk(lambda at, limit: self.list_briefs(before=at, limit=limit, **wanted))
 
     def dead_runs(
-        self: Any, *, settled: bool = False, **wanted: Unpack[DeadFilters]
+        self: Any, *, settled: bool | None = None, **wanted: Unpack[DeadFilters]
     ) -> AsyncIterator[DeadRunView]:
         """Yield dead letters, the newest runs first: the open ones, or those that are settled."""
         return _walk(lambda at, limit: self.list_dead_runs(settled=settled, before=at, limit=limit, **wanted))
@@ -127,7 +127,7 @@ class Lists:
         return _walk_sync(lambda at, limit: self.list_briefs(before=at, limit=limit, **wanted))
 
     def dead_runs(
-        self: Any, *, settled: bool = False, **wanted: Unpack[DeadFilters]
+        self: Any, *, settled: bool | None = None, **wanted: Unpack[DeadFilters]
     ) -> Iterator[DeadRunView]:
         """Yield dead letters, as `AsyncLists.dead_runs` does."""
         return _walk_sync(

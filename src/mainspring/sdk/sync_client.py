@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Protocol, TypeVar, Unpack
 
 from mainspring.sdk.client import AsyncClient
-from mainspring.sdk.lists import Lists, RunFilters
+from mainspring.sdk.lists import DeadFilters, Lists, RunFilters
 from mainspring.wire.applying import AppliedView, DefinitionsView
 from mainspring.wire.backfills import BackfillAnswer, BackfillPage, BackfillView
 from mainspring.wire.blackouts import BlackoutList
@@ -23,6 +23,7 @@ from mainspring.wire.calendars import (
     FireList,
     TriggerPreview,
 )
+from mainspring.wire.dead_letters import DeadGroups, DeadPage, DiscardedView
 from mainspring.wire.health import HealthView
 from mainspring.wire.ledger import FireRangeList, LedgerPage, LedgerView
 from mainspring.wire.limits import KeyPage, LimitPage, LimitView
@@ -455,6 +456,47 @@ class SyncClient(Lists):
     def list_versions(self, job_id: str, *, before: int | None = None, limit: int = 100) -> VersionPage:
         """Return a page of the definitions that a job had, the newest first, each with what it changed."""
         return self._perform(lambda client: client.list_versions(job_id, before=before, limit=limit))
+
+    def redrive_run(self, run_id: str, body: Mapping[str, Any] | None = None) -> SubmittedView:
+        """Run a FAILED or CANCELLED run again. `body` may have `definition` (`newest` or `kept`) and `payload`."""
+        return self._perform(lambda client: client.redrive_run(run_id, body))
+
+    def list_dead_runs(
+        self,
+        *,
+        settled: bool | None = None,
+        before: str | None = None,
+        limit: int = 100,
+        **wanted: Unpack[DeadFilters],
+    ) -> DeadPage:
+        """Return a page of dead letters, the newest runs first: the open ones, or those that are settled."""
+        return self._perform(
+            lambda client: client.list_dead_runs(settled=settled, before=before, limit=limit, **wanted)
+        )
+
+    def group_dead_runs(self, *, limit: int = 100, **wanted: Unpack[DeadFilters]) -> DeadGroups:
+        """Return how many open dead letters of each job failed alike, the largest groups first."""
+        return self._perform(lambda client: client.group_dead_runs(limit=limit, **wanted))
+
+    def discard_dead_runs(
+        self,
+        because: str,
+        *,
+        run_ids: Sequence[str] | None = None,
+        dry_run: bool = False,
+        **wanted: Unpack[DeadFilters],
+    ) -> DiscardedView:
+        """Take open dead letters off the list for good. With `dry_run`, only say how many that would be.
+
+        `because` is the reason that is kept with them; the filter `reason` is why they failed. An answer that is not
+        complete has stopped at its time: call again for the rest.
+
+        Raises:
+            InvalidInput: nothing says which ones are meant.
+        """
+        return self._perform(
+            lambda client: client.discard_dead_runs(because, run_ids=run_ids, dry_run=dry_run, **wanted)
+        )
 
     def put_owner(self, owner: str, jobs: Sequence[str], *, prune: bool = False) -> OwnerView:
         """Say which jobs an app's code defines. With `prune`, those that it does not define any more are deleted."""

@@ -22,6 +22,7 @@ from mainspring.core.rights import Right
 from mainspring.ports.executor import Success
 from mainspring.ports.gateway import ClaimCall, Registration, Report
 from mainspring.sdk.client import AsyncClient
+from mainspring.sdk.dead_calls import DeadCalls
 from mainspring.sdk.definition_calls import DefinitionCalls
 from mainspring.sdk.http_gateway import HttpGateway
 from mainspring.sdk.owner_calls import OwnerCalls
@@ -68,7 +69,12 @@ async def what_asks(call: Callable[[], Awaitable[object]]) -> Asked:
 def methods() -> dict[str, Callable[..., Any]]:
     return {
         name: method
-        for name, method in {**vars(DefinitionCalls), **vars(OwnerCalls), **vars(AsyncClient)}.items()
+        for name, method in {
+            **vars(DefinitionCalls),
+            **vars(DeadCalls),
+            **vars(OwnerCalls),
+            **vars(AsyncClient),
+        }.items()
         if inspect.iscoroutinefunction(method) and not name.startswith("_")
     }
 
@@ -196,6 +202,8 @@ def test_rights_are_those_of_the_design() -> None:
         Right.PUBLIC: {"get_health", "get_openapi"},
         Right.READ: {
             *(
+                "list_dead_runs",
+                "group_dead_runs",
                 "list_jobs",
                 "get_job",
                 "get_job_status",
@@ -221,7 +229,15 @@ def test_rights_are_those_of_the_design() -> None:
         },
         Right.SUBMIT: {"submit_run", "submit_runs", "run_job_now", "cancel_run"},
         Right.OPERATE: {
-            *("redrive_run", "pause_job", "resume_job", "list_pauses", "pause_queue", "resume_queue"),
+            *(
+                "redrive_run",
+                "discard_dead_runs",
+                "pause_job",
+                "resume_job",
+                "list_pauses",
+                "pause_queue",
+                "resume_queue",
+            ),
             *("list_queue_blackouts", "upsert_queue_blackouts"),
             *("create_backfill", "pause_backfill", "resume_backfill", "cancel_backfill"),
         },
