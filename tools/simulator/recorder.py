@@ -17,6 +17,7 @@ from mainspring.core.model import JobSpec
 from mainspring.core.outcomes import Transition
 from mainspring.core.pauses import PauseKey
 from mainspring.core.states import RunState
+from mainspring.core.triggers import AtStart
 from mainspring.errors import TooMany
 from mainspring.ports.store.backfills import AddedBackfill, BackfillStep, NewBackfill
 from mainspring.ports.store.calendars import CalendarUses
@@ -168,12 +169,14 @@ class Recorder:
         version, spec = self._versions[job_id]
         if spec.trigger is not None and spec.calendars:
             spec = replace(spec, trigger=ClosedFires(spec.trigger, self._closed[job_id], spec.calendars.roll))
+        # It is decided by the clock as it is then, not as it was read: a fire may have come before it. So it is with the
+        # pause of a job at start that is carried out late: a start does not move its clock, which would refuse it.
+        is_met = is_by_itself or (kind is ChangeKind.PAUSED and isinstance(spec.trigger, AtStart))
         change = Change(
             job_id=job_id,
             kind=kind,
             at=now,
-            # It is decided by the clock as it is then, not as it was read: a fire may have come before it.
-            until=max(now, self._time()) if is_by_itself else now,
+            until=max(now, self._time()) if is_met else now,
             version=version,
             spec=spec,
             place=len(self.events),
