@@ -169,8 +169,8 @@ class Recorder:
         version, spec = self._versions[job_id]
         if spec.trigger is not None and spec.calendars:
             spec = replace(spec, trigger=ClosedFires(spec.trigger, self._closed[job_id], spec.calendars.roll))
-        # It is decided by the clock as it is then, not as it was read: a fire may have come before it. So it is with the
-        # pause of a job at start that is carried out late: a start does not move its clock, which would refuse it.
+        # It is decided by the clock as it is then, not as it was read: a fire may have come before it. So it is with
+        # the pause of a job at start that is carried out late: a start does not move its clock, which would refuse it.
         is_met = is_by_itself or (kind is ChangeKind.PAUSED and isinstance(spec.trigger, AtStart))
         change = Change(
             job_id=job_id,
