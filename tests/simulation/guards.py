@@ -691,7 +691,7 @@ GUARDS: tuple[Guard, ...] = (
     Guard(
         "count of fires",
         "a job with a maximum of fires has no more of them",
-        (Edit(_FIRE_COUNTS, "left -= sum(not is_skipped(fire_at) for fire_at in plan.fires)", "pass"),),
+        (Edit(_FIRE_COUNTS, "left -= sum(why(fire_at) is None for fire_at in plan.fires)", "pass"),),
     ),
     Guard(
         "end of a counted catch-up",
