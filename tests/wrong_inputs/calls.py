@@ -94,7 +94,7 @@ REQUESTS = [
     http("GET /api/v1/runs?limit=0", "", "limit", "from 1 to 1000"),
     http("GET /api/v1/runs?state=DONE", "", "state", "SUCCEEDED, FAILED"),
     http("GET /api/v1/runs?stat=FAILED", "", "stat", "did you mean 'state'?"),
-    http("GET /api/v1/dead-runs?settled=maybe", "", "settled", "true or false"),
+    http("GET /api/v1/dead-runs?settled=maybe", "", "settled", "one of true, false"),
     http("POST /api/v1/dead-runs/discard", '{"filter": {}, "reason": "x"}', "filter", "`until` with `0s`"),
     http("PUT /api/v1/runs", "", "PUT", "see /openapi.json"),
     http("GET /api/v1/job", "", "/api/v1/job", "see /openapi.json"),
