@@ -180,7 +180,8 @@ def _compile(expression: str, tz: str, dst: str) -> tuple[Schedule, Walker]:
 
 
 def _walk(cron: Cron) -> Walker:
-    return cron._compiled()[1]
+    # At each step of a clock, so without the calls of `_compiled` and `effective`.
+    return _compile(cron.chosen or cron.expression, cron.tz, cron.dst)[1]
 
 
 def _warnings(schedule: Schedule) -> tuple[str, ...]:
