@@ -61,6 +61,8 @@ def test_what_failed_is_gone_through(url: str) -> None:
     refused = run(*discard, text="n\n")
     assert (refused.returncode, refused.stdout) == (0, "")
     assert refused.stderr == "Discard 2 dead letters for good? [y/N]: nothing was discarded\n"
+    refused = run(*discard, "--json", text="n\n")
+    assert (refused.returncode, refused.stdout) == (0, "")
     assert run(*discard, text="y\n").stdout == "2 dead letters discarded\n"
     assert run(*discard, "--yes").stdout == "0 dead letters discarded\n"
 

@@ -61,7 +61,7 @@ class DeadRun:
 
 @value(kw_only=True)
 class DeadFilter:
-    """Which dead letters of a tenant are meant. Of each field that is not None, all have to agree.
+    """Which dead letters of a tenant are meant: those that agree with every field that is not None.
 
     Attributes:
         error: a text that occurs in the error.

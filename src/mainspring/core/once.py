@@ -198,7 +198,7 @@ def _is_waiting(holder: Holder | None, now: datetime) -> bool:
 
 
 def _has_expired(held: HeldKey | None, now: datetime) -> bool:
-    """Say whether the holder waits in vain."""
+    """Say whether the holder still waits although it has expired."""
     holder = None if held is None else held.holder
     return holder is not None and not holder.is_running and is_expired(holder.expires_at, now)
 

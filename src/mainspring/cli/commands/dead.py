@@ -125,7 +125,7 @@ def groups_command(limit: int, server: str, *, as_json: bool, **given: str | Non
         return
     rows = [
         (
-            group.count,
+            f"{group.count:,}",
             group.job or group.job_id,
             group.first_at,
             group.last_at,
@@ -160,7 +160,7 @@ def discard_command(
     wanted: Any = _wanted(given)
     if named is None and all(value is None for value in wanted.values()):
         raise InvalidInput("run", "name runs, or choose them by an option; --until 0s means all of now")
-    if dry_run or not (yes or named or as_json):
+    if dry_run or not (yes or named):
         meant = _ask(server, lambda client: _discard(client, because, named, wanted, is_dry_run=True))
         if dry_run:
             _tell(meant, "would be discarded", as_json=as_json)

@@ -90,7 +90,7 @@ class Wakeups:
         self._signals[Hint.CLOCKS].append(signal)
 
     def subscribe_late_clocks(self, signal: Callable[[datetime], None]) -> None:
-        """Call `signal` with the instant at which a clock is due that this process has set so late."""
+        """Call `signal` when this process has set a clock whose fire may be long due, with the instant of that fire."""
         self._late_clocks_signals.append(signal)
 
     def subscribe_cancels(self, signal: Callable[[], None]) -> None:
@@ -159,7 +159,7 @@ class Wakeups:
         self._announce(Hint.CLOCKS)
 
     def clock_set_late(self, due_at: datetime) -> None:
-        """Announce within this process that a clock was set to an instant that may lie far back."""
+        """Announce within this process that a clock was set to an instant that may be long past."""
         for signal in self._late_clocks_signals:
             signal(due_at)
 

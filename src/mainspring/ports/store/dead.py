@@ -37,7 +37,7 @@ class DeadStore(Protocol):
     async def discard_dead(
         self, tenant: str, wanted: DeadFilter, *, reason: str, now: datetime, limit: int
     ) -> list[RunId]:
-        """Settle open dead letters as discarded, those with the lowest ids first, at most `limit`. Return which.
+        """Settle open dead letters as discarded, the newest runs first, at most `limit`. Return which.
 
         Of a redrive and a discard at the same time, one takes effect.
         """

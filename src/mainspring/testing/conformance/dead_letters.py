@@ -195,6 +195,7 @@ class DeadLettersAreSettledOnce:
             for _ in range(4)
         ]
         assert sizes == [2, 2, 1, 0]
+        assert await store.count_dead("default", OPEN) == 0
         assert await ids(store, SETTLED) == dead[::-1]
 
     async def test_a_redrive_settles_the_run_that_it_repeats(self, store: Store) -> None:
