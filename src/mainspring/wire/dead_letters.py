@@ -92,8 +92,12 @@ class DiscardedView(Struct, kw_only=True):
     total: int
     first: Annotated[list[str], Meta(description="Up to 20 of the runs.")]
     is_complete: Annotated[
-        bool, Meta(description="False if the time was over before all were discarded: call again.")
+        bool,
+        Meta(
+            description="False if the time was over before all were discarded: call again, with this `until`."
+        ),
     ]
+    until: Annotated[Instant, Meta(description="Only what failed before it was meant.")]
 
 
 def view_settled(settled: SettledLetter) -> SettledView:

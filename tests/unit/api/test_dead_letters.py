@@ -109,11 +109,15 @@ async def test_what_is_discarded_is_off_the_list_for_good(http: AsyncClient, run
     runs = await bury(http, runtime, "no 1", "no 2", "timeout")
     body: dict[str, Any] = {"filter": {"error": "no"}, "reason": "customer gone", "dry_run": True}
     planned = (await http.post(f"{DEAD}/discard", json=body)).json()
+    until = planned.pop("until")
     assert planned == {"total": 2, "first": [runs[1], runs[0]], "is_complete": True}
-    assert len(await listed(http)) == 3
+    await runtime.advance(1)
+    later = await bury(http, runtime, "no 3")
+    assert len(await listed(http)) == 4
+    body["filter"]["until"] = until
     done = (await http.post(f"{DEAD}/discard", json={**body, "dry_run": False})).json()
     assert (done["total"], sorted(done["first"]), done["is_complete"]) == (2, runs[:2], True)
-    assert await listed(http) == [runs[2]]
+    assert await listed(http) == [*later, runs[2]]
     assert await listed(http, settled="true") == [runs[1], runs[0]]
     shown = (await http.get(f"/api/v1/runs/{runs[0]}")).json()
     assert shown["status"] == "FAILED"

@@ -53,7 +53,7 @@ async def discard_dead_runs(call: Call, body: DiscardBody) -> DiscardedView:
     wanted = await _filter(call, body.filter, prefix="filter.")
     done = await call.engine.dead_letters.discard(call.tenant, wanted, reason=reason, is_dry_run=body.dry_run)
     first = [format_run_id(run_id) for run_id in done.first]
-    return DiscardedView(total=done.count, first=first, is_complete=done.is_complete)
+    return DiscardedView(total=done.count, first=first, is_complete=done.is_complete, until=done.until)
 
 
 def _of_query(call: Call) -> DeadFilterBody:

@@ -168,6 +168,7 @@ def discard_command(
         if meant.total and not click.confirm(f"Discard {_count(meant.total)} for good?", err=True):
             click.echo("nothing was discarded", err=True)
             return
+        wanted["until"] = meant.until  # what has failed since was not asked about
     _tell(
         _ask(server, lambda client: _discard(client, because, named, wanted, is_dry_run=False)),
         "discarded",
@@ -181,7 +182,7 @@ async def _discard(
     """Discard until nothing is left, however long that takes."""
     done = await client.discard_dead_runs(because, run_ids=runs, dry_run=is_dry_run, **wanted)
     while not done.is_complete:
-        more = await client.discard_dead_runs(because, run_ids=runs, **wanted)
+        more = await client.discard_dead_runs(because, run_ids=runs, **{**wanted, "until": done.until})
         done.total, done.is_complete = done.total + more.total, more.is_complete
     return done
 

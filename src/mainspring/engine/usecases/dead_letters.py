@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from mainspring.core.dead_letters import DeadFilter, DeadGroup, DeadRun, SettledLetter
 from mainspring.core.ids import JobId, RunId
@@ -29,11 +29,13 @@ class Discarded:
     Attributes:
         first: some of them.
         is_complete: none is left that was asked for.
+        until: only what failed before it was meant.
     """
 
     count: int
     first: tuple[RunId, ...]
     is_complete: bool
+    until: datetime
 
 
 class DeadLetters:
@@ -93,7 +95,7 @@ class DeadLetters:
         until = now + _TICK if wanted.until is None else min(now + _TICK, wanted.until)
         wanted = replace(wanted, until=until, is_settled=False)
         if is_dry_run:
-            return await self._count(tenant, wanted)
+            return await self._count(tenant, wanted, until)
         begun = self._clock.monotonic()
         count = 0
         first: tuple[RunId, ...] = ()
@@ -101,17 +103,18 @@ class DeadLetters:
             done = await self._store.discard_dead(tenant, wanted, reason=reason, now=now, limit=BATCH)
             count, first = count + len(done), first or tuple(done[:SHOWN])
             if len(done) < BATCH:
-                return Discarded(count=count, first=first, is_complete=True)
+                return Discarded(count=count, first=first, is_complete=True, until=until)
             if self._clock.monotonic() - begun >= self._budget:
-                return Discarded(count=count, first=first, is_complete=False)
+                return Discarded(count=count, first=first, is_complete=False, until=until)
 
-    async def _count(self, tenant: str, wanted: DeadFilter) -> Discarded:
+    async def _count(self, tenant: str, wanted: DeadFilter, until: datetime) -> Discarded:
         try:
             count = await self._store.count_dead(tenant, wanted)
         except TookTooLong as error:
             raise _too_slow(wanted) from error
         page = await self.list_page(tenant, wanted, limit=SHOWN)
-        return Discarded(count=count, first=tuple(letter.run.id for letter in page), is_complete=True)
+        first = tuple(letter.run.id for letter in page)
+        return Discarded(count=count, first=first, is_complete=True, until=until)
 
 
 def _too_slow(wanted: DeadFilter) -> InvalidInput:
