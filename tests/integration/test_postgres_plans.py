@@ -96,6 +96,7 @@ async def dsn(database: str) -> str:
             if kind == "drained":
                 await connection.execute("DELETE FROM run")
                 await connection.execute("ANALYZE")
+                await connection.execute("VACUUM dead_run")  # else it depends on whether autovacuum has come by
             else:
                 await connection.execute("VACUUM ANALYZE")
             if kind == "large":
