@@ -20,6 +20,7 @@ VERBS = {
     "apply",
     "diff",
     "discard",
+    "start",
 }
 """What operations do, and two of their objects that explain themselves."""
 

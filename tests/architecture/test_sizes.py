@@ -9,7 +9,9 @@ MODULE_LINES = 400
 FUNCTION_LINES = 40
 
 # path below src -> why it may be longer
-LONG_MODULES: dict[str, str] = {}
+LONG_MODULES: dict[str, str] = {
+    "mainspring/sdk/sync_client.py": "made from the modules of AsyncClient; nobody edits it",
+}
 # "path below src:name" -> why it may be longer
 LONG_FUNCTIONS: dict[str, str] = {
     "mainspring/api/app.py:create_api": "hands the handlers what they need, by name",

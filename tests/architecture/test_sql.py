@@ -15,6 +15,7 @@ import pytest
 
 from mainspring.core.dead_letters import Settlement
 from mainspring.core.model import FireRangeKind
+from mainspring.core.redrives import RedriveState
 from mainspring.core.states import FINAL_STATES, LIVE_STATES, RunState
 from mainspring.stores._sql.migrate import read_migrations
 from mainspring.stores._sql.queries import load_queries
@@ -28,6 +29,7 @@ QUERIES = {dialect: load_queries(package) for dialect, package in PACKAGES.items
 
 # query of SQLite that PostgreSQL has not -> why
 ONLY_SQLITE = {
+    "count_redriven": "PostgreSQL counts in advance_redrive",
     "keep_attempts": "round trips: PostgreSQL keeps them in prune_attempts",
     "read_urgent_lanes": "PostgreSQL reads lanes and their runs at once, by read_kept_waiting",
     "find_priority_classes": "PostgreSQL sees in what it has written which rows are new",
@@ -140,7 +142,13 @@ ONLY_POSTGRES = {
     "submit_runs": "insert_runs with the checks of a submission; SQLite makes them before",
 }
 # query, by its name in the singular -> (parameters of SQLite alone, of PostgreSQL alone, why)
+_WANTED = {"tenant", "job_id", "queue", "reason", "error", "error_group", "since", "until", "run_id"}
 OTHER_PARAMETERS = {
+    "advance_redrive": (
+        {"redriven"},
+        {"since_made", *_WANTED},
+        "on SQLite count_redriven counts before",
+    ),
     "add_attempt": (
         set(),
         {"token", "number", "worker", "host", "start_at"},
@@ -239,6 +247,7 @@ CHECKS = {
     "dead_run_state": {RunState.FAILED},
     "dead_run_settlement": set(Settlement),
     "fire_range_kind": set(FireRangeKind),
+    "redrive_state": set(RedriveState),
 }
 PLURALS = {"are": "is", "crashes": "crash", "hashes": "hash"}
 SINGULAR = {"is", "has", "missing"}

@@ -96,7 +96,9 @@ async def dsn(database: str) -> str:
             if kind == "drained":
                 await connection.execute("DELETE FROM run")
                 await connection.execute("ANALYZE")
-                await connection.execute("VACUUM dead_run")  # else it depends on whether autovacuum has come by
+                await connection.execute(
+                    "VACUUM dead_run"
+                )  # else it depends on whether autovacuum has come by
             else:
                 await connection.execute("VACUUM ANALYZE")
             if kind == "large":
@@ -362,6 +364,7 @@ DEAD = {
     "is_settled": "false",
     "is_brief": "true",
     "before": "9223372036854775807",
+    "after": "0",
     "limit": "100",
 }
 
@@ -373,6 +376,7 @@ DEAD = {
         ("find_dead_to_discard", "dead_run_open"),
         ("count_dead", "dead_run_open"),
         ("group_dead", "dead_run_group"),
+        ("find_dead_to_redrive", "dead_run_open"),
     ],
 )
 async def test_open_dead_letters_are_found_among_the_open_ones(

@@ -48,6 +48,7 @@ TABLES = (
     "failure_watch",
     "pause",
     "backfill",
+    "redrive",
     "priority_class",
     "blackout",
 )

@@ -95,6 +95,8 @@ REQUESTS = [
     http("GET /api/v1/runs?state=DONE", "", "state", "SUCCEEDED, FAILED"),
     http("GET /api/v1/runs?stat=FAILED", "", "stat", "did you mean 'state'?"),
     http("GET /api/v1/dead-runs?settled=maybe", "", "settled", "one of true, false"),
+    http("POST /api/v1/redrives", '{"filter": {}}', "filter", "`until` with `0s`"),
+    http("POST /api/v1/redrives", '{"filter": {"error": "x"}, "rate": 0}', "rate", "1 to 1,000"),
     http("POST /api/v1/dead-runs/discard", '{"filter": {}, "reason": "x"}', "filter", "`until` with `0s`"),
     http("PUT /api/v1/runs", "", "PUT", "see /openapi.json"),
     http("GET /api/v1/job", "", "/api/v1/job", "see /openapi.json"),

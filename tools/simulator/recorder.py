@@ -343,9 +343,15 @@ class Recorder:
         self.lives[process].until = self._time()
 
     def _note_start(self, actor: str, node_id: str, given: Mapping[str, Any], result: bool) -> None:
-        if result:
-            self.starts.append(ClusterStart(at=given["now"], node=node_id))
-            self.say(f"{node_id} starts the cluster")
+        if not result:
+            return
+        now = given["now"]
+        self.starts.append(ClusterStart(at=now, node=node_id))
+        self.say(f"{node_id} starts the cluster")
+        # A start finds the jobs as they are when it is committed, so it comes after changes with a later instant, too.
+        for index, change in enumerate(self.changes):
+            if isinstance(change.spec.trigger, AtStart) and change.at > now:
+                self.changes[index] = replace(change, at=now)
 
     # -- fires -------------------------------------------------------------------------------------------------
 

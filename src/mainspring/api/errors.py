@@ -82,6 +82,7 @@ _WHERE_LISTED = {
     "job": "; GET /api/v1/jobs lists them",
     "run": "; GET /api/v1/runs lists them",
     "backfill": "; GET /api/v1/backfills lists them",
+    "redrive": "; GET /api/v1/redrives lists them",
     "calendar": "; GET /api/v1/calendars lists them",
     "limit": "; GET /api/v1/limits lists them",
     "priority class": "; GET /api/v1/priority-classes lists them",

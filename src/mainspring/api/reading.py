@@ -17,10 +17,12 @@ from mainspring.core.fields import MAX_DEPTH, check_known, is_deep, read_moment
 from mainspring.core.ids import (
     BackfillId,
     JobId,
+    RedriveId,
     RunId,
     SessionId,
     parse_backfill_id,
     parse_job_id,
+    parse_redrive_id,
     parse_run_id,
 )
 from mainspring.errors import InvalidInput, NotFound
@@ -226,6 +228,24 @@ def query_backfill_id(text: str, field: str) -> BackfillId:
         InvalidInput: the text is not a backfill's id.
     """
     return _query_id(text, parse_backfill_id, field)
+
+
+def path_redrive_id(text: str) -> RedriveId:
+    """Return a redrive's id from a path.
+
+    Raises:
+        NotFound: the text is not a redrive's id, so there is no such redrive.
+    """
+    return _path_id(text, parse_redrive_id, "redrive")
+
+
+def query_redrive_id(text: str, field: str) -> RedriveId:
+    """Return a redrive's id from a query.
+
+    Raises:
+        InvalidInput: the text is not a redrive's id.
+    """
+    return _query_id(text, parse_redrive_id, field)
 
 
 def path_run_id(text: str) -> RunId:

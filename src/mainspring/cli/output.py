@@ -56,7 +56,7 @@ def _fixed_columns(rows: Sequence[Sequence[object]]) -> frozenset[int]:
 
 def _is_id(text: str) -> bool:
     kind, _, rest = text.partition("_")
-    return kind in {"run", "job", "backfill", "ses"} and len(rest) >= 13 and rest.isalnum()
+    return kind in {"run", "job", "backfill", "redrive", "ses"} and len(rest) >= 13 and rest.isalnum()
 
 
 def print_fields(fields: Mapping[str, object]) -> None:

@@ -10,6 +10,8 @@ from mainspring.core.ids import JobId, RunId
 from mainspring.core.model import Run
 from mainspring.core.values import value
 
+LAST_RUN = RunId(2**63 - 1)
+"""No run has a higher id."""
 LONGEST_GROUP = 200
 """Characters of an error that its group is known by."""
 
@@ -85,6 +87,13 @@ class DeadFilter:
     def is_everything(self) -> bool:
         """Whether it asks for all that there is."""
         return self == DeadFilter(is_settled=self.is_settled)
+
+    @property
+    def reach(self) -> tuple[RunId, RunId]:
+        """The lowest and the highest run that it may mean."""
+        if not self.run_ids:
+            return RunId(0), LAST_RUN
+        return min(self.run_ids), max(self.run_ids)
 
     def admits(self, run: Run, error_group: str | None, *, is_settled: bool) -> bool:
         """Say whether a dead letter of the tenant is among those that are meant."""

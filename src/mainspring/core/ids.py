@@ -18,6 +18,7 @@ RunId = NewType("RunId", int)
 SessionId = NewType("SessionId", int)
 FireRangeId = NewType("FireRangeId", int)
 BackfillId = NewType("BackfillId", UUID)
+RedriveId = NewType("RedriveId", UUID)
 LaneId = NewType("LaneId", int)
 KeyId = NewType("KeyId", int)
 
@@ -105,6 +106,20 @@ def parse_backfill_id(text: str) -> BackfillId:
         ValueError: the text is not a backfill's id.
     """
     return BackfillId(UUID(int=_decode(text, "backfill_", _JOB_DIGITS, 128)))
+
+
+def format_redrive_id(redrive_id: RedriveId) -> str:
+    """Return the text form, `redrive_` and 26 characters."""
+    return "redrive_" + _encode(redrive_id.int, _JOB_DIGITS)
+
+
+def parse_redrive_id(text: str) -> RedriveId:
+    """Read `redrive_…`.
+
+    Raises:
+        ValueError: the text is not a redrive's id.
+    """
+    return RedriveId(UUID(int=_decode(text, "redrive_", _JOB_DIGITS, 128)))
 
 
 def parse_run_id(text: str) -> RunId:

@@ -34,6 +34,7 @@ from mainspring.engine.scheduling.ledger_check import LedgerChecker
 from mainspring.engine.scheduling.membership import Membership
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.scheduling.planner import Planner
+from mainspring.engine.scheduling.redriver import Redriver
 from mainspring.engine.scheduling.shards import Shards, ShardSettings
 from mainspring.engine.settling.janitor import Janitor, Retention
 from mainspring.engine.settling.preemptor import Preemptor
@@ -265,6 +266,7 @@ class Engine:
                 event_log=self._event_log,
             ),
             self._make_preemptor(definitions, restrictions),
+            Redriver(store, self.client.redriving, ownership=ownership, waiter=tools.waiter()),
             Janitor(store, waiter=tools.waiter(), retention=settings.retention),
             FailureWatch(
                 store,

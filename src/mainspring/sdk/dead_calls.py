@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
+from mainspring.core.redrives import USUAL_RATE
 from mainspring.sdk.lists import DeadFilters, text_of
 from mainspring.sdk.transport import Transport
 from mainspring.wire import operations
 from mainspring.wire.dead_letters import DeadGroups, DeadPage, DiscardedView
+from mainspring.wire.redrives import RedriveAnswer, RedrivePage, RedriveView
 from mainspring.wire.views import SubmittedView
 
 
@@ -56,10 +58,59 @@ class DeadCalls(Transport):
         Raises:
             InvalidInput: nothing says which ones are meant.
         """
-        given = {name: text for name, text in _query_of(wanted).items() if text is not None}
-        named = {} if run_ids is None else {"run_ids": list(run_ids)}
-        body: dict[str, Any] = {"filter": {**given, **named}, "reason": because, "dry_run": bool(dry_run)}
+        filters = _body_of(wanted, run_ids)
+        body: dict[str, Any] = {"filter": filters, "reason": because, "dry_run": bool(dry_run)}
         return await self.call(operations.DISCARD_DEAD_RUNS, body=body, may_repeat=True)
+
+    async def start_redrive(
+        self,
+        *,
+        run_ids: Sequence[str] | None = None,
+        rate: int = USUAL_RATE,
+        definition: str = "newest",
+        dry_run: bool = False,
+        **wanted: Unpack[DeadFilters],
+    ) -> RedriveAnswer:
+        """Have open dead letters run again, `rate` a second; the server goes on with it.
+
+        `definition` is `newest`, by the newest definition of each job, or `kept`, by the one that the run had. With
+        `dry_run`, only say how many that would be, and by which versions of their jobs they ran.
+
+        Raises:
+            InvalidInput: nothing says which ones are meant, or there are none.
+        """
+        body: dict[str, Any] = {
+            "filter": _body_of(wanted, run_ids),
+            "rate": rate,
+            "definition": definition,
+            "dry_run": bool(dry_run),
+        }
+        return await self.call(operations.START_REDRIVE, body=body)
+
+    async def list_redrives(self, *, before: str | None = None, limit: int = 100) -> RedrivePage:
+        """Return a page of redrives, the newest first."""
+        return await self.call(operations.LIST_REDRIVES, query={"before": before, "limit": limit})
+
+    async def get_redrive(self, redrive_id: str) -> RedriveView:
+        """Return a redrive, and how far it has come."""
+        return await self.call(operations.GET_REDRIVE, redrive_id)
+
+    async def pause_redrive(self, redrive_id: str) -> RedriveView:
+        """Run no further dead letters again for now."""
+        return await self.call(operations.PAUSE_REDRIVE, redrive_id)
+
+    async def resume_redrive(self, redrive_id: str) -> RedriveView:
+        """Go on with a paused redrive."""
+        return await self.call(operations.RESUME_REDRIVE, redrive_id)
+
+    async def cancel_redrive(self, redrive_id: str) -> RedriveView:
+        """Run no further dead letters again; they stay open."""
+        return await self.call(operations.CANCEL_REDRIVE, redrive_id)
+
+
+def _body_of(wanted: DeadFilters, run_ids: Sequence[str] | None) -> dict[str, Any]:
+    given: dict[str, Any] = {name: text for name, text in _query_of(wanted).items() if text is not None}
+    return given if run_ids is None else {**given, "run_ids": list(run_ids)}
 
 
 def _query_of(wanted: DeadFilters) -> dict[str, str | int | None]:

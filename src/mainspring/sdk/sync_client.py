@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol, TypeVar, Unpack
 
+from mainspring.core.redrives import USUAL_RATE
 from mainspring.sdk.client import AsyncClient
 from mainspring.sdk.lists import DeadFilters, Lists, RunFilters
 from mainspring.wire.applying import AppliedView, DefinitionsView
@@ -33,6 +34,7 @@ from mainspring.wire.pages import BriefPage, JobPage, RunPage, WorkerPage
 from mainspring.wire.pauses import PauseList
 from mainspring.wire.policies import LabelPage, LabelView, QueuePage, QueueView, TenantPage, TenantView
 from mainspring.wire.priorities import PriorityClassPage, PriorityClassView
+from mainspring.wire.redrives import RedriveAnswer, RedrivePage, RedriveView
 from mainspring.wire.run_detail import RunDetail
 from mainspring.wire.versions import VersionPage
 from mainspring.wire.views import (
@@ -497,6 +499,49 @@ class SyncClient(Lists):
         return self._perform(
             lambda client: client.discard_dead_runs(because, run_ids=run_ids, dry_run=dry_run, **wanted)
         )
+
+    def start_redrive(
+        self,
+        *,
+        run_ids: Sequence[str] | None = None,
+        rate: int = USUAL_RATE,
+        definition: str = "newest",
+        dry_run: bool = False,
+        **wanted: Unpack[DeadFilters],
+    ) -> RedriveAnswer:
+        """Have open dead letters run again, `rate` a second; the server goes on with it.
+
+        `definition` is `newest`, by the newest definition of each job, or `kept`, by the one that the run had. With
+        `dry_run`, only say how many that would be, and by which versions of their jobs they ran.
+
+        Raises:
+            InvalidInput: nothing says which ones are meant, or there are none.
+        """
+        return self._perform(
+            lambda client: client.start_redrive(
+                run_ids=run_ids, rate=rate, definition=definition, dry_run=dry_run, **wanted
+            )
+        )
+
+    def list_redrives(self, *, before: str | None = None, limit: int = 100) -> RedrivePage:
+        """Return a page of redrives, the newest first."""
+        return self._perform(lambda client: client.list_redrives(before=before, limit=limit))
+
+    def get_redrive(self, redrive_id: str) -> RedriveView:
+        """Return a redrive, and how far it has come."""
+        return self._perform(lambda client: client.get_redrive(redrive_id))
+
+    def pause_redrive(self, redrive_id: str) -> RedriveView:
+        """Run no further dead letters again for now."""
+        return self._perform(lambda client: client.pause_redrive(redrive_id))
+
+    def resume_redrive(self, redrive_id: str) -> RedriveView:
+        """Go on with a paused redrive."""
+        return self._perform(lambda client: client.resume_redrive(redrive_id))
+
+    def cancel_redrive(self, redrive_id: str) -> RedriveView:
+        """Run no further dead letters again; they stay open."""
+        return self._perform(lambda client: client.cancel_redrive(redrive_id))
 
     def put_owner(self, owner: str, jobs: Sequence[str], *, prune: bool = False) -> OwnerView:
         """Say which jobs an app's code defines. With `prune`, those that it does not define any more are deleted."""

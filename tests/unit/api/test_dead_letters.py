@@ -13,6 +13,7 @@ from mainspring.testing.manual import ManualRuntime
 from tests.unit.api.asgi import api_of, client_of
 
 DEAD = "/api/v1/dead-runs"
+REDRIVES = "/api/v1/redrives"
 
 
 @pytest.fixture
@@ -200,3 +201,76 @@ async def test_a_wrong_query_is_refused_by_its_field(
 ) -> None:
     answer = await http.get(DEAD, params=query)
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, field), answer.text
+
+
+async def test_a_redrive_goes_through_what_it_means(http: AsyncClient, runtime: ManualRuntime) -> None:
+    dead = await bury(http, runtime, "order 1 is odd", "no answer", "order 3 is odd")
+    body = {"filter": {"job": "pay", "error": "odd"}, "rate": 5}
+    planned = await http.post(REDRIVES, json={**body, "dry_run": True})
+    assert planned.status_code == 200
+    plan = planned.json()
+    assert (plan["total"], plan["first"], plan["redrive"]) == (2, [dead[2], dead[0]], None)
+    assert [(one["job"], one["version"], one["count"]) for one in plan["versions"]] == [("pay", 1, 2)]
+    assert (await http.get(REDRIVES)).json() == {"items": [], "next": None}
+
+    answer = await http.post(REDRIVES, json=body)
+    assert answer.status_code == 202
+    made = answer.json()["redrive"]
+    assert (made["state"], made["total"], made["done"]) == ("running", 2, 0)
+    assert (made["rate"], made["definition"], made["filter"]["error"]) == (5, "newest", "odd")
+    path = f"{REDRIVES}/{made['redrive_id']}"
+    assert (await http.post(f"{path}/pause")).json()["state"] == "paused"
+    await runtime.advance(2)
+    assert len(await listed(http)) == 3
+    assert (await http.post(f"{path}/resume")).json()["state"] == "running"
+    await runtime.advance(2)
+    ended = (await http.get(path)).json()
+    assert (ended["state"], ended["done"], ended["closed_at"] is not None) == ("done", 2, True)
+    assert await listed(http) == [dead[1]]
+    refused = await http.post(f"{path}/cancel")
+    assert (refused.status_code, refused.json()["detail"]) == (409, "state: the redrive is done already")
+    assert (await http.get(REDRIVES, params={"limit": 1})).json() == {
+        "items": [ended],
+        "next": made["redrive_id"],
+    }
+    assert (await http.get(REDRIVES, params={"before": made["redrive_id"]})).json()["items"] == []
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"filter": {}}, "filter"),
+        ({"filter": {"error": "nothing of the kind"}}, "filter"),
+        ({"filter": {"job": "unknown"}}, "filter.job"),
+        ({"filter": {"until": "0s"}, "rate": 0}, "rate"),
+        ({"filter": {"until": "0s"}, "rate": 1001}, "rate"),
+        ({"filter": {"until": "0s"}, "rate": "fast"}, "rate"),
+        ({"filter": {"until": "0s"}, "definition": "old"}, "definition"),
+        ({"filter": {"until": "0s"}, "speed": 1}, "speed"),
+        ({"rate": 1}, "filter"),
+    ],
+)
+async def test_a_wrong_redrive_is_refused_by_its_field(
+    http: AsyncClient, runtime: ManualRuntime, body: dict[str, Any], field: str
+) -> None:
+    await bury(http, runtime, "boom")
+    answer = await http.post(REDRIVES, json=body)
+    assert answer.status_code == 422, answer.text
+    assert [error["field"] for error in answer.json()["errors"]] == [field]
+    assert (await http.get(REDRIVES)).json()["items"] == []
+
+
+async def test_another_tenants_redrive_is_unknown(http: AsyncClient, runtime: ManualRuntime) -> None:
+    await bury(http, runtime, "boom")
+    made = (await http.post(REDRIVES, json={"filter": {"error": "boom"}})).json()["redrive"]
+    path = f"{REDRIVES}/{made['redrive_id']}"
+    other = {"Mainspring-Tenant": "other"}
+    for answer in (
+        await http.get(path, headers=other),
+        await http.post(f"{path}/cancel", headers=other),
+        await http.get(f"{REDRIVES}/redrive_{'0' * 26}"),
+        await http.get(f"{REDRIVES}/odd"),
+    ):
+        assert answer.status_code == 404
+        assert answer.json()["detail"].endswith("; GET /api/v1/redrives lists them")
+    assert (await http.get(path)).json()["state"] == "running"

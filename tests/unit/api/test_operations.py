@@ -225,6 +225,7 @@ def test_rights_are_those_of_the_design() -> None:
             ),
             *("list_calendars", "get_calendar", "list_calendar_versions", "list_calendar_days"),
             *("list_limits", "get_limit", "list_limit_keys", "get_run_why"),
+            *("list_redrives", "get_redrive"),
             *("list_backfills", "get_backfill", "list_priority_classes", "get_priority_class"),
         },
         Right.SUBMIT: {"submit_run", "submit_runs", "run_job_now", "cancel_run"},
@@ -239,6 +240,7 @@ def test_rights_are_those_of_the_design() -> None:
                 "resume_queue",
             ),
             *("list_queue_blackouts", "upsert_queue_blackouts"),
+            *("start_redrive", "pause_redrive", "resume_redrive", "cancel_redrive"),
             *("create_backfill", "pause_backfill", "resume_backfill", "cancel_backfill"),
         },
         Right.EDIT: {

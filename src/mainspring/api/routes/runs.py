@@ -208,7 +208,7 @@ async def cancel_run(call: Call) -> CancelView:
 async def redrive_run(call: Call, body: RedriveBody) -> Answer[SubmittedView]:
     is_newest = read_one_of(body.definition, "definition", ["newest", "kept"]) == "newest"
     payload = _payload(body.payload, "payload")
-    redriven = await call.engine.redrives.redrive(
+    redriven = await call.engine.redriving.redrive(
         call.tenant, path_run_id(call.key), is_newest=is_newest, payload=payload
     )
     assert redriven.run_id is not None, "a redrive stands for a run"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from mainspring.cli.calling import call, checked_run, plain
+from mainspring.cli.calling import checked_run, plain
+from mainspring.cli.commands.redrive import redrive_command
 from mainspring.cli.commands.run_detail import show_command
-from mainspring.cli.completion import complete_jobs
+from mainspring.cli.dead_filters import ask, count_letters, dead_filters, wanted_of
 from mainspring.cli.options import caller_options, json_option, kind_option
 from mainspring.cli.output import print_json, print_table
 from mainspring.core.kinds import Text, Whole
@@ -21,54 +22,19 @@ if TYPE_CHECKING:
 
 _WIDTH = 70
 _LIMIT = Whole(1, 1000)
-_OPTIONS = {"error_group": "group"}
-"""The options of the API's fields that are called otherwise."""
-Command = Callable[..., Any]
 
 
 @click.group("dead")
 def dead_group() -> None:
-    """Show and settle dead letters: runs that failed for good. `mainspring run retry` runs them again."""
+    """Show and settle dead letters: runs that failed for good."""
 
 
 dead_group.add_command(show_command)
-
-
-def _filters(command: Command) -> Command:
-    """Add the options that say which dead letters are meant."""
-    options = (
-        click.option(
-            "--job", metavar="JOB", shell_complete=complete_jobs, help="Only of this job (name or id)."
-        ),
-        click.option("--queue", metavar="QUEUE", help="Only of this queue."),
-        click.option("--reason", metavar="REASON", help="Only those that failed for it, like deadline."),
-        click.option("--error", metavar="TEXT", help="Only those whose error has this text in it."),
-        click.option("--group", metavar="GROUP", help="Only of this group, as `dead groups` shows it."),
-        click.option(
-            "--since", metavar="WHEN", help="Only failed since then: an instant, or 2h for two hours ago."
-        ),
-        click.option("--until", metavar="WHEN", help="Only failed before then."),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def _wanted(given: dict[str, Any]) -> dict[str, Any]:
-    return {("error_group" if name == "group" else name): value for name, value in given.items()}
-
-
-def _ask(server: str, work: Callable[[AsyncClient], Any]) -> Any:
-    """Call the server. A refusal names the option, not the API's field."""
-    try:
-        return call(server, work)
-    except InvalidInput as error:
-        field = error.field.removeprefix("filter.")
-        raise InvalidInput(_OPTIONS.get(field, field), error.message) from None
+dead_group.add_command(redrive_command)
 
 
 @dead_group.command("list")
-@_filters
+@dead_filters
 @click.option("--settled", is_flag=True, help="Those that were run again or discarded, not the open ones.")
 @kind_option("--limit", _LIMIT, default="20", words="The most to list.")
 @click.option("--before", metavar="RUN", help="Only runs older than this one, to go on with a list.")
@@ -80,10 +46,10 @@ def list_command(
     """List dead letters, the newest runs first."""
 
     async def work(client: AsyncClient) -> DeadPage:
-        wanted: Any = _wanted(given)
+        wanted: Any = wanted_of(given)
         return await client.list_dead_runs(settled=settled, before=before, limit=limit, **wanted)
 
-    page: DeadPage = _ask(server, work)
+    page: DeadPage = ask(server, work)
     if as_json:
         print_json(plain(page))
         return
@@ -108,7 +74,7 @@ def _row(letter: DeadRunView) -> tuple[object, ...]:
 
 
 @dead_group.command("groups")
-@_filters
+@dead_filters
 @kind_option("--limit", _LIMIT, default="20", words="The most groups to show.")
 @caller_options
 @json_option
@@ -116,10 +82,10 @@ def groups_command(limit: int, server: str, *, as_json: bool, **given: str | Non
     """Count dead letters that failed alike, the largest groups first. Numbers and ids of errors are #."""
 
     async def work(client: AsyncClient) -> DeadGroups:
-        wanted: Any = _wanted(given)
+        wanted: Any = wanted_of(given)
         return await client.group_dead_runs(limit=limit, **wanted)
 
-    found: DeadGroups = _ask(server, work)
+    found: DeadGroups = ask(server, work)
     if as_json:
         print_json(plain(found))
         return
@@ -139,7 +105,7 @@ def groups_command(limit: int, server: str, *, as_json: bool, **given: str | Non
 
 @dead_group.command("discard")
 @click.argument("runs", nargs=-1, metavar="[RUN]...")
-@_filters
+@dead_filters
 @kind_option("--because", Text(500), words="Why they are not to run again.", is_required=True)
 @click.option("--dry-run", is_flag=True, help="Only say how many that would be.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -157,20 +123,20 @@ def discard_command(
 ) -> None:
     """Take dead letters off the list for good: some RUNs, or all that the options choose."""
     named = list(dict.fromkeys(map(checked_run, runs))) or None
-    wanted: Any = _wanted(given)
+    wanted: Any = wanted_of(given)
     if named is None and all(value is None for value in wanted.values()):
         raise InvalidInput("run", "name runs, or choose them by an option; --until 0s means all of now")
     if dry_run or not (yes or named):
-        meant = _ask(server, lambda client: _discard(client, because, named, wanted, is_dry_run=True))
+        meant = ask(server, lambda client: _discard(client, because, named, wanted, is_dry_run=True))
         if dry_run:
             _tell(meant, "would be discarded", as_json=as_json)
             return
-        if meant.total and not click.confirm(f"Discard {_count(meant.total)} for good?", err=True):
+        if meant.total and not click.confirm(f"Discard {count_letters(meant.total)} for good?", err=True):
             click.echo("nothing was discarded", err=True)
             return
         wanted["until"] = meant.until  # what has failed since was not asked about
     _tell(
-        _ask(server, lambda client: _discard(client, because, named, wanted, is_dry_run=False)),
+        ask(server, lambda client: _discard(client, because, named, wanted, is_dry_run=False)),
         "discarded",
         as_json=as_json,
     )
@@ -191,8 +157,4 @@ def _tell(done: DiscardedView, what: str, *, as_json: bool) -> None:
     if as_json:
         print_json(plain(done))
     else:
-        click.echo(f"{_count(done.total)} {what}")
-
-
-def _count(number: int) -> str:
-    return f"{number:,} dead letter{'' if number == 1 else 's'}"
+        click.echo(f"{count_letters(done.total)} {what}")

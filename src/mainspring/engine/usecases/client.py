@@ -31,6 +31,7 @@ from mainspring.engine.usecases.pauses import PauseSwitch
 from mainspring.engine.usecases.priority_classes import PriorityClasses
 from mainspring.engine.usecases.queues import Queues
 from mainspring.engine.usecases.redrives import Redrives
+from mainspring.engine.usecases.redriving import Redriving
 from mainspring.engine.usecases.runs import KEY_LIFETIME, Runs, WaitingSlots
 from mainspring.engine.usecases.tenants import Tenants
 from mainspring.engine.usecases.versions import Versions
@@ -48,8 +49,9 @@ class Client:
     priority classes (`client.priority_classes`), and what is paused (`client.pauses`), also by calendars
     (`client.blackouts`). `client.owners` knows whose code defines which jobs, and `client.offer_reader` what live
     workers offer. `client.applying` makes jobs what files say, and `client.versions` looks back at what a job was.
-    `client.backfills` makes the runs of jobs for a range that is past, `client.redrives` runs failed ones again,
-    `client.ledgers` compares owed fires with records, and `client.overviews` says what all of it does.
+    `client.backfills` makes the runs of jobs for a range that is past, `client.redriving` runs a failed one again and
+    `client.redrives` many at a rate, `client.ledgers` compares owed fires with records, and `client.overviews` says
+    what all of it does.
     """
 
     def __init__(
@@ -121,7 +123,8 @@ class Client:
             list_budget=list_budget,
         )
         self.dead_letters: DeadLetters = DeadLetters(store, clock=clock)
-        self.redrives: Redrives = Redrives(
+        self.redrives: Redrives = Redrives(store, self.dead_letters, clock=clock, ids=ids)
+        self.redriving: Redriving = Redriving(
             store,
             clock=clock,
             intake=self.intake,

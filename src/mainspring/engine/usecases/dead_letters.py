@@ -57,7 +57,7 @@ class DeadLetters:
         try:
             return await self._store.list_dead(tenant, wanted, before=before, limit=limit)
         except TookTooLong as error:
-            raise _too_slow(wanted) from error
+            raise too_slow(wanted) from error
 
     async def groups(self, tenant: str, wanted: DeadFilter, *, limit: int = 100) -> list[DeadGroup]:
         """Return which open dead letters failed alike, the largest groups first.
@@ -68,7 +68,7 @@ class DeadLetters:
         try:
             return await self._store.group_dead(tenant, wanted, limit=limit)
         except TookTooLong as error:
-            raise _too_slow(wanted) from error
+            raise too_slow(wanted) from error
 
     async def settled(self, run_id: RunId) -> SettledLetter | None:
         """Return what became of a dead letter; None for one that is open, and for another run."""
@@ -87,15 +87,11 @@ class DeadLetters:
         Raises:
             InvalidInput: nothing says which ones, or the store is too slow to find them.
         """
-        if wanted.is_everything:
-            raise InvalidInput(
-                "filter", "is empty; say which dead letters: `until` with `0s` means all of now"
-            )
         now = self._clock.now()
-        until = now + _TICK if wanted.until is None else min(now + _TICK, wanted.until)
-        wanted = replace(wanted, until=until, is_settled=False)
+        wanted, until = bound(wanted, now)
         if is_dry_run:
-            return await self._count(tenant, wanted, until)
+            count, some = await self.count(tenant, wanted)
+            return Discarded(count=count, first=some, is_complete=True, until=until)
         begun = self._clock.monotonic()
         count = 0
         first: tuple[RunId, ...] = ()
@@ -107,16 +103,35 @@ class DeadLetters:
             if self._clock.monotonic() - begun >= self._budget:
                 return Discarded(count=count, first=first, is_complete=False, until=until)
 
-    async def _count(self, tenant: str, wanted: DeadFilter, until: datetime) -> Discarded:
+    async def count(self, tenant: str, wanted: DeadFilter) -> tuple[int, tuple[RunId, ...]]:
+        """Return how many open dead letters are meant, and some of them, the newest first.
+
+        Raises:
+            InvalidInput: the store is too slow to count them.
+        """
         try:
             count = await self._store.count_dead(tenant, wanted)
+            page = await self._store.list_dead(tenant, wanted, limit=SHOWN)
         except TookTooLong as error:
-            raise _too_slow(wanted) from error
-        page = await self.list_page(tenant, wanted, limit=SHOWN)
-        first = tuple(letter.run.id for letter in page)
-        return Discarded(count=count, first=first, is_complete=True, until=until)
+            raise too_slow(wanted, prefix="filter.") from error
+        return count, tuple(letter.run.id for letter in page)
 
 
-def _too_slow(wanted: DeadFilter) -> InvalidInput:
+def bound(wanted: DeadFilter, now: datetime) -> tuple[DeadFilter, datetime]:
+    """Return which open dead letters are meant of those that there are now, and before when they failed.
+
+    Raises:
+        InvalidInput: nothing says which ones.
+    """
+    if wanted.is_everything:
+        raise InvalidInput("filter", "is empty; say which dead letters: `until` with `0s` means all of now")
+    until = now + _TICK if wanted.until is None else min(now + _TICK, wanted.until)
+    return replace(wanted, until=until, is_settled=False), until
+
+
+def too_slow(wanted: DeadFilter, *, prefix: str = "") -> InvalidInput:
+    """Return the error about a filter that leaves the store too much to look through."""
     field = "job" if wanted.job_id is None else "since"
-    return InvalidInput(field, "this takes too long without it; add it, or another of job, since and until")
+    return InvalidInput(
+        f"{prefix}{field}", "this takes too long without it; add it, or another of job, since and until"
+    )

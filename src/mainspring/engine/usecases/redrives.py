@@ -1,157 +1,110 @@
-"""Runs an ended run again: a new run that names the old one."""
+"""Use cases on redrives: plan, make, show, pause, resume and cancel them. `Redriver` takes their steps."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from datetime import datetime, timedelta
-
-from mainspring.core.admission import SubmissionVerdict
-from mainspring.core.expiry import expiry_of
-from mainspring.core.ids import RunId, format_run_id
-from mainspring.core.limits import KeyMaker
-from mainspring.core.model import INLINE_LIMIT, JobSpec, LaneKey, Run, RunKind
-from mainspring.core.once_keys import canonical
-from mainspring.core.redriving import REDRIVABLE, redrive_hash, redrive_key
-from mainspring.core.states import RunState
-from mainspring.core.times import write_instant
-from mainspring.engine.common.queue_expiries import QueueExpiryFollower
-from mainspring.engine.usecases.intake import Intake
-from mainspring.errors import Conflict, NotFound, PayloadTooLarge, StoreUnavailable
-from mainspring.ports.clock import Clock
+from mainspring.core.dead_letters import DeadFilter
+from mainspring.core.ids import RedriveId, RunId, format_redrive_id
+from mainspring.core.redrives import FASTEST, USUAL_RATE, DeadVersion, Redrive, RedriveChange
+from mainspring.core.values import value
+from mainspring.engine.usecases.dead_letters import SHOWN, DeadLetters, bound, too_slow
+from mainspring.errors import Conflict, InvalidInput, NotFound, TookTooLong
+from mainspring.ports.clock import Clock, IdSource
 from mainspring.ports.store import Store
-from mainspring.ports.store.runs import IdempotencyKey, NewRun, SubmitResult
+from mainspring.ports.store.redrives import NewRedrive
 
-_KEPT = timedelta(days=36_500)
-"""A CANCELLED run that has been redriven is known for as long as the run itself may be."""
-_KEPT_IF_DEAD = timedelta(days=30)
-"""What was asked for with a FAILED one is known so long. That it was redriven, its dead letter says."""
-_TRIES = 20
+
+@value(kw_only=True)
+class PlannedRedrive:
+    """What a redrive goes through, and itself; None after a dry run.
+
+    Attributes:
+        count: how many dead letters are open that are meant.
+        versions: by which versions of their jobs they ran, those with the most first.
+        first: some of them, the newest first.
+    """
+
+    count: int
+    versions: list[DeadVersion]
+    first: tuple[RunId, ...]
+    redrive: Redrive | None
 
 
 class Redrives:
-    """Redrives runs. Every method acts for one tenant.
+    """Use cases on redrives. Every method acts for one tenant."""
 
-    Args:
-        insert: inserts a run that was made here, as a submission would be, and wakes the workers.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        *,
-        clock: Clock,
-        intake: Intake,
-        expiries: QueueExpiryFollower,
-        insert: Callable[[NewRun], Awaitable[SubmitResult]],
-    ) -> None:
+    def __init__(self, store: Store, letters: DeadLetters, *, clock: Clock, ids: IdSource) -> None:
         self._store = store
+        self._letters = letters
         self._clock = clock
-        self._intake = intake
-        self._expiries = expiries
-        self._insert = insert
+        self._ids = ids
 
-    async def redrive(
-        self, tenant: str, run_id: RunId, *, is_newest: bool = True, payload: bytes | None = None
-    ) -> SubmitResult:
-        """Run a FAILED or CANCELLED run again. Of any number of calls, one makes a run; the others get its id.
-
-        The new run has the old one's payload, fire time and idempotency key, so that a target can tell that it is the
-        same work; with another payload it is other work, and has a key of its own.
+    async def create(
+        self,
+        tenant: str,
+        wanted: DeadFilter,
+        *,
+        rate: int = USUAL_RATE,
+        is_newest: bool = True,
+        is_dry_run: bool = False,
+    ) -> PlannedRedrive:
+        """Have open dead letters run again, unless it is a dry run. Those that fail meanwhile are not meant.
 
         Args:
-            is_newest: run the job's newest definition, not the one that the run had.
-            payload: run with this payload instead.
-
-        Returns:
-            `SUBMITTED` or `DUPLICATE`, with the id of the run that repeats the old one.
+            rate: runs a second, 1 to 1,000.
+            is_newest: by the newest definitions of their jobs, not by those that they had.
 
         Raises:
-            NotFound: this tenant has no run with that id.
-            Conflict: it has not ended, or not so; it was discarded; its job was deleted; or it was redriven with
-                another definition or payload.
-            PayloadTooLarge: the payload is too large.
-            TooMany: as for a submission.
+            InvalidInput: nothing says which ones, there are none, the rate is out of bounds, or the store is too slow.
         """
-        if payload is not None and len(payload) > INLINE_LIMIT:
-            raise PayloadTooLarge("payload", f"{len(payload)} bytes; at most {INLINE_LIMIT} fit")
-        for _ in range(_TRIES):
-            [run] = await self._store.get_runs([run_id])
-            if run is None or run.tenant != tenant:
-                raise NotFound("run", format_run_id(run_id))
-            _check(run)
-            now = self._clock.now()
-            new = await self._make(run, payload, is_newest=is_newest, now=now)
-            await self._intake.admit(tenant, [new])
-            result = await self._insert(new)
-            if result.status is SubmissionVerdict.JOB_MISSING:
-                raise _gone(run)
-            if result.status is SubmissionVerdict.KEY_MISMATCH and result.run_id is not None:
-                again = format_run_id(result.run_id)
-                message = f"was redriven as {again}, with another definition or payload; redrive that run"
-                raise Conflict("run", f"{format_run_id(run_id)} {message}")
-            if result.status is SubmissionVerdict.SETTLED:
-                return await self._settled(run_id, result)
-            if result.status is not SubmissionVerdict.JOB_CHANGED:
-                return result
-        raise StoreUnavailable(f"the job of {format_run_id(run_id)} kept changing")
-
-    async def _settled(self, run_id: RunId, result: SubmitResult) -> SubmitResult:
-        """Answer for a dead letter that was settled before: by a run that repeats it, or it was discarded."""
-        if result.run_id is not None:
-            return SubmitResult(SubmissionVerdict.DUPLICATE, result.run_id)
-        [settled] = await self._store.read_settled([run_id])
-        why = "" if settled is None else f" at {write_instant(settled.at)}: {settled.reason}"
-        message = f"{format_run_id(run_id)} was discarded{why}. To run its job once more, submit it"
-        raise Conflict("run", message)
-
-    async def _make(self, run: Run, payload: bytes | None, *, is_newest: bool, now: datetime) -> NewRun:
-        [job] = await self._store.get_jobs([run.job_id])
-        [kept] = await self._store.read_versions([(run.job_id, run.version)])
-        if job is None or kept is None:
-            raise _gone(run)
-        spec, version = (job.spec, job.version) if is_newest else (kept, run.version)
-        own = run.payload if payload is None else payload
-        return NewRun(
-            job.id,
-            version,
-            _lane(run, kept, spec),
-            RunKind.REDRIVE,
-            run.fire_at,
-            now,
-            spec.timeout,
-            own,
-            expiry_of(spec, now, self._expiries.by_queue),
-            None,  # it is not skipped
-            (run.idempotency_key or format_run_id(run.id)) if payload is None else None,
-            IdempotencyKey(
-                key=redrive_key(run.id),
-                request_hash=redrive_hash(
-                    None if payload is None else canonical(payload), is_newest=is_newest
-                ),
-                expires_at=now + (_KEPT_IF_DEAD if run.state is RunState.FAILED else _KEPT),
-            ),
-            None,  # it is not of a fire range
-            is_newest,
-            KeyMaker(job.id, spec).make(own) if spec.is_lined_up else (),
-            None,  # like a fire, it passes by what the job says about submissions
-            run.id,
+        if not 1 <= rate <= FASTEST:
+            raise InvalidInput("rate", f"must be 1 to {FASTEST:,} runs a second")
+        now = self._clock.now()
+        wanted, _ = bound(wanted, now)
+        count, first = await self._letters.count(tenant, wanted)
+        try:
+            versions = await self._store.count_dead_versions(tenant, wanted, limit=SHOWN)
+        except TookTooLong as error:
+            raise too_slow(wanted, prefix="filter.") from error
+        if is_dry_run:
+            return PlannedRedrive(count=count, versions=versions, first=first, redrive=None)
+        if not count:
+            raise InvalidInput(
+                "filter", "means no dead letter that is open, so there is nothing to run again"
+            )
+        redrive_id = RedriveId(self._ids.new_uuid())
+        new = NewRedrive(
+            id=redrive_id, tenant=tenant, wanted=wanted, is_newest=is_newest, rate=rate, total=count
         )
+        await self._store.add_redrive(new, now=now)
+        redrive = await self.get(tenant, redrive_id)
+        return PlannedRedrive(count=count, versions=versions, first=first, redrive=redrive)
 
+    async def get(self, tenant: str, redrive_id: RedriveId) -> Redrive:
+        """Return a redrive, and how far it has come.
 
-def _lane(run: Run, kept: JobSpec, spec: JobSpec) -> LaneKey:
-    """Return the lane: with the tier that the run was submitted with, if it was one of its own."""
-    has_own = run.lane.priority is not kept.priority
-    return LaneKey(spec.queue, spec.route, run.tenant, run.lane.priority if has_own else spec.priority)
+        Raises:
+            NotFound: this tenant has no such redrive.
+        """
+        redrive = await self._store.get_redrive(redrive_id)
+        if redrive is None or redrive.tenant != tenant:
+            raise NotFound("redrive", format_redrive_id(redrive_id))
+        return redrive
 
+    async def list_page(
+        self, tenant: str, *, before: RedriveId | None = None, limit: int = 100
+    ) -> list[Redrive]:
+        """Return a page of redrives, the newest first."""
+        return await self._store.list_redrives(tenant, before=before, limit=limit)
 
-def _check(run: Run) -> None:
-    if run.state in REDRIVABLE:
-        return
-    if run.finished_at is None:
-        raise Conflict("run", f"{format_run_id(run.id)} has not ended; it is {run.state.value}")
-    message = f"{format_run_id(run.id)} is {run.state.value}; only FAILED and CANCELLED runs are redriven"
-    raise Conflict("run", f"{message}. To run its job once more, submit it")
+    async def change(self, tenant: str, redrive_id: RedriveId, change: RedriveChange) -> Redrive:
+        """Pause, resume or cancel a redrive; in the wanted state it may be already. Runs that it has made go on.
 
-
-def _gone(run: Run) -> Conflict:
-    return Conflict("job", f"the job of {format_run_id(run.id)} was deleted, so nothing can run")
+        Raises:
+            NotFound: this tenant has no such redrive.
+            Conflict: it is over.
+        """
+        redrive = await self.get(tenant, redrive_id)
+        if not await self._store.change_redrive(redrive_id, change, now=self._clock.now()):
+            redrive = await self.get(tenant, redrive_id)
+            raise Conflict("state", f"the redrive is {redrive.state.value} already")
+        return await self.get(tenant, redrive_id)

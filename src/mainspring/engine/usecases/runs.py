@@ -206,10 +206,9 @@ class Runs:
         self._count_held_back(results)
         return results
 
-    async def insert(self, run: NewRun) -> SubmitResult:
-        """Insert a run that another use case has made, and wake the workers."""
-        (result,) = await self._guarded([run])
-        return result
+    async def insert(self, runs: Sequence[NewRun]) -> Sequence[SubmitResult]:
+        """Insert runs that another use case has made, and wake the workers."""
+        return await self._guarded(runs)
 
     async def _submit_all(self, runs: Sequence[NewRun]) -> list[SubmitResult]:
         now = self._clock.now()

@@ -37,6 +37,7 @@ from mainspring.ports.store.owners import OwnerStore
 from mainspring.ports.store.policies import PolicyStore
 from mainspring.ports.store.preemption import PreemptionStore
 from mainspring.ports.store.priorities import PriorityStore
+from mainspring.ports.store.redrives import RedriveStore
 from mainspring.ports.store.restrictions import RestrictionStore
 from mainspring.ports.store.runs import RunStore
 from mainspring.ports.store.schedule import ScheduleStore
@@ -64,6 +65,7 @@ class Store(
     CalendarStore,
     FailureStore,
     DeadStore,
+    RedriveStore,
     EndStore,
     BackfillStore,
     OwnerStore,

@@ -84,3 +84,6 @@ fire_range_id, redrive_of;
 -- fragment: settled_columns
 -- What became of a dead letter.
 settled_at, settlement, settle_reason, redriven_as;
+
+-- fragment: redrive_columns
+id, tenant, state, filter, is_newest, rate, cursor, total, done, created_at, closed_at;

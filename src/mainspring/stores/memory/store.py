@@ -27,6 +27,7 @@ from mainspring.stores.memory.owners import MemoryOwnerStore
 from mainspring.stores.memory.policies import MemoryPolicyStore
 from mainspring.stores.memory.preemption import MemoryPreemptionStore
 from mainspring.stores.memory.priorities import MemoryPriorityStore
+from mainspring.stores.memory.redrives import MemoryRedriveStore
 from mainspring.stores.memory.restrictions import MemoryRestrictionStore
 from mainspring.stores.memory.runs import MemoryRunStore
 from mainspring.stores.memory.schedule import MemoryScheduleStore
@@ -44,6 +45,7 @@ class MemoryStore(
     MemoryJobStore,
     MemoryFailureStore,
     MemoryDeadStore,
+    MemoryRedriveStore,
     MemoryEndStore,
     MemoryScheduleStore,
     MemoryRunStore,

@@ -25,6 +25,7 @@ from mainspring.core.ids import (
     FireRangeId,
     JobId,
     LaneId,
+    RedriveId,
     RunId,
     SessionId,
     job_shard,
@@ -36,6 +37,7 @@ from mainspring.core.overlap import LiveOfJob, OverlapVerdict, judge_overlap
 from mainspring.core.pauses import Pause, PauseKey
 from mainspring.core.priorities import PriorityClass
 from mainspring.core.queues import Queue
+from mainspring.core.redrives import Redrive
 from mainspring.core.states import FINAL_STATES, READY_STATES, RunState
 from mainspring.core.tenants import Tenant
 from mainspring.ports.store.calendars import CalendarUse, CalendarUses
@@ -110,6 +112,7 @@ class Tables:
     calendars: CalendarTables
     limits: LimitTables
     backfills: BackfillTables
+    redrives: dict[RedriveId, Redrive]
     ledger_check: LedgerCheck | None = None
     failure_watch: dict[JobId, JobRow]  # that pause after failures
     after_end: dict[JobId, JobRow]  # whose fires wait for the ends of runs
@@ -150,7 +153,7 @@ class Tables:
         self.tzdata: str | None = None
         self.census: Census | None = None
         self.policies, self.calendars = PolicyTables(), CalendarTables()
-        self.limits, self.backfills = LimitTables(), BackfillTables()
+        self.limits, self.backfills, self.redrives = LimitTables(), BackfillTables(), {}
 
         self._run_sequence, self._fire_range_sequence, self._lane_sequence = count(1), count(1), count(1)
         self.session_sequence: count[int] = count(1)

@@ -29,7 +29,7 @@ class PostgresDeadStore:
             Role.BROWSE,
             "list_dead",
             is_repeatable=True,
-            **_values_of(tenant, wanted),
+            **values_of(tenant, wanted),
             is_settled=wanted.is_settled,
             before=_LAST_ID if before is None else before,
             limit=limit,
@@ -41,7 +41,7 @@ class PostgresDeadStore:
 
     async def group_dead(self, tenant: str, wanted: DeadFilter, *, limit: int) -> list[DeadGroup]:
         rows = await self._connections.fetch(
-            Role.BROWSE, "group_dead", is_repeatable=True, **_values_of(tenant, wanted), limit=limit
+            Role.BROWSE, "group_dead", is_repeatable=True, **values_of(tenant, wanted), limit=limit
         )
         return [
             DeadGroup(
@@ -57,7 +57,7 @@ class PostgresDeadStore:
 
     async def count_dead(self, tenant: str, wanted: DeadFilter) -> int:
         [row] = await self._connections.fetch(
-            Role.BROWSE, "count_dead", is_repeatable=True, **_values_of(tenant, wanted)
+            Role.BROWSE, "count_dead", is_repeatable=True, **values_of(tenant, wanted)
         )
         count: int = row["letters"]
         return count
@@ -75,7 +75,7 @@ class PostgresDeadStore:
         self, tenant: str, wanted: DeadFilter, *, reason: str, now: datetime, limit: int
     ) -> list[RunId]:
         async def work(transaction: Transaction) -> list[RunId]:
-            found = await transaction.fetch("find_dead_to_discard", **_values_of(tenant, wanted), limit=limit)
+            found = await transaction.fetch("find_dead_to_discard", **values_of(tenant, wanted), limit=limit)
             locked = await transaction.fetch("lock_dead", run_ids=[row["id"] for row in found])
             still_open = [row["id"] for row in locked if row["settled_at"] is None]
             if still_open:
@@ -115,7 +115,8 @@ async def settle_redriven(transaction: Transaction, redriven: dict[RunId, RunId]
         )
 
 
-def _values_of(tenant: str, wanted: DeadFilter) -> dict[str, object]:
+def values_of(tenant: str, wanted: DeadFilter) -> dict[str, object]:
+    """Return the values of `is_dead_wanted`."""
     return {
         "tenant": tenant,
         "job_id": wanted.job_id,

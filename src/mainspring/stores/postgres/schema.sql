@@ -395,6 +395,24 @@ CREATE TABLE queue (
     CONSTRAINT queue_pkey PRIMARY KEY (name)
 );
 
+CREATE TABLE redrive (
+    id uuid NOT NULL,
+    tenant text NOT NULL,
+    state text NOT NULL,
+    filter text NOT NULL,
+    is_newest boolean NOT NULL,
+    rate integer NOT NULL,
+    cursor bigint NOT NULL DEFAULT 0,
+    total bigint NOT NULL,
+    done bigint NOT NULL DEFAULT 0,
+    created_at timestamp with time zone NOT NULL,
+    closed_at timestamp with time zone,
+    CONSTRAINT redrive_pkey PRIMARY KEY (id),
+    CONSTRAINT redrive_state CHECK ((state = ANY (ARRAY['running'::text, 'paused'::text, 'done'::text, 'cancelled'::text])))
+) WITH (fillfactor=70);
+CREATE INDEX redrive_running ON public.redrive USING btree (id) WHERE (state = 'running'::text);
+CREATE INDEX redrive_tenant ON public.redrive USING btree (tenant, id);
+
 CREATE TABLE revision (
     name text NOT NULL,
     number bigint NOT NULL,

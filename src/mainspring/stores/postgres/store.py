@@ -35,6 +35,7 @@ from mainspring.stores.postgres.owners import PostgresOwnerStore
 from mainspring.stores.postgres.policies import PostgresPolicyStore
 from mainspring.stores.postgres.preemption import PostgresPreemptionStore
 from mainspring.stores.postgres.priorities import PostgresPriorityStore
+from mainspring.stores.postgres.redrives import PostgresRedriveStore
 from mainspring.stores.postgres.refusals import explain_connect, explain_schema, refuse_unnamed_pooler
 from mainspring.stores.postgres.restrictions import PostgresRestrictionStore
 from mainspring.stores.postgres.runs import PostgresRunStore
@@ -57,6 +58,7 @@ class PostgresStore(
     PostgresJobStore,
     PostgresFailureStore,
     PostgresDeadStore,
+    PostgresRedriveStore,
     PostgresEndStore,
     PostgresScheduleStore,
     PostgresRunStore,

@@ -50,7 +50,7 @@ class SqliteDeadStore:
 
     async def group_dead(self, tenant: str, wanted: DeadFilter, *, limit: int) -> list[DeadGroup]:
         """See `DeadStore`."""
-        values = {**_values_of(tenant, wanted), "limit": limit}
+        values = {**values_of(tenant, wanted), "limit": limit}
         rows = await self._browser.call(lambda db: fetch_rows(db, "group_dead", values))
         return [
             DeadGroup(
@@ -66,7 +66,7 @@ class SqliteDeadStore:
 
     async def count_dead(self, tenant: str, wanted: DeadFilter) -> int:
         """See `DeadStore`."""
-        values = _values_of(tenant, wanted)
+        values = values_of(tenant, wanted)
         count: int = await self._browser.call(lambda db: fetch_value(db, "count_dead", values))
         return count
 
@@ -119,7 +119,7 @@ def _find(
     db: apsw.Connection, tenant: str, wanted: DeadFilter, *, before: RunId | None, limit: int
 ) -> list[int]:
     values = {
-        **_values_of(tenant, wanted),
+        **values_of(tenant, wanted),
         "before": _LAST_ID if before is None else before,
         "limit": limit,
     }
@@ -130,7 +130,8 @@ def _find(
     return fetch_values(db, "find_open_dead" if wanted.job_id is None else "find_open_dead_of_job", values)
 
 
-def _values_of(tenant: str, wanted: DeadFilter) -> dict[str, object]:
+def values_of(tenant: str, wanted: DeadFilter) -> dict[str, object]:
+    """Return the values of `is_dead_wanted`."""
     return {
         "tenant": tenant,
         "job_id": None if wanted.job_id is None else wanted.job_id.bytes,

@@ -351,6 +351,27 @@ CREATE TABLE queue (
     name TEXT PRIMARY KEY,
     ordering TEXT NOT NULL DEFAULT 'fair' CHECK (ordering IN ('fair', 'round_robin', 'fifo')), aging_ms INTEGER NOT NULL DEFAULT 300000, aging_share REAL NOT NULL DEFAULT 0.1, max_queued INTEGER, expires_after_ms INTEGER, preempt_after_ms INTEGER) STRICT;
 
+CREATE TABLE redrive (
+    id BLOB PRIMARY KEY,
+    tenant TEXT NOT NULL,
+    state TEXT NOT NULL CONSTRAINT redrive_state CHECK (state IN ('running', 'paused', 'done', 'cancelled')),
+    -- Which dead letters it runs again, as JSON.
+    filter TEXT NOT NULL,
+    is_newest INTEGER NOT NULL,
+    -- Runs a second.
+    rate INTEGER NOT NULL,
+    -- The last dead letter that it has passed.
+    cursor INTEGER NOT NULL DEFAULT 0,
+    total INTEGER NOT NULL,
+    done INTEGER NOT NULL DEFAULT 0,
+    created_at INTEGER NOT NULL,
+    closed_at INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX redrive_running ON redrive (id) WHERE state = 'running';
+
+CREATE INDEX redrive_tenant ON redrive (tenant, id);
+
 CREATE TABLE revision (
     name TEXT PRIMARY KEY,
     number INTEGER NOT NULL

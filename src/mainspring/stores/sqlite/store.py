@@ -38,6 +38,7 @@ from mainspring.stores.sqlite.owners import SqliteOwnerStore
 from mainspring.stores.sqlite.policies import SqlitePolicyStore
 from mainspring.stores.sqlite.preemption import SqlitePreemptionStore
 from mainspring.stores.sqlite.priorities import SqlitePriorityStore
+from mainspring.stores.sqlite.redrives import SqliteRedriveStore
 from mainspring.stores.sqlite.restrictions import SqliteRestrictionStore
 from mainspring.stores.sqlite.rows import to_instant
 from mainspring.stores.sqlite.runs import SqliteRunStore
@@ -56,6 +57,7 @@ class SqliteStore(
     SqliteJobStore,
     SqliteFailureStore,
     SqliteDeadStore,
+    SqliteRedriveStore,
     SqliteEndStore,
     SqliteScheduleStore,
     SqliteRunStore,
