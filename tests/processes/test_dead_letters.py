@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -82,6 +83,37 @@ def test_what_failed_is_gone_through(url: str) -> None:
     assert (again.returncode, "was discarded at" in again.stderr, "late" in again.stderr) == (2, True, True)
 
 
+def test_many_are_run_again(url: str) -> None:
+    redrive = ("dead", "redrive", "--error", "has no customer", "--server", url)
+    assert run(*redrive, "--dry-run").stdout.splitlines() == [
+        "2 dead letters would be run again",
+        "JOB     RAN BY VERSION  COUNT",
+        "charge  1               2",
+    ]
+    refused = run(*redrive, text="n\n")
+    assert (refused.returncode, refused.stdout) == (0, "")
+    assert refused.stderr == "Run 2 dead letters again, 10 a second? [y/N]: nothing is run again\n"
+    # With room for one run and nobody to take it, a redrive of two is not done.
+    assert run("queue", "set", "default", "--max-queued", "1", "--server", url).returncode == 0
+    assert run("queue", "pause", "default", "--server", url).returncode == 0
+    slow = json.loads(run(*redrive, "--yes", "--json").stdout)["redrive"]
+    paused = run("redrive", "pause", slow["redrive_id"], "--server", url)
+    assert paused.stdout.splitlines()[1].split() == ["state", "paused"]
+    assert run("queue", "set", "default", "--server", url).returncode == 0
+    assert run("queue", "resume", "default", "--server", url).returncode == 0
+    made = run(*redrive, "--rate", "500", "--yes", "--wait")
+    assert re.search(r" done: ([12]) of \1 dead letters? run again\n$", made.stdout), made
+    listed_ones = run("redrive", "list", "--server", url).stdout.splitlines()
+    assert [line.split()[1] for line in listed_ones] == ["STATE", "done", "paused"]
+    assert run("redrive", "cancel", slow["redrive_id"], "--server", url).returncode == 0
+    shown = json.loads(run("redrive", "show", slow["redrive_id"], "--json", "--server", url).stdout)
+    assert (shown["state"], shown["filter"]["error"], shown["rate"]) == ("cancelled", "has no customer", 10)
+    again = run("redrive", "resume", slow["redrive_id"], "--server", url)
+    assert (again.returncode, again.stderr) == (2, "error: state: the redrive is cancelled already\n")
+    settled = listed(url, "--settled", "--error", "has no customer")
+    assert [one["settled"]["settlement"] for one in settled][-2:] == ["redriven"] * 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -91,6 +123,9 @@ def test_what_failed_is_gone_through(url: str) -> None:
         (("list", "--job", "nothing"), "error: job: there is no job named 'nothing'"),
         (("discard", "--since", "soon", "--because", "x", "--yes"), "error: since: "),
         (("groups", "--limit", "0"), "limit"),
+        (("redrive",), "error: run: name runs, or choose them by an option"),
+        (("redrive", "--error", "none", "--yes"), "error: filter: means no dead letter that is open"),
+        (("redrive", "--error", "no", "--rate", "0"), "error: rate: 0 is not between 1 and 1000"),
     ],
 )
 def test_what_cannot_be_is_refused_by_its_option(url: str, arguments: tuple[str, ...], said: str) -> None:

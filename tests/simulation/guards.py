@@ -194,6 +194,22 @@ GUARDS: tuple[Guard, ...] = (
         ),
     ),
     Guard(
+        "settled dead letter",
+        "a dead letter is redriven by one run, or discarded",
+        (
+            Edit(
+                "mainspring.stores.memory.runs",
+                "if repeated is not None and repeated.settled is not None:",
+                "if False:",
+            ),
+            Edit(
+                "mainspring.engine.usecases.redriving",
+                "key=redrive_key(run.id),",
+                'key=f"{redrive_key(run.id)} {now} {is_newest}",',
+            ),
+        ),
+    ),
+    Guard(
         "holder of a key",
         "a key of what runs once has one run at a time",
         (

@@ -64,7 +64,7 @@ COMMANDS = [
     cli("dead discard --because x", "run", "--until 0s means all of now"),
     cli("dead redrive", "run", "--until 0s means all of now"),
     cli("dead redrive --error nothing --yes", "filter", "nothing to run again"),
-    cli("dead redrive --error x --rate 0", "--rate", "1 to 1,000"),
+    cli("dead redrive --error x --rate 0", "rate", "0 is not between 1 and 1000"),
     cli("redrive show redrive_1", "redrive_1", "Try: mainspring redrive list"),
     cli("dead list --job nobody", "job", "a deleted one is given by its id"),
     cli("dead groups --since soon", "since", "2h"),

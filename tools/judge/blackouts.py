@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from mainspring.core.ids import format_run_id
-from mainspring.core.model import Run
+from mainspring.core.model import Run, RunKind
 from mainspring.core.states import RunState
 from tools.judge.model import BlackoutChange, History, StillWindow, Violation
 from tools.judge.runs import Runs
@@ -125,7 +125,8 @@ def _judge_fires(
     Unless the server that made it may not have heard of the blackout, because of a fault since that was set.
     """
     for run in history.runs:
-        if run.fire_at is None or run.fire_range_id is not None or run.state is RunState.SKIPPED:
+        is_fire = run.kind is RunKind.SCHEDULED and run.fire_range_id is None
+        if not is_fire or run.state is RunState.SKIPPED:
             continue
         for period in periods:
             known_at = period.change.at + PATIENCE

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
 
-from mainspring.core.model import Run
+from mainspring.core.model import Run, RunKind
 from mainspring.core.states import RunState
 from tools.judge.model import ChangeKind, History, Operation, Violation
 from tools.judge.runs import Runs
@@ -63,7 +63,8 @@ def _judge_request(history: History, run: Run, operation: Operation, runs: Runs)
 def _made_way(run: Run, history: History, runs: Runs) -> bool:
     """Say whether a later fire of the job, which cancels what is live, was made while the run was."""
     for other in history.runs:
-        spec = runs.spec_of(other) if other.job_id == run.job_id and other.fire_at is not None else None
+        is_fire = other.kind is RunKind.SCHEDULED and other.job_id == run.job_id
+        spec = runs.spec_of(other) if is_fire else None
         if (
             spec is None
             or spec.overlap.value != "cancel_running"

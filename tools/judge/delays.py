@@ -112,7 +112,7 @@ def _judge_fires(history: History, runs: Runs, troubled: Times, counts: Counter[
     """
     owed = Owed(history)
     for run in history.runs:
-        if run.fire_at is None or run.fire_range_id is not None or run.kind is RunKind.BACKFILL:
+        if run.fire_at is None or run.fire_range_id is not None or run.kind is not RunKind.SCHEDULED:
             continue
         owed_at = owed.of_run(run)
         late = run.created_at - owed_at

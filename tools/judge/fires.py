@@ -35,7 +35,7 @@ def judge_fires(history: History, counts: Counter[str]) -> Iterator[Violation]:
     """S1 and S2: expected and recorded fires are the same set, each fire once."""
     runs: dict[JobId, dict[datetime, list[Run]]] = defaultdict(lambda: defaultdict(list))
     for run in history.runs:
-        if run.fire_at is not None and run.kind is not RunKind.BACKFILL:
+        if run.fire_at is not None and run.kind is RunKind.SCHEDULED:
             runs[run.job_id][run.fire_at].append(run)
     fire_ranges: dict[JobId, list[FireRange]] = defaultdict(list)
     for fire_range in history.fire_ranges:

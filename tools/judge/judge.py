@@ -11,6 +11,7 @@ from tools.judge.batches import judge_batches, judge_waits
 from tools.judge.blackouts import judge_blackouts
 from tools.judge.cancels import judge_cancels
 from tools.judge.caps import judge_capped_lanes, judge_caps
+from tools.judge.dead_letters import judge_dead_letters
 from tools.judge.delays import judge_delays
 from tools.judge.ends import judge_fires_after_ends
 from tools.judge.failures import judge_failures, judge_failures_outside
@@ -70,6 +71,7 @@ RULES = {
     "L5": "tenants that wait get shares by weight, or go by age",
     "L10": "a line with room does not wait, and no run waits longer for its batch than its job says",
     "L11": "a tenant that is short of reserved slots gets the next free seats",
+    "O4": "what failed for good is open, redriven by one run or discarded, and redrives leave nothing out",
     "P1": "a job pauses itself after so many failures in a row, and only then",
 }
 """The rules, by their names in the reliability notes."""
@@ -114,6 +116,7 @@ def judge(history: History) -> Verdict:
         *judge_preemption(history, runs, counts),
         *judge_starts(history, counts),
         *judge_fires_after_ends(history, counts),
+        *judge_dead_letters(history, runs, counts),
     ]
     return Verdict(tuple(violations), dict(sorted(counts.items())))
 

@@ -32,7 +32,7 @@ def judge_misfires(history: History, runs: Runs, counts: Counter[str]) -> Iterat
         if (
             spec is None
             or run.fire_at is None
-            or run.kind is RunKind.BACKFILL
+            or run.kind is not RunKind.SCHEDULED
             or run.fire_range_id is not None
             or isinstance(spec.trigger, ClosedFires)  # what was late depends on the version valid then
         ):

@@ -6,14 +6,20 @@ All instants are in the store's time unless a name says otherwise. Lists are in 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mainspring.core.ids import JobId, RunId, SessionId
 from mainspring.core.model import Attempt, FireRange, JobSpec, Run
 from mainspring.core.states import RunState
+
+if TYPE_CHECKING:  # workers of earlier releases, which know of none of it, import the judge, too
+    from mainspring.core.dead_letters import SettledLetter
+    from mainspring.core.ids import RedriveId
+    from mainspring.core.redrives import Redrive
 
 
 class ChangeKind(StrEnum):
@@ -346,6 +352,10 @@ class History:
         starts: of the cluster, in order.
         cappings: likewise.
         runs: the final read, made after the quiet period at `read_at`.
+        redrives: as they are in the end.
+        redrive_places: how many events had been committed when they were made.
+        settled: what became of dead letters; open ones are left out.
+        discarded: dead letters that were discarded, as it was answered.
         healed_at: when the last fault had ended.
         slack: how far the system's clocks may differ.
         lease: how long a worker may be silent before it is declared dead.
@@ -382,6 +392,10 @@ class History:
     attempts: Mapping[RunId, list[Attempt]] = field(default_factory=dict)
     fire_ranges: list[FireRange] = field(default_factory=list)
     backfills: list[BackfillStory] = field(default_factory=list)
+    redrives: list[Redrive] = field(default_factory=list)
+    redrive_places: Mapping[RedriveId, int] = field(default_factory=dict)
+    settled: Mapping[RunId, SettledLetter] = field(default_factory=dict)
+    discarded: AbstractSet[RunId] = frozenset()
     read_at: datetime
     healed_at: datetime
     slack: timedelta

@@ -25,6 +25,7 @@ from tools.simulator.plan import (
     LOOK_VERBS,
     PAUSE_VERBS,
     PREEMPTION_VERBS,
+    REDRIVE_VERBS,
     RESERVE_VERBS,
 )
 from tools.simulator.run import simulate
@@ -109,6 +110,8 @@ REQUIRED = (
     *("preemption_requested", "attempts_preempted", "preempted_runs_done"),
     *("runs_that_succeeded_though_asked", "asked_for_a_reserve"),
     *("backfills_done", "backfills_cancelled", "backfills_full", "backfill_cut_by_an_edit"),
+    *("runs_redriven", "redrives_done", "redrives_cancelled", "redrives_paused"),
+    *("dead_letters_open", "dead_letters_redriven", "dead_letters_discarded", "dead_letter_settled_before"),
     *("catch_ups_paced", "catch_ups_full"),
     *("fires_counted", "jobs_finished", "jobs_finished_by_a_catch_up", "counts_kept_by_an_edit"),
     *("backfill_fires_made", "backfill_fires_skipped", "backfill_step_lost", "backfill_in_the_way"),
@@ -116,7 +119,7 @@ REQUIRED = (
         f"crash_{moment}_{verb}"
         for verb in (
             *(*CRASH_VERBS, *LOOK_VERBS, *INTAKE_VERBS, *PAUSE_VERBS, *BLACKOUT_VERBS, *CAP_VERBS),
-            *(*BACKFILL_VERBS, *RESERVE_VERBS, *PREEMPTION_VERBS, *END_VERBS),
+            *(*BACKFILL_VERBS, *RESERVE_VERBS, *PREEMPTION_VERBS, *END_VERBS, *REDRIVE_VERBS),
         )
         for moment in ("before", "after")
     ),

@@ -27,6 +27,7 @@ from tools.simulator.paused import make_pauses
 from tools.simulator.plan import CRASH_VERBS, LOOK_VERBS, Action, FaultPlan, JobPlan, Plan
 from tools.simulator.preempting import make_preempting
 from tools.simulator.quiet import draw_quiet
+from tools.simulator.redriven import make_redriven
 from tools.simulator.reserved import make_reserved
 from tools.simulator.ruled import make_ruled
 from tools.simulator.starting import make_starting
@@ -66,6 +67,7 @@ def _draw(seed: int, seconds: float) -> Plan:
     starting, halting, ends = make_starting(seed, servers, seconds)
     counted, recounts, gaps = make_counted(seed, servers, seconds)
     ending, remarks, breaks = make_ending(seed, servers, seconds)
+    dying, redrives, tumbles = make_redriven(seed, servers, seconds)
     late, repaces, outages = make_caught_up(seed, servers, seconds)
     names = [f"server-{index}" for index in range(servers)]
     slots = random.choice([2, 5, 20])
@@ -96,6 +98,7 @@ def _draw(seed: int, seconds: float) -> Plan:
         jobs=(
             *(*jobs, *herd, *crowd, *closed, *limited, *once, *batched, *bounded, *following, *past, *late),
             *(*still, *promised, *capped, *long, *moved, *composed, *ruled, *starting, *counted, *ending),
+            *dying,
         ),
         actions=tuple(
             sorted(
@@ -124,6 +127,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *halting,
                     *recounts,
                     *remarks,
+                    *redrives,
                 ),
                 key=lambda action: action.at,
             )
@@ -150,6 +154,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *ends,
                     *gaps,
                     *breaks,
+                    *tumbles,
                 ),
                 key=lambda fault: fault.at,
             )

@@ -38,7 +38,8 @@ class Action:
 
     Attributes:
         kind: create, edit, pause, resume, delete, submit, cancel, flood, weigh, order, limit, calendar,
-            calendar_of_moves, bound, hold, release, cap, backfill, change_backfill, write_still, set_still, urge.
+            calendar_of_moves, bound, hold, release, cap, backfill, change_backfill, redrive,
+            redrive_one, change_redrive, discard, write_still, set_still, urge.
         job: the name of the job; empty for those that are about queues, tenants and others.
         body: the patch of an edit; for a submission `delay` (seconds), `key`, `payload` and `priority`; for a flood of
             submissions their `count`, and among how many `customers`; the `weight` of the job's tenant; the `order` of
@@ -116,6 +117,11 @@ BACKFILL_VERBS = (
     *("read_backfill_work", "advance_backfills", "change_backfill", "list_waiting_of_backfill"),
 )
 """Calls that only plans with backfills lead to."""
+REDRIVE_VERBS = (
+    *("count_dead", "add_redrive", "change_redrive", "list_running_redrives", "find_dead_to_redrive"),
+    *("advance_redrives", "discard_dead"),
+)
+"""Calls that only plans with dead letters lead to."""
 LOOK_VERBS = ("read_some_lanes", "read_ready_instants")
 """Looks that only some plans lead to: at lanes that are named, and at the runs of queues that go by age."""
 INTAKE_VERBS = ("count_waiting", "take_permits")

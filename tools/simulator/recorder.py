@@ -12,7 +12,16 @@ from mainspring.core.admission import HELD_BACK, SubmissionVerdict
 from mainspring.core.applying import CancelVerdict
 from mainspring.core.blackouts import Blackout
 from mainspring.core.clocks import ChangeVerdict
-from mainspring.core.ids import BackfillId, JobId, RunId, SessionId, format_backfill_id, job_shard
+from mainspring.core.ids import (
+    BackfillId,
+    JobId,
+    RedriveId,
+    RunId,
+    SessionId,
+    format_backfill_id,
+    format_redrive_id,
+    job_shard,
+)
 from mainspring.core.model import JobSpec
 from mainspring.core.outcomes import Transition
 from mainspring.core.pauses import PauseKey
@@ -94,6 +103,8 @@ class Recorder:
         self.faults: list[Fault] = []
         self.grants: list[Grant] = []
         self.backfills: dict[BackfillId, BackfillStory] = {}
+        self.redrive_places: dict[RedriveId, int] = {}
+        self.discarded: set[RunId] = set()
         self.alive: set[str] = set()
         self.lives: dict[str, Life] = {}
         self.starts: list[ClusterStart] = []
@@ -133,6 +144,8 @@ class Recorder:
             "add_backfill": self._note_backfill,
             "advance_backfills": self._note_backfill_steps,
             "change_backfill": self._note_backfill_change,
+            "add_redrive": self._note_redrive,
+            "discard_dead": self._note_discarded,
             "submit_runs": self._note_submitted,
             "claim_runs": self._note_claims,
             "claim_lined_up": self._note_line_claims,
@@ -527,6 +540,14 @@ class Recorder:
         self.events.append(event)
         self.say(f"run {run_id} {what} {target} token {token} by {actor}{' refused' if is_stale else ''}")
 
+    def _note_redrive(self, actor: str, new: Any, given: Mapping[str, Any], _: None) -> None:
+        self.redrive_places[new.id] = len(self.events)
+        self.say(f"{format_redrive_id(new.id)} of {new.total} dead letters made by {actor}")
+
+    def _note_discarded(self, actor: str, _: Any, given: Mapping[str, Any], run_ids: list[RunId]) -> None:
+        self.discarded.update(run_ids)
+        self.say(f"{len(run_ids)} dead letters discarded by {actor}")
+
     def _note_submitted(
         self, actor: str, runs: Any, given: Mapping[str, Any], results: list[SubmitResult]
     ) -> None:
@@ -540,6 +561,8 @@ class Recorder:
             elif result.status is SubmissionVerdict.DUPLICATE:
                 self.reached["submission_repeated"] += 1
                 self.reached["submission_repeated_that_made_no_run"] += result.first in HELD_BACK
+            elif result.status is SubmissionVerdict.SETTLED:
+                self.reached["dead_letter_settled_before"] += 1
             elif result.status in HELD_BACK:
                 self.reached[f"submission_{result.status}"] += 1
                 self.say(f"run {result.run_id} {result.status} by {actor}")

@@ -8,7 +8,7 @@ import hashlib
 import logging
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,6 +16,7 @@ from pathlib import Path
 
 import structlog
 
+from mainspring.core.dead_letters import SettledLetter
 from mainspring.core.ids import SHARDS, RunId
 from mainspring.core.model import Attempt, FireRange, Run
 from mainspring.core.states import FINAL_STATES, RunState
@@ -176,6 +177,8 @@ async def _until_done_or_stuck(world: World) -> None:
 
 
 async def _is_any_open(world: World) -> bool:
+    if await world.store.list_running_redrives(limit=1):
+        return True
     if world.folder is not None:  # where each call takes time: the fewest calls
         return any(run.state not in FINAL_STATES for run in await _all_runs(world))
     for tenant in _tenants(world):
@@ -212,6 +215,10 @@ async def _read(world: World, healed_at: datetime) -> History:
         attempts=attempts,
         fire_ranges=fire_ranges,
         backfills=list(recorder.backfills.values()),
+        redrives=[one for tenant in _tenants(world) for one in await world.store.list_redrives(tenant)],
+        redrive_places=recorder.redrive_places,
+        settled=await _read_settled(world, runs),
+        discarded=recorder.discarded,
         read_at=world.time(),
         healed_at=healed_at,
         slack=2 * world.worst_clock + timedelta(milliseconds=1),
@@ -229,6 +236,13 @@ async def _read(world: World, healed_at: datetime) -> History:
         matchers=world.plan.servers + sum(world.plan.workers),
         lease=margin(world.plan.beat_period),
     )
+
+
+async def _read_settled(world: World, runs: Sequence[Run]) -> dict[RunId, SettledLetter]:
+    """Return what became of dead letters; open ones are left out."""
+    dead = [run.id for run in runs if run.state is RunState.FAILED]
+    found = zip(dead, await world.store.read_settled(dead), strict=True)
+    return {run_id: settled for run_id, settled in found if settled is not None}
 
 
 async def _all_runs(world: World) -> list[Run]:

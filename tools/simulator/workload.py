@@ -8,12 +8,14 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from mainspring.core.backfill import BackfillChange
+from mainspring.core.dead_letters import DeadFilter
 from mainspring.core.fields import read_duration, read_payload
 from mainspring.core.ids import DEFAULT_TENANT, JobId, RunId
 from mainspring.core.lane_caps import CapKey, CapScope, LaneCap
 from mainspring.core.limits import CLUSTER
 from mainspring.core.model import Priority
 from mainspring.core.pauses import PauseScope
+from mainspring.core.redrives import RedriveChange
 from mainspring.engine.assembly import Engine
 from mainspring.engine.usecases.browsing import RunFilter
 from mainspring.engine.usecases.submissions import Submission
@@ -258,6 +260,46 @@ class Clients:
         if page:
             key, change = page[0].id, BackfillChange(action.body["change"])
             await self._ask(lambda engine: engine.client.backfills.change(tenant, key, change))
+
+    async def _redrive(self, action: Action) -> None:
+        """Have the dead letters of a job run again. If no answer comes it is asked for again: then there are two."""
+        wanted, tenant = DeadFilter(job_id=await self._find(action.job)), self._tenant(action.job)
+        rate, is_newest = action.body["rate"], action.body["is_newest"]
+        await self._ask(
+            lambda engine: engine.client.redrives.create(tenant, wanted, rate=rate, is_newest=is_newest)
+        )
+
+    async def _change_redrive(self, action: Action) -> None:
+        """Change the newest redrive of a tenant."""
+        tenant = self._tenant(action.job)
+        page = await self._ask(lambda engine: engine.client.redrives.list_page(tenant, limit=1))
+        if page:
+            key, change = page[0].id, RedriveChange(action.body["change"])
+            await self._ask(lambda engine: engine.client.redrives.change(tenant, key, change))
+
+    async def _redrive_one(self, action: Action) -> None:
+        """Let several clients settle one of a job's last dead letters at the same time, each in its own way."""
+        wanted, tenant = DeadFilter(job_id=await self._find(action.job)), self._tenant(action.job)
+        page = await self._ask(lambda engine: engine.client.dead_letters.list_page(tenant, wanted, limit=5))
+        if not page:
+            return
+        run_id = self._random.choice(page).run.id
+        named = DeadFilter(run_ids=(run_id,))
+        ways: tuple[Callable[[Engine], Awaitable[object]], ...] = (
+            lambda engine: engine.client.redriving.redrive(tenant, run_id),
+            lambda engine: engine.client.redriving.redrive(tenant, run_id, is_newest=False),
+            lambda engine: engine.client.dead_letters.discard(tenant, named, reason="simulated"),
+        )
+        chosen = [self._random.choice(ways) for _ in range(3)]
+        answers = await asyncio.gather(*map(self._ask, chosen), return_exceptions=True)
+        for answer in answers:
+            if isinstance(answer, BaseException) and not isinstance(answer, MainspringError):
+                raise answer
+
+    async def _discard(self, action: Action) -> None:
+        """Discard the dead letters of a job."""
+        wanted, tenant = DeadFilter(job_id=await self._find(action.job)), self._tenant(action.job)
+        await self._ask(lambda engine: engine.client.dead_letters.discard(tenant, wanted, reason="simulated"))
 
     async def _cancel(self, action: Action) -> None:
         job_id, tenant = await self._find(action.job), self._tenant(action.job)

@@ -151,6 +151,19 @@ class Story:
         self.ask("submit", job_id, when, key=key, run_id=run_id)
         return self._begin(run_id, "inserted", tries, is_skipped=False)
 
+    def redrive(self, run_id: RunId, when: float, *tries: str) -> RunId:
+        """Run a run again, without a word about it in the record of its dead letter."""
+        run = self.run(run_id)
+        repeat = self._add_run(
+            run.job_id,
+            kind=RunKind.REDRIVE,
+            fire_at=run.fire_at,
+            due_at=at(when),
+            created_at=at(when),
+            redrive_of=run_id,
+        )
+        return self._begin(repeat, "inserted", tries, is_skipped=False)
+
     def ask(self, kind: str, job_id: JobId, when: float, outcome: str = "ok", **facts: Any) -> None:
         """Note what a client asked for and was told."""
         self.history.operations.append(
@@ -174,6 +187,7 @@ class Story:
             "reason": None,
             "fire_range_id": None,
             "payload": None,
+            "redrive_of": None,
         }
         run = Run(
             id=run_id,
@@ -191,7 +205,6 @@ class Story:
             result=None,
             output=None,
             idempotency_key=None,
-            redrive_of=None,
             **values | facts,
         )
         self.history.runs.append(run)
