@@ -143,6 +143,8 @@ class Admission:
         status = route.status
         if isinstance(content, Answer):
             content, status = content
+        if isinstance(content, str):  # it is not JSON
+            return Reply(status, content.encode(), media_type=route.operation.media_type.encode())
         return Reply(status, b"" if content is None else _encode(content))
 
 

@@ -87,6 +87,7 @@ def create_api(
     shards: Shards | None = None,
     failovers: Callable[[], Sequence[FailoverFacts]] = tuple,
     figures: Callable[[], Mapping[str, float]] = dict,
+    expose: Callable[[], str] = str,
     access: Access | None = None,
     ics: IcsReader | None = None,
     observe: Observe | None = None,
@@ -104,6 +105,7 @@ def create_api(
         shards: the source of the scheduler's figures in `/health`; None if this process does not schedule.
         failovers: returns the database failovers that the store knows about.
         figures: returns the process's figures.
+        expose: returns all that the process measures, in Prometheus's text format.
         access: who may reach the API, and under which names; None means this machine only.
         ics: reads ICS files; None means with the usual limits.
         observe: called for each answered request.
@@ -119,6 +121,7 @@ def create_api(
         shards=shards,
         failovers=failovers,
         figures=figures,
+        expose=expose,
         access=access,
         ics=ics,
         why_rates=CallerRates(why_rate or default("why.rate"), setting="why.rate"),

@@ -35,6 +35,7 @@ class Services:
         shards: the source of the scheduler's figures in `/health`; None if this process does not schedule.
         failovers: returns the database failovers that the store knows about.
         figures: returns the process's figures.
+        expose: returns all that the process measures, in Prometheus's text format.
         access: who may reach the API, and under which names.
         ics: reads ICS files.
         why_rates: how often each caller may ask why a run waits.
@@ -48,6 +49,7 @@ class Services:
     shards: Shards | None
     failovers: Callable[[], Sequence[FailoverFacts]]
     figures: Callable[[], Mapping[str, float]]
+    expose: Callable[[], str]
     access: Access
     ics: IcsReader
     why_rates: CallerRates

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from mainspring.api.errors import MEDIA_TYPE, RETRY_AFTER_SECONDS, Problem
-from mainspring.wire.operation import JSON, Operation, Parameter
+from mainspring.wire.operation import Operation, Parameter
 
 _TITLE = {
     "title": "Mainspring",
@@ -110,7 +110,7 @@ def _successes(operation: Operation[Any], shapes: Mapping[str, Any]) -> dict[str
         schema = shapes[str(operation.answer)]
         if operation.other_answers:
             schema = {"anyOf": [schema, *(shapes[str(answer)] for answer in operation.other_answers)]}
-        content = {"content": {JSON: {"schema": schema}}}
+        content = {"content": {operation.media_type.partition(";")[0]: {"schema": schema}}}
     return {
         str(status): {"description": HTTPStatus(status).description, **content}
         for status in operation.statuses

@@ -159,6 +159,8 @@ class Settings:
     callback_allow_http: bool = default("executors.http.allow_http")
     callback_connect_timeout: timedelta = default("executors.http.connect_timeout")
     callback_timeout: timedelta = default("executors.http.timeout")
+    metrics_port: int | None = default("metrics.port")
+    metrics_host: str = default("metrics.host")
     log_format: str = default("logging.format")
     log_level: str = default("logging.level")
 

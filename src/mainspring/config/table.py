@@ -323,6 +323,27 @@ _WORKER = (
     ),
 )
 
+_METRICS = (
+    Setting(
+        name="metrics.port",
+        kind=Whole(0, 65535),
+        default=None,
+        default_words="none; the API has `/metrics`, too",
+        field="metrics_port",
+        flag="--metrics-port",
+        words="A port of its own for `/metrics`, for Prometheus; 0 is any free one. Several worker processes take ports"
+        " in a row.",
+    ),
+    Setting(
+        name="metrics.host",
+        kind=OneLine(),
+        default="127.0.0.1",
+        field="metrics_host",
+        flag="--metrics-host",
+        words="Address to bind the metrics port to. Everyone who reaches it may read the figures.",
+    ),
+)
+
 _LOGGING = (
     Setting(
         name="logging.format",
@@ -351,6 +372,7 @@ GROUPS = MappingProxyType(
         "Catch-up": CATCH_UP_SETTINGS,
         "Worker": _WORKER,
         "Executors": EXECUTOR_SETTINGS,
+        "Metrics": _METRICS,
         "Logs": _LOGGING,
     }
 )

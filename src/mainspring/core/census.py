@@ -36,12 +36,21 @@ class EndedLine(NamedTuple):
     runs: int
 
 
+class DeadLine(NamedTuple):
+    """The open dead letters of one tenant and queue."""
+
+    tenant: str
+    queue: str
+    runs: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Census:
     """How many runs there were at one instant. All its counts are of that instant.
 
     Attributes:
         took: how long the count took.
+        dead: open dead letters. They are among those that ended, too.
         is_cut: there were more lines than a census keeps.
     """
 
@@ -49,6 +58,7 @@ class Census:
     took: timedelta
     live: tuple[LiveLine, ...]
     ended: tuple[EndedLine, ...]
+    dead: tuple[DeadLine, ...] = ()
     is_cut: bool = False
 
     @property
@@ -64,6 +74,10 @@ class Census:
     def lines_of(self, tenant: str) -> list[LiveLine]:
         """Return the lines of a tenant's live runs."""
         return [line for line in self.live if line.tenant == tenant]
+
+    def dead_of(self, tenant: str) -> list[DeadLine]:
+        """Return the lines of a tenant's open dead letters."""
+        return [line for line in self.dead if line.tenant == tenant]
 
     def of_tenant(self, tenant: str) -> dict[RunState, int]:
         """Return how many runs a tenant has in each state. States without runs are left out."""
@@ -81,15 +95,22 @@ def add_up(lines: Iterable[LiveLine | EndedLine]) -> dict[RunState, int]:
 
 
 def make_census(
-    live: Iterable[LiveLine], ended: Iterable[EndedLine], *, taken_at: datetime, took: timedelta
+    live: Iterable[LiveLine],
+    ended: Iterable[EndedLine],
+    dead: Iterable[DeadLine],
+    *,
+    taken_at: datetime,
+    took: timedelta,
 ) -> Census:
     """Make a census that keeps no more lines than it may."""
     all_live = sorted(live, key=lambda line: -line.runs)
     all_ended = sorted(ended, key=lambda line: -line.runs)
+    all_dead = sorted(dead, key=lambda line: -line.runs)
     return Census(
         taken_at=taken_at,
         took=took,
         live=tuple(all_live[:MOST_LINES]),
         ended=tuple(all_ended[:MOST_LINES]),
-        is_cut=max(len(all_live), len(all_ended)) > MOST_LINES,
+        dead=tuple(all_dead[:MOST_LINES]),
+        is_cut=max(len(all_live), len(all_ended), len(all_dead)) > MOST_LINES,
     )

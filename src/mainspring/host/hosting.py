@@ -42,7 +42,7 @@ async def _host(
     settings: Settings, app: App | None, stop: StopRequest, store_option: str, prune: bool
 ) -> None:
     from mainspring.host.process import announce_ready, announce_stop, settle_memory
-    from mainspring.host.serving import listen
+    from mainspring.host.serving import listen, serve_metrics
     from mainspring.host.welcome import welcome
     from mainspring.registry import FunctionRegistry
     from mainspring.runtime import open_engine
@@ -66,6 +66,7 @@ async def _host(
                 with_scheduler=settings.has_scheduler,
                 holds_start=app is not None,
             ) as engine,
+            serve_metrics(engine.telemetry, settings),
             serve_app(engine, settings, registry, app, listener, callers, prune=prune),
         ):
             settle_memory(has_users_code=settings.slots > 0)

@@ -12,20 +12,25 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any
 
+import structlog
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from mainspring.api import create_api
 from mainspring.api.callers import CALLER, CallerFinder, Callers
 from mainspring.api.ics import IcsReader
+from mainspring.api.metrics_app import make_metrics_app
+from mainspring.api.request_times import RequestTimes
 from mainspring.clock import LoopWaiter
 from mainspring.errors import MainspringError
+from mainspring.telemetry.exposition import ProcessFacts, expose_process
 
 if TYPE_CHECKING:
     from mainspring.config.settings import Settings
     from mainspring.engine.assembly import Engine
+    from mainspring.ports.telemetry import Telemetry
 
-
+_log = structlog.get_logger(__name__)
 _LAST_REQUESTS = 0.3
 """Seconds in which requests are still answered, each with the header that closes the connection after it."""
 _LAST_READS = 0.1
@@ -33,8 +38,11 @@ _LAST_READS = 0.1
 
 
 @contextlib.contextmanager
-def listen(host: str, port: int) -> Iterator[socket.socket]:
+def listen(host: str, port: int, *, option: str = "--port") -> Iterator[socket.socket]:
     """Bind the port before anything else starts, because a server that cannot be reached must not fire.
+
+    Args:
+        option: which option names another one, for errors.
 
     Raises:
         MainspringError: the port is in use, or not available.
@@ -46,7 +54,7 @@ def listen(host: str, port: int) -> Iterator[socket.socket]:
             listener.bind((host, port))
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
-                hint = "another server may be running; choose another one with --port"
+                hint = f"another server may be running; choose another one with {option}"
                 raise MainspringError(f"port {port} on {host} is in use; {hint}") from None
             raise MainspringError(f"port {port} on {host} is not available: {error.strerror}") from None
         listener.setblocking(False)
@@ -83,6 +91,9 @@ async def serve(
     async def ping() -> None:
         await engine.store.read_time()
 
+    times = RequestTimes()
+    for source in (times, ProcessFacts()):
+        engine.telemetry.watch(source)
     api = create_api(
         engine.client,
         engine.gateway,
@@ -92,6 +103,8 @@ async def serve(
         shards=engine.shards,
         failovers=lambda: engine.store.failovers,
         figures=engine.telemetry.figures,
+        expose=lambda: expose_process(engine.telemetry),
+        observe=times,
         access=settings.access,
         ics=IcsReader(most_bytes=settings.ics_most_bytes, most_days=settings.calendars_most_days),
         why_rate=settings.why_rate,
@@ -100,7 +113,7 @@ async def serve(
     config = uvicorn.Config(
         api,
         access_log=True,  # False would silence the logger for all servers of uvicorn in this process
-        http=_Connection if callers.finder is None else _told_apart_by(callers.finder),
+        http=_QuietConnection if callers.finder is None else _told_apart_by(callers.finder),
         lifespan="off",
         log_config=None,
         server_header=False,
@@ -108,7 +121,49 @@ async def serve(
         timeout_keep_alive=75,
         ws="none",
     )
-    server = _Server(config)
+    async with _running(_Server(config), listener):
+        try:
+            yield
+        finally:
+            engine.matcher.close()  # claims that wait for work would use up the patience
+    if callers.finder is not None:
+        callers.finder.close()
+
+
+@contextlib.asynccontextmanager
+async def serve_metrics(telemetry: Telemetry, settings: Settings) -> AsyncIterator[None]:
+    """Serve the metrics port until the block ends, if the settings name one.
+
+    Raises:
+        MainspringError: the port is in use, or not available.
+    """
+    if settings.metrics_port is None:
+        yield
+        return
+    with listen(settings.metrics_host, settings.metrics_port, option="--metrics-port") as listener:
+        config = uvicorn.Config(
+            make_metrics_app(lambda: expose_process(telemetry)),
+            access_log=True,
+            http=_QuietConnection,
+            lifespan="off",
+            log_config=None,
+            server_header=False,
+            timeout_graceful_shutdown=1,
+            ws="none",
+        )
+        async with _running(_Server(config), listener):
+            host, port = listener.getsockname()[:2]
+            _log.info("metrics_served", host=host, port=port)
+            yield
+
+
+@contextlib.asynccontextmanager
+async def _running(server: _Server, listener: socket.socket) -> AsyncIterator[None]:
+    """Run a server until the block ends.
+
+    Raises:
+        MainspringError: it does not start.
+    """
     quiet = _Quiet()
     logger = logging.getLogger("uvicorn.error")
     logger.addFilter(quiet)
@@ -116,18 +171,15 @@ async def serve(
     while not server.started:
         if serving.done():
             serving.result()
-            raise MainspringError("the API did not start")
+            raise MainspringError("the server did not start")
         await asyncio.wait((serving,), timeout=0.005)
     try:
         yield
     finally:
         quiet.level = logging.CRITICAL  # it logs cut-off long polls as errors
-        engine.matcher.close()  # claims that wait for work would use up the patience
         server.should_exit = True
         await serving
         logger.removeFilter(quiet)
-        if callers.finder is not None:
-            callers.finder.close()
 
 
 class _Server(uvicorn.Server):
@@ -165,7 +217,7 @@ class _Quiet(logging.Filter):
         return record.thread != self._thread or record.levelno >= self.level
 
 
-class _Connection(HttpToolsProtocol):
+class _QuietConnection(HttpToolsProtocol):
     """Logs no requests."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -176,7 +228,7 @@ class _Connection(HttpToolsProtocol):
 def _told_apart_by(finder: CallerFinder) -> type[asyncio.Protocol]:
     """Return uvicorn's protocol class, extended to put each connection's caller into the state of its requests."""
 
-    class Connection(_Connection):
+    class Connection(_QuietConnection):
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
             super().connection_made(transport)
             caller = finder.find(transport.get_extra_info("socket"))

@@ -7,7 +7,7 @@ yields them on request. So a process whose numbers nobody reads pays only for th
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import accumulate
@@ -16,6 +16,9 @@ from typing import Protocol, runtime_checkable
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Upper bounds for durations in seconds."""
+MOST_SERIES = 200
+"""Sets of labels of a metric that have values of their own, so that many tenants do not swamp whoever collects them."""
+OTHER = "_other"
 SIZES = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
 """Upper bounds for numbers of items."""
 
@@ -97,6 +100,31 @@ METRICS = MappingProxyType(
             Metric("hints_heard_total", _COUNTER, "Hints heard from other processes.", ("hint",)),
             Metric("service_tick_seconds", _DISTRIBUTION, "Time that a service's ticks took.", ("service",)),
             Metric("service_failures_total", _COUNTER, "Ticks of a service that failed.", ("service",)),
+            Metric(
+                "queue_runs",
+                _GAUGE,
+                "Live runs of the cluster, as its last census counted them; of one server only.",
+                ("tenant", "queue", "state"),
+            ),
+            Metric(
+                "queue_oldest_seconds",
+                _GAUGE,
+                "How long the run has been ready that has waited longest, at the last census; of one server only.",
+                ("tenant", "queue"),
+            ),
+            Metric(
+                "dead_runs",
+                _GAUGE,
+                "Dead letters that are open, as the last census counted them; of one server only.",
+                ("tenant", "queue"),
+            ),
+            Metric(
+                "http_request_seconds",
+                _DISTRIBUTION,
+                "Time that requests took until their answer was sent; of a claim, with its wait.",
+                ("operation", "status"),
+            ),
+            Metric("build_info", _GAUGE, "Always 1; the release is in its label.", ("version",)),
             Metric(
                 "worker_reports_total",
                 _COUNTER,
@@ -188,6 +216,22 @@ class Measure:
     labels: tuple[str, ...] = ()
 
 
+def keep_largest(
+    values: Mapping[tuple[str, ...], float], join: Callable[[Iterable[float]], float]
+) -> dict[tuple[str, ...], float]:
+    """Return the largest `MOST_SERIES` values by their labels, and what the others come to under the labels `_other`.
+
+    Args:
+        join: makes one value of those of all others: `sum` or `max`.
+    """
+    if len(values) <= MOST_SERIES:
+        return dict(values)
+    ranked = sorted(values.items(), key=lambda item: (-item[1], item[0]))
+    kept = dict(ranked[:MOST_SERIES])
+    others = (OTHER,) * len(ranked[0][0])
+    return {**kept, others: join(value for _, value in ranked[MOST_SERIES:])}
+
+
 @runtime_checkable
 class Source(Protocol):
     """Anything that counts."""
@@ -224,11 +268,16 @@ class Telemetry:
         return tuple(Measure(name, found[name, labels], labels) for name, labels in sorted(found))
 
     def figures(self) -> dict[str, float]:
-        """Return everything as plain numbers, by `name` or `name.label`.
+        """Return everything that names no tenant as plain numbers, by `name` or `name.label`.
 
         A distribution becomes its count and its sum.
         """
-        return dict(figure for measure in self.snapshot() for figure in _flatten(measure))
+        return dict(
+            figure
+            for measure in self.snapshot()
+            if "tenant" not in METRICS[measure.name].labels
+            for figure in _flatten(measure)
+        )
 
 
 def _add(one: float | Spread, other: float | Spread) -> float | Spread:

@@ -300,6 +300,10 @@ class AsyncClient(DefinitionCalls, DeadCalls, OwnerCalls, AsyncLists):
         """Have everything stand still while calendars hold; see `put_queue_blackouts`."""
         return await self.call(operations.UPSERT_BLACKOUTS, body={"items": items})
 
+    async def get_metrics(self) -> str:
+        """Return what the server measures, in the text format of Prometheus."""
+        return await self.call(operations.GET_METRICS)
+
     async def list_workers(self, *, after: str | None = None, limit: int = _USUAL_LIMIT) -> WorkerPage:
         """Return a page of live worker sessions; `workers` goes through all pages."""
         # Servers of older releases have one page, and refuse parameters.

@@ -308,6 +308,10 @@ class SyncClient(Lists):
         """Have everything stand still while calendars hold; see `put_queue_blackouts`."""
         return self._perform(lambda client: client.put_blackouts(items))
 
+    def get_metrics(self) -> str:
+        """Return what the server measures, in the text format of Prometheus."""
+        return self._perform(lambda client: client.get_metrics())
+
     def list_workers(self, *, after: str | None = None, limit: int = _USUAL_LIMIT) -> WorkerPage:
         """Return a page of live worker sessions; `workers` goes through all pages."""
         return self._perform(lambda client: client.list_workers(after=after, limit=limit))

@@ -179,6 +179,8 @@ class Transport:
             raise refusal
         if answer is type(None) or not text:
             return None  # type: ignore[return-value]  # the caller expects no body
+        if answer is str:
+            return text.decode()  # type: ignore[return-value]  # so `T` is `str`
         try:
             return msgspec.json.decode(text, type=answer)
         except msgspec.DecodeError as error:

@@ -20,6 +20,8 @@ BULK_LIMIT = 1000
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 ICS = "text/calendar"
+EXPOSITION = "text/plain; version=0.0.4; charset=utf-8"
+"""What Prometheus reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,7 @@ class Operation(Generic[A]):
         other_answers: the types that its parameters may call for instead.
         statuses: the statuses of success, the usual one first.
         body: the request's body; None if it takes none. Then a body that says anything is refused.
+        media_type: of the answer. One that is not JSON is text.
         is_conflicting: whether it may answer 409.
         is_rationed: whether it may answer 429.
         is_described: whether it is part of the API's description, which does not describe itself.
@@ -98,6 +101,7 @@ class Operation(Generic[A]):
     query: tuple[Parameter, ...] = ()
     headers: tuple[Parameter, ...] = ()
     other_answers: tuple[Any, ...] = ()
+    media_type: str = JSON
     is_conflicting: bool = False
     is_rationed: bool = False
     is_described: bool = True

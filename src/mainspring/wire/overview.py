@@ -77,6 +77,9 @@ class OverviewView(Struct, kw_only=True):
     slots: SlotsView
     jobs: JobCountsView
     runs: CountsView
+    dead_letters: Annotated[
+        int, Meta(description="Runs that failed for good and were neither redriven nor discarded.")
+    ]
     queues: list[QueueLoadView]
     paused: Annotated[PauseList, Meta(description="Pauses that are on, and blackouts that hold now.")]
     ledger: Annotated[

@@ -218,6 +218,7 @@ def test_rights_are_those_of_the_design() -> None:
                 "count_runs",
                 "list_workers",
                 "get_overview",
+                "get_metrics",
                 "preview_trigger",
                 "list_job_fires",
                 "list_job_versions",

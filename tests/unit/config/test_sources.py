@@ -65,6 +65,7 @@ def test_every_setting_has_a_variable_and_a_place_in_the_file(tmp_path: Path) ->
         "server": ('["http://a"]', "http://a"),
         "worker.name": ('"w"', "w"),
         "executors.function.threads": ("7", "7"),
+        "metrics.port": ("9620", "9620"),
         "executors.shell.limits": ("{ nproc = 5 }", "nproc=5"),
         "logging.format": ('"json"', "json"),
         "logging.level": ('"debug"', "debug"),

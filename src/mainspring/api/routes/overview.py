@@ -35,6 +35,7 @@ async def get_overview(call: Call) -> OverviewView:
         ),
         jobs=JobCountsView(active=found.jobs.active, paused=found.jobs.paused, is_more=found.are_jobs_cut),
         runs=view_counts(found.runs, age=found.age),
+        dead_letters=sum(line.runs for line in found.dead),
         queues=view_queues(found.lines),
         paused=view_pauses(found.pauses, found.blackouts),
         ledger=None if found.ledger is None else view_ledger_check(found.ledger, call.tenant),

@@ -35,6 +35,11 @@ async def get_health(call: Call) -> HealthView:
     )
 
 
+@handles(operations.GET_METRICS)
+async def get_metrics(call: Call) -> str:
+    return call.services.expose()
+
+
 @handles(operations.LIST_WORKERS)
 async def list_workers(call: Call) -> WorkerPage:
     query = call.query
@@ -55,4 +60,4 @@ def _describe() -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(describe(operations.OPERATIONS, version("mainspring"))))
 
 
-ROUTES: list[Endpoint] = [get_health, list_workers, get_openapi]
+ROUTES: list[Endpoint] = [get_health, get_metrics, list_workers, get_openapi]

@@ -65,6 +65,9 @@ def _print(found: OverviewView) -> None:
         "workers": f"{slots.workers:,}; {slots.held:,} of {slots.total:,} slots busy",
         "jobs": f"{jobs.active:,} active, {jobs.paused:,} paused{' or more' if jobs.is_more else ''}",
         "runs": f"{waiting}\n{ended}, {runs.SKIPPED:,} skipped",
+        "dead letters": f"{found.dead_letters:,} open; see mainspring dead groups"
+        if found.dead_letters
+        else "none",
         "paused": "\n".join(_paused(found)) or "nothing",
         "ledger": _sum_up_ledger(found),
         "counted": f"{show_rough(age)} ago" if age else None,

@@ -68,11 +68,14 @@ def _run_supervised(context: click.Context, settings: Settings) -> int:
     from mainspring.host.process import run_process
     from mainspring.host.supervisor import Supervisor, WorkerProcess
 
-    arguments = given_arguments(context, leave_out={"name", "processes", "parent_link"})
+    arguments = given_arguments(context, leave_out={"name", "processes", "parent_link", "metrics_port"})
     common_name = settings.worker_name or f"{socket.gethostname()}-{os.getpid()}"
 
     async def start(place: int) -> WorkerProcess:
-        return await WorkerProcess.start([f"--name={common_name}-{place + 1}", *arguments])
+        own = [f"--name={common_name}-{place + 1}"]
+        if settings.metrics_port is not None:
+            own.append(f"--metrics-port={settings.metrics_port and settings.metrics_port + place}")
+        return await WorkerProcess.start([*own, *arguments])
 
     async def work(stop: StopRequest) -> int:
         supervisor = Supervisor(
@@ -143,16 +146,28 @@ async def _work_on_store(task: _Task) -> None:
 async def _working(worker: Worker, task: _Task, telemetry: Telemetry) -> AsyncIterator[bool]:
     """Run a worker until the block ends, then drain it. Yield False if a stop is requested before it has registered.
 
-    At its end, the worker logs its figures, because it has no port at which they could be read.
+    At its end, the worker logs its figures: it may have no port at which they could be read.
     """
     import structlog
 
-    try:
-        yield await task.stop.race(worker.start())
-    finally:
-        await worker.stop(grace=task.settings.drain.total_seconds())
+    async with _measured(task.settings, telemetry):
+        try:
+            yield await task.stop.race(worker.start())
+        finally:
+            await worker.stop(grace=task.settings.drain.total_seconds())
         figures = {name: figure for name, figure in telemetry.figures().items() if figure}
         structlog.get_logger(__name__).info("worker_stopped", **figures)
+
+
+def _measured(settings: Settings, telemetry: Telemetry) -> contextlib.AbstractAsyncContextManager[None]:
+    """Return what serves the metrics port, if the settings name one."""
+    if settings.metrics_port is None:  # then the worker need not load a server
+        return contextlib.nullcontext()
+    from mainspring.host.serving import serve_metrics
+    from mainspring.telemetry.exposition import ProcessFacts
+
+    telemetry.watch(ProcessFacts())
+    return serve_metrics(telemetry, settings)
 
 
 async def _wait_ready(task: _Task) -> None:

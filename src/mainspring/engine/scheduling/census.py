@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 import structlog
 
-from mainspring.core.census import make_census
+from mainspring.core.census import Census, make_census
+from mainspring.core.states import READY_STATES
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.errors import TookTooLong
 from mainspring.ports.clock import Clock, Waiter
 from mainspring.ports.store import Store
+from mainspring.ports.telemetry import Measure, keep_largest
 
 _log = structlog.get_logger(__name__)
 PERIOD = 15.0
@@ -22,7 +25,10 @@ SETTLING = timedelta(minutes=5)
 
 
 class CensusTaker:
-    """Counts all runs, if this node owns shard 0. Every store has one such node, and other nodes' writes are fenced."""
+    """Counts all runs, if this node owns shard 0. Every store has one such node, and other nodes' writes are fenced.
+
+    That node also measures what it has counted.
+    """
 
     name = "census"
 
@@ -31,6 +37,13 @@ class CensusTaker:
         self._clock = clock
         self._ownership = ownership
         self.waiter = waiter
+        self._census: Census | None = None
+
+    def measures(self) -> Iterator[Measure]:
+        """Yield what the last census counted, while this node takes them."""
+        census = self._census
+        if census is not None and 0 in self._ownership.epochs:
+            yield from measure_census(census)
 
     async def tick(self, now: datetime) -> float:
         """Add what has ended for good to the tally, then count and store."""
@@ -46,7 +59,32 @@ class CensusTaker:
             _log.warning("census_stopped", error=str(error))
             return PERIOD * SHARE
         took = self._clock.monotonic() - begun
-        census = make_census(counted.live, counted.ended, taken_at=now, took=timedelta(seconds=took))
-        if not await self._store.put_census(census, epochs=epochs):
+        census = make_census(
+            counted.live, counted.ended, counted.dead, taken_at=now, took=timedelta(seconds=took)
+        )
+        if await self._store.put_census(census, epochs=epochs):
+            self._census = census
+        else:
+            self._census = None
             self._ownership.fence([0], used=epochs)
         return max(PERIOD, SHARE * took)
+
+
+def measure_census(census: Census) -> Iterator[Measure]:
+    """Yield what a census counted. Of each metric, the largest `MOST_SERIES` sets of labels have their own value."""
+    runs: dict[tuple[str, ...], float] = {
+        (line.tenant, line.queue, line.state.value): float(line.runs) for line in census.live
+    }
+    for labels, value in keep_largest(runs, sum).items():
+        yield Measure("queue_runs", value, labels)
+    oldest: dict[tuple[str, ...], float] = {}
+    for line in census.live:
+        if line.state in READY_STATES:
+            age = max((census.taken_at - line.earliest_ready_at).total_seconds(), 0.0)
+            key = (line.tenant, line.queue)
+            oldest[key] = max(oldest.get(key, 0.0), age)
+    for labels, value in keep_largest(oldest, max).items():
+        yield Measure("queue_oldest_seconds", value, labels)
+    dead: dict[tuple[str, ...], float] = {(line.tenant, line.queue): float(line.runs) for line in census.dead}
+    for labels, value in keep_largest(dead, sum).items():
+        yield Measure("dead_runs", value, labels)

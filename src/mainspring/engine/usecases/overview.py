@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from mainspring.core.attention import LATE, Attention, ClusterFacts, ServerFacts, judge_cluster
 from mainspring.core.blackouts import BlackoutState, state_of
-from mainspring.core.census import LiveLine, add_up
+from mainspring.core.census import DeadLine, LiveLine, add_up
 from mainspring.core.job_findings import JobFindings
 from mainspring.core.ledger_check import LedgerCheck
 from mainspring.core.pauses import LanePauses, Pause, PauseKey, PauseScope
@@ -35,6 +35,7 @@ class Overview:
     Attributes:
         runs: how many runs the tenant has in each state; `age` is how long ago they were counted.
         lines: the tenant's live runs, by queue and state.
+        dead: the tenant's open dead letters, by queue.
         jobs: the tenant's jobs, of at most `MOST_JOBS`.
         workers: live workers, at most `MOST_WORKERS`; `held` is how many runs each holds.
         servers: those that schedule, as their last heartbeats left them.
@@ -46,6 +47,7 @@ class Overview:
     runs: Mapping[RunState, int]
     age: timedelta
     lines: Sequence[LiveLine]
+    dead: Sequence[DeadLine]
     jobs: JobCounts
     workers: Sequence[SessionFacts]
     held: Sequence[int]
@@ -84,7 +86,7 @@ class OverviewReader:
         pauses = restrictions.pauses
         workers = await store.page_sessions(limit=MOST_WORKERS)
         cluster = await store.read_cluster()
-        runs, lines, age = await self._count(tenant, now)
+        runs, lines, dead, age = await self._count(tenant, now)
         overdue = await store.count_overdue(before=now - LATE, limit=MOST_OVERDUE)
         facts = ClusterFacts(
             servers=tuple(_server_facts(node) for node in cluster.nodes),
@@ -102,6 +104,7 @@ class OverviewReader:
             runs=runs,
             age=age,
             lines=lines,
+            dead=dead,
             jobs=await store.count_job_states(tenant, limit=MOST_JOBS),
             workers=workers,
             held=await store.count_held([worker.id for worker in workers]),
@@ -114,7 +117,7 @@ class OverviewReader:
 
     async def _count(
         self, tenant: str, now: datetime
-    ) -> tuple[Mapping[RunState, int], list[LiveLine], timedelta]:
+    ) -> tuple[Mapping[RunState, int], list[LiveLine], list[DeadLine], timedelta]:
         """Count a tenant's runs, or take them from the last census."""
         census = await self._store.read_census()
         if census is None or census.is_quick:
@@ -124,9 +127,10 @@ class OverviewReader:
                 if census is None:
                     raise
             else:
-                return add_up([*counted.live, *counted.ended]), list(counted.live), timedelta(0)
+                runs = add_up([*counted.live, *counted.ended])
+                return runs, list(counted.live), list(counted.dead), timedelta(0)
         age = max(now - census.taken_at, timedelta(0))
-        return census.of_tenant(tenant), census.lines_of(tenant), age
+        return census.of_tenant(tenant), census.lines_of(tenant), census.dead_of(tenant), age
 
 
 def _server_facts(node: NodeState) -> ServerFacts:

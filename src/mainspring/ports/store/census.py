@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
-from mainspring.core.census import Census, EndedLine, LiveLine
+from mainspring.core.census import Census, DeadLine, EndedLine, LiveLine
 from mainspring.core.states import RunState
 from mainspring.ports.store.nodes import Epochs
 
@@ -16,6 +16,7 @@ class Counted(NamedTuple):
 
     live: Sequence[LiveLine]
     ended: Sequence[EndedLine]
+    dead: Sequence[DeadLine]
 
 
 class CensusStore(Protocol):
@@ -34,7 +35,8 @@ class CensusStore(Protocol):
         ...
 
     async def count_lines(self, tenant: str) -> Counted:
-        """Return how many runs of a tenant there are: live ones by queue and state, ended ones by state.
+        """Return how many runs of a tenant there are: live ones by queue and state, ended ones by state, and open dead
+        letters by queue.
 
         Raises:
             TookTooLong: it took longer than a list or count may take.

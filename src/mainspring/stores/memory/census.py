@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime
 
-from mainspring.core.census import Census, EndedLine, LiveLine
+from mainspring.core.census import Census, DeadLine, EndedLine, LiveLine
 from mainspring.core.states import FINAL_STATES, RunState
 from mainspring.ports.store.census import Counted
 from mainspring.ports.store.nodes import Epochs
@@ -25,12 +26,15 @@ class MemoryCensusStore:
         return Counted(
             [line for line in counted.live if line.tenant == tenant],
             [line for line in counted.ended if line.tenant == tenant],
+            [line for line in counted.dead if line.tenant == tenant],
         )
 
     async def count_all_runs(self) -> Counted:
         lines: dict[tuple[str, str, RunState], LiveLine] = {}
+        dead: Counter[tuple[str, str]] = Counter()
         for run in self._tables.runs.values():
             if run.state in FINAL_STATES:
+                dead[run.tenant, run.lane.key.queue] += run.state is RunState.FAILED and run.settled is None
                 continue
             key = (run.tenant, run.lane.key.queue, run.state)
             known = lines.get(key)
@@ -42,7 +46,8 @@ class MemoryCensusStore:
             for state, runs in counts.items()
             if runs and state in FINAL_STATES
         ]
-        return Counted(list(lines.values()), ended)
+        letters = [DeadLine(tenant, queue, runs) for (tenant, queue), runs in dead.items() if runs]
+        return Counted(list(lines.values()), ended, letters)
 
     async def settle_ends(self, *, before: datetime, epochs: Epochs) -> bool:
         """Do nothing: ended runs are counted when they end."""

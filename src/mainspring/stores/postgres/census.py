@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from mainspring.core.census import Census, EndedLine, LiveLine, add_up
+from mainspring.core.census import Census, DeadLine, EndedLine, LiveLine, add_up
 from mainspring.core.states import RunState
 from mainspring.ports.store.census import Counted
 from mainspring.ports.store.nodes import Epochs
@@ -37,6 +37,7 @@ class PostgresCensusStore:
             [mark] = await transaction.fetch("read_settled")
             live = await transaction.fetch("count_live", tenant=tenant)
             ended = await transaction.fetch("count_ended", tenant=tenant, since=mark["settled_before"])
+            dead = await transaction.fetch("count_open_dead", tenant=tenant)
             return Counted(
                 [
                     LiveLine(
@@ -49,6 +50,7 @@ class PostgresCensusStore:
                     for row in live
                 ],
                 [EndedLine(row["tenant"], RunState(row["state"]), row["runs"]) for row in ended],
+                [DeadLine(row["tenant"], row["queue"], row["letters"]) for row in dead],
             )
 
         return await self._connections.transact(role, work, is_repeatable=True)

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import apsw
 
-from mainspring.core.census import Census, EndedLine, LiveLine, add_up
+from mainspring.core.census import Census, DeadLine, EndedLine, LiveLine, add_up
 from mainspring.core.states import RunState
 from mainspring.ports.store.census import Counted
 from mainspring.ports.store.nodes import Epochs
@@ -85,10 +85,12 @@ def _count(db: apsw.Connection, tenant: str | None) -> Counted:
         since: int = fetch_value(db, "read_settled")
         live = fetch_rows(db, "count_live", {"tenant": tenant})
         ended = fetch_rows(db, "count_ended", {"tenant": tenant, "since": since})
+        dead = fetch_rows(db, "count_open_dead", {"tenant": tenant})
     return Counted(
         [
             LiveLine(row.tenant, row.queue, RunState(row.state), row.runs, to_instant(row.earliest_ready_at))
             for row in live
         ],
         [EndedLine(row.tenant, RunState(row.state), row.runs) for row in ended],
+        [DeadLine(row.tenant, row.queue, row.letters) for row in dead],
     )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from mainspring.core.census import Census, EndedLine, LiveLine
+from mainspring.core.census import Census, DeadLine, EndedLine, LiveLine
+from mainspring.core.dead_letters import DeadFilter
 from mainspring.core.states import RunState
 from mainspring.ports.store import Store
 from mainspring.ports.store.nodes import Epochs
 from mainspring.testing.conformance.completion import fail, snooze, succeed
+from mainspring.testing.conformance.dead_letters import bury
 from mainspring.testing.conformance.upkeep import DAY, prune_all
 from mainspring.testing.factories import START, add_job, at, make_spec, own_shards, running_run, submit
 
@@ -61,6 +63,21 @@ class CensusAndTally:
         counted = await store.count_lines("default")
         assert list(counted.live) == [LiveLine("default", "mail", RunState.PENDING, 1, at(5))]
         assert {line.state: line.runs for line in counted.ended} == ENDED
+
+    async def test_dead_letters_are_counted_while_they_are_open(self, store: Store) -> None:
+        mail = await add_job(store, make_spec(queue="mail"))
+        foreign = await add_job(store, tenant="foreign")
+        dead = [await bury(store, job) for job in (mail, mail, foreign)]
+        assert sorted((await store.count_all_runs()).dead) == [
+            DeadLine("default", "mail", 2),
+            DeadLine("foreign", "default", 1),
+        ]
+        assert list((await store.count_lines("default")).dead) == [DeadLine("default", "mail", 2)]
+        for run_id in dead[:2]:
+            await store.discard_dead(
+                "default", DeadFilter(run_ids=(run_id,)), reason="gone", now=at(9), limit=1
+            )
+        assert list((await store.count_lines("default")).dead) == []
 
     async def test_settling_adds_up_days_and_tenants(self, store: Store) -> None:
         epochs = await own_shards(store)
@@ -138,6 +155,7 @@ class CensusAndTally:
                 took=timedelta(milliseconds=1.5),
                 live=(LiveLine("default", "q\u00e4", RunState.PENDING, second, at(0.5)),),
                 ended=(EndedLine("default", RunState.FAILED, 2**40),),
+                dead=(DeadLine("default", "q\u00e4", 2**40),),
                 is_cut=second == 2,
             )
             assert await store.put_census(census, epochs=epochs)

@@ -114,6 +114,7 @@ from mainspring.wire.operations.runs import (
 )
 from mainspring.wire.operations.server import (
     GET_HEALTH,
+    GET_METRICS,
     GET_OPENAPI,
     GET_OVERVIEW,
     LIST_WORKERS,
@@ -214,6 +215,7 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     LIST_BLACKOUTS,
     UPSERT_BLACKOUTS,
     GET_HEALTH,
+    GET_METRICS,
     GET_OPENAPI,
     GET_OVERVIEW,
     LIST_WORKERS,
@@ -252,6 +254,7 @@ __all__ = [
     "GET_JOB_STATUS",
     "GET_LABEL",
     "GET_LIMIT",
+    "GET_METRICS",
     "GET_OPENAPI",
     "GET_OVERVIEW",
     "GET_PRIORITY_CLASS",

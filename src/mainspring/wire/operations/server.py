@@ -6,7 +6,7 @@ import msgspec
 
 from mainspring.core.rights import Right
 from mainspring.wire.health import HealthView
-from mainspring.wire.operation import Operation, Parameter
+from mainspring.wire.operation import EXPOSITION, Operation, Parameter
 from mainspring.wire.operations.common import API, LIMIT
 from mainspring.wire.overview import OverviewView
 from mainspring.wire.pages import WorkerPage
@@ -29,6 +29,17 @@ GET_OPENAPI = Operation(
     description="Return the description of the API in OpenAPI 3.1.",
     answer=msgspec.Raw,
     is_described=False,
+)
+GET_METRICS = Operation(
+    id="get_metrics",
+    method="GET",
+    path="/metrics",
+    right=Right.READ,
+    summary="Measure the server",
+    description="Return what this server counts, and what its last census of the cluster counted, for all tenants, in"
+    " the text format of Prometheus.",
+    answer=str,
+    media_type=EXPOSITION,
 )
 GET_OVERVIEW = Operation(
     id="get_overview",

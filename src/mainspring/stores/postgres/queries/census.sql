@@ -31,6 +31,11 @@ FROM (
 ) AS ended
 GROUP BY tenant, state;
 
+-- name: count_open_dead
+SELECT tenant, queue, count(*) AS letters FROM dead_run
+WHERE settled_at IS NULL AND (:tenant::text IS NULL OR tenant = :tenant)
+GROUP BY tenant, queue;
+
 -- name: lock_settled
 SELECT settled_before FROM census FOR UPDATE;
 

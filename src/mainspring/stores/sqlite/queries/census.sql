@@ -26,6 +26,11 @@ FROM (
 WHERE :tenant IS NULL OR tenant = :tenant
 GROUP BY tenant, state;
 
+-- name: count_open_dead
+SELECT tenant, queue, count(*) AS letters FROM dead_run INDEXED BY dead_run_open
+WHERE settled_at IS NULL AND (:tenant IS NULL OR tenant = :tenant)
+GROUP BY tenant, queue;
+
 -- name: find_settling_end
 SELECT finished_at FROM run_history INDEXED BY run_history_finished
 WHERE finished_at >= :since AND finished_at < :until

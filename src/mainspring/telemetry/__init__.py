@@ -1,0 +1,1 @@
+"""How what a process measures leaves it."""
