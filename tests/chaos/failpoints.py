@@ -54,8 +54,8 @@ WRITING_VERBS = tuple(COUNTS)
 
 Not among them: `add_fire_ranges`, which nothing calls yet, `prepare_history`, which writes nothing on SQLite,
 `release_shards`, for which it takes a second server, `record_tzdata`, which only the first start of a store calls, and
-those of calendars, of blackouts, of backfills, of permits to submit, of priority classes, of preemption and
-`pause_failing`, which the workload has none of; the simulator crashes at them.
+those of calendars, of blackouts, of backfills, of dead letters, of permits to submit, of priority classes, of
+preemption and `pause_failing`, which the workload has none of; the simulator crashes at them.
 """
 CLUSTER_VERBS = (*(verb for verb in WRITING_VERBS if verb != "open"), "release_shards", "prepare_history")
 """Those of a server that shares its store. Not `open`: a schema that is up to date is left alone."""
