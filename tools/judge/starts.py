@@ -13,6 +13,8 @@ from tools.judge.oracle import Starts
 _SETTLES = timedelta(seconds=5)
 """How long a server takes to see what it needs beside the silence of those before it, on a busy host."""
 _ENDS = frozenset({"kill", "stop", "crash"})
+_OF_ALL = frozenset({"outage", "full", "late"})
+"""Faults that may deceive every server: a heartbeat that is carried out late makes one that is gone look alive."""
 
 
 def tell_starts(changes: Iterable[Change], starts: Sequence[ClusterStart]) -> list[Change]:
@@ -93,7 +95,7 @@ def _hits(fault: Fault, life: Life) -> bool:
     """Say whether a fault hits a server's process. What ended the process before it does not."""
     if fault.kind in _ENDS:
         return fault.target == life.node and fault.at >= life.since
-    return fault.target == life.node or fault.kind in {"outage", "full"}
+    return fault.target == life.node or fault.kind in _OF_ALL
 
 
 def _tell(history: History) -> tuple[str, ...]:

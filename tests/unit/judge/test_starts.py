@@ -47,6 +47,16 @@ def test_cluster_that_starts_while_its_founder_lives() -> None:
     assert story.broken == set(), "a server that stands still counts as dead"
 
 
+def test_server_that_sees_a_late_heartbeat_of_one_that_is_gone() -> None:
+    story = Story()
+    live(story, "server-0.1", 0, 20)
+    live(story, "server-1.1", 25)
+    start(story, (0.5, "server-0.1"))
+    assert story.broken == {"S36"}
+    trouble(story, "late", "server-0", 15, 27)
+    assert story.broken == set(), story.told
+
+
 def test_cluster_that_starts_while_one_lives_who_met_its_founder() -> None:
     story = Story()
     live(story, "server-0.1", 0, 30)

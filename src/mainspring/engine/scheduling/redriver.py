@@ -20,13 +20,13 @@ from mainspring.ports.store import Store
 from mainspring.ports.store.redrives import RedriveStep
 
 _log = structlog.get_logger(__name__)
-PERIOD = 0.5
+PERIOD = 0.2
 _IDLE = 1.0
 _SOON = 0.05
 """Seconds to the next look of a redrive that has found nothing among what it has looked at."""
 REDRIVES_PER_TICK = 50
-RUNS_PER_TICK = 500
-"""Together with `PERIOD`, this allows at most a thousand runs a second."""
+RUNS_PER_TICK = 250
+"""So many may be as large as a run can be, and still fit into memory. With `PERIOD` it allows a thousand a second."""
 LOOK = 2000
 """Dead letters that a redrive looks at together."""
 
