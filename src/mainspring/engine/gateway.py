@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import compress
 
 import structlog
 
@@ -28,6 +29,7 @@ from mainspring.core.text import storable
 from mainspring.engine.claiming.batches import group_calls
 from mainspring.engine.claiming.lease_book import LeaseBook
 from mainspring.engine.claiming.matcher import Matcher
+from mainspring.engine.claiming.tally import Tally
 from mainspring.engine.common.definitions import Definitions
 from mainspring.engine.common.event_log import EventLog
 from mainspring.engine.common.group_commit import GroupCommit
@@ -74,6 +76,7 @@ class LocalGateway:
             (law 3).
         released: leases that were taken back because no worker knew about them.
         preempted: attempts that were stopped for more urgent work.
+        tally: counts how attempts start and end.
     """
 
     def __init__(
@@ -102,6 +105,7 @@ class LocalGateway:
         self._reports: GroupCommit[_SessionReport, ReportResult] = GroupCommit(self._report_all)
         self._releases: GroupCommit[HeldRun, None] = GroupCommit(self._release_all)
         self._book = LeaseBook()
+        self.tally: Tally = Tally()
         self.stale_reports: int = 0
         self.released: int = 0
         self.preempted: int = 0
@@ -111,6 +115,7 @@ class LocalGateway:
         yield Measure("reports_stale_total", self.stale_reports)
         yield Measure("leases_released_total", self.released)
         yield Measure("attempts_preempted_total", self.preempted)
+        yield from self.tally.measures()
         for verb, calls in (("beat", self._beats), ("report", self._reports), ("release", self._releases)):
             yield Measure("group_commit_items", calls.sizes.read(), (verb,))
 
@@ -140,11 +145,14 @@ class LocalGateway:
     async def claim(self, call: ClaimCall) -> ClaimReply:
         """Take leases, waiting up to `call.wait` for the first."""
         answer = await self._matcher.claim(call)
-        if answer.runs:
-            self._book.note(answer.runs, self._clock.monotonic())
-            self._book.note_keys(answer.keys)
+        at = self._clock.monotonic() if answer.runs else 0.0
         specs = await self._definitions.load((run.job_id, run.version) for run in answer.runs)
-        leases = tuple(_lease(run, specs[run.job_id, run.version]) for run in answer.runs)
+        leases = tuple([_lease(run, specs[run.job_id, run.version]) for run in answer.runs])
+        if leases:
+            self._book.note_keys(answer.keys)
+            now = self._clock.now()
+            for noted, given in self._book.note(leases, at):
+                self.tally.note_starts(noted, given, now)
         if any(spec.batch is not None for spec in specs.values()):
             leases = group_calls(leases, call.number)
         return ClaimReply(
@@ -221,7 +229,7 @@ class LocalGateway:
         self.stale_reports += results.count(ApplyResult.STALE)
         if others:
             self._note_others(transitions, results, held, specs)
-        self._note_ends(reports, results, now)
+        self._note_ends(reports, transitions, results, now, are_successes=not others)
         ended = self._book.take_keys(report.run_id for _, report in reports)
         if others:
             self._wakeups.runs_ready(keys=ended)
@@ -245,26 +253,33 @@ class LocalGateway:
             self._event_log.note_end(end, specs[run.job_id, run.version], run.attempt)
 
     def _note_ends(
-        self, reports: Sequence[_SessionReport], results: Sequence[ApplyResult], now: datetime
+        self,
+        reports: Sequence[_SessionReport],
+        transitions: Sequence[Transition],
+        results: Sequence[ApplyResult],
+        now: datetime,
+        *,
+        are_successes: bool,
     ) -> None:
-        """Have tenants charged by what their attempts took, and their slots counted as free.
+        """Count ends, have tenants charged by what their attempts took, and their slots counted as free.
 
         No worker can say more than the time since its claim.
         """
-        ended = (
-            (report.run_id, report.token)
-            for (_, report), result in zip(reports, results, strict=True)
-            if result is ApplyResult.APPLIED
-        )
-        self._matcher.reserved.note_ends(ended, now)
+        ended = [report for _, report in reports]
+        if results.count(ApplyResult.APPLIED) < len(results):
+            are_applied = [result is ApplyResult.APPLIED for result in results]
+            ended, transitions = list(compress(ended, are_applied)), list(compress(transitions, are_applied))
+        self._matcher.reserved.note_ends(((report.run_id, report.token) for report in ended), now)
         at = self._clock.monotonic()
-        for (_, report), result in zip(reports, results, strict=True):
-            if report.took is None or result is not ApplyResult.APPLIED:
+        taken = self._book.take([report.run_id for report in ended])
+        if are_successes:
+            self.tally.note_successes(taken, at)
+        else:
+            self.tally.note_ends(taken, transitions, at)
+        for report, given in zip(ended, taken, strict=True):
+            if report.took is None or given is None:
                 continue  # most of many are not measured
-            if isinstance(report.ending, HandedBack):
-                continue
-            given = self._book.take(report.run_id, report.token)
-            if given is not None:
+            if not isinstance(report.ending, HandedBack):
                 self._matcher.learn(given.tenant, min(max(report.took, 0.0), at - given.at))
 
     def _decide(

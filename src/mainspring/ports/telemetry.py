@@ -6,7 +6,7 @@ yields them on request. So a process whose numbers nobody reads pays only for th
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,6 +19,8 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 MOST_SERIES = 200
 """Sets of labels of a metric that have values of their own, so that many tenants do not swamp whoever collects them."""
 OTHER = "_other"
+LAGS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
+"""Upper bounds for what may take up to hours, in seconds."""
 SIZES = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
 """Upper bounds for numbers of items."""
 
@@ -65,6 +67,30 @@ METRICS = MappingProxyType(
                 "Attempts ended by this process: their session was lost, or their deadline had passed.",
                 ("reason",),
             ),
+            Metric(
+                "run_start_lag_seconds",
+                _DISTRIBUTION,
+                "How long after it was due a run was given to a worker for the first time.",
+                ("tenant", "queue", "priority"),
+            ),
+            Metric(
+                "attempt_duration_seconds",
+                _DISTRIBUTION,
+                "How long an attempt took, from when it was given to a worker until its report was stored.",
+                ("tenant", "queue", "type"),
+            ),
+            Metric(
+                "attempts_total",
+                _COUNTER,
+                "Attempts whose reports this process has stored, by how they ended.",
+                ("tenant", "queue", "type", "outcome"),
+            ),
+            Metric(
+                "runs_ended_total",
+                _COUNTER,
+                "Runs that ended with an attempt whose report this process has stored.",
+                ("tenant", "queue", "type", "state"),
+            ),
             Metric("claims_waiting", _GAUGE, "Requests for work that wait for a run."),
             Metric(
                 "runs_submitted_claimed_total",
@@ -83,6 +109,13 @@ METRICS = MappingProxyType(
                 "Submissions that were refused for the time being, by what was full or used up.",
                 ("reason",),
             ),
+            Metric(
+                "fires_total",
+                _COUNTER,
+                "Fires that this process planned: stored, lost to another change, or refused for its shards.",
+                ("outcome",),
+            ),
+            Metric("fire_lag_seconds", _DISTRIBUTION, "How long after it was due a fire was stored."),
             Metric("shards_owned", _GAUGE, "Shards that this process schedules."),
             Metric("shards_taken_total", _COUNTER, "Shards taken."),
             Metric("shards_released_total", _COUNTER, "Shards given up to a living server."),
@@ -192,10 +225,26 @@ class Distribution:
         self._counts = [0] * (len(bounds) + 1)
         self._total = 0.0
 
-    def add(self, value: float) -> None:
-        """Count a value."""
-        self._counts[bisect_left(self._bounds, value)] += 1
-        self._total += value
+    def add(self, value: float, count: int = 1) -> None:
+        """Count a value, once or several times."""
+        self._counts[bisect_left(self._bounds, value)] += count
+        self._total += value * count
+
+    def add_all(self, values: list[float]) -> None:
+        """Count many values, and sort them for that."""
+        if len(values) == 1:
+            self.add(values[0])
+            return
+        values.sort()
+        below = 0
+        for place, bound in enumerate(self._bounds):
+            if below == len(values):
+                break
+            upto = bisect_right(values, bound, below)
+            self._counts[place] += upto - below
+            below = upto
+        self._counts[-1] += len(values) - below
+        self._total += sum(values)
 
     def read(self) -> Spread:
         """Return what was counted so far."""

@@ -10,7 +10,7 @@ import structlog
 
 from mainspring.core.ids import SessionId
 from mainspring.ports.clock import RandomSource
-from mainspring.ports.gateway import ClaimCall, ClaimReply, WorkerGateway
+from mainspring.ports.gateway import ClaimCall, ClaimReply, Lease, WorkerGateway
 from mainspring.worker.execution import Execution
 from mainspring.worker.leases import HeldLeases
 from mainspring.worker.outages import log_failure, pause_after
@@ -70,7 +70,7 @@ class Claimer:
             if call is None:
                 await self._wait_for_room()
                 continue
-            self._open_call = call
+            self._open_call, asked_at = call, self._session.now()
             try:
                 reply = await self._ask(call)
             except Exception as error:  # noqa: BLE001 - a worker survives whatever the answer is
@@ -83,7 +83,7 @@ class Claimer:
             failures = 0
             if reply is not None:
                 self._open_call = None
-                self._take(reply, call)
+                self._take(reply, call, asked_at)
 
     async def _ask(self, call: ClaimCall) -> ClaimReply | None:
         """Send a claim. Return None if it was cut off because there is room now for what it does not ask for.
@@ -165,7 +165,7 @@ class Claimer:
         self._is_drain_asked = False
         return True
 
-    def _take(self, reply: ClaimReply, call: ClaimCall) -> None:
+    def _take(self, reply: ClaimReply, call: ClaimCall, asked_at: float) -> None:
         session = self._session
         if call.session_id != session.id:
             return  # a new session is open, and the leases of the old one are lost with it
@@ -183,7 +183,20 @@ class Claimer:
             self._execution.hand_back(reply.leases, call.session_id)
             self._waiters.beat.signal()
             return
-        self._execution.begin(reply.leases, call.session_id)
+        # The answer was under way for that long at least.
+        late = session.now() - asked_at - call.wait.total_seconds()
+        self._execution.begin(self._hand_back_over(reply.leases, call.session_id, late), call.session_id)
+
+    def _hand_back_over(
+        self, leases: tuple[Lease, ...], session_id: SessionId, late: float
+    ) -> tuple[Lease, ...]:
+        """Hand back leases whose time is over, for it runs from their claim. Return the others."""
+        over = [lease for lease in leases if lease.spec.timeout.total_seconds() <= late] if late > 0 else []
+        if not over:
+            return leases
+        _log.warning("leases_not_begun", runs=len(over), late=round(late, 3))
+        self._execution.hand_back(over, session_id)
+        return tuple(lease for lease in leases if lease not in over)
 
 
 def _as_repeat(call: ClaimCall) -> ClaimCall:

@@ -109,7 +109,7 @@ def test_run_that_nobody_asked_for() -> None:
     assert without_operations(story).broken == {"S3"}
 
 
-@pytest.mark.parametrize("kind", [RunKind.EVENT, RunKind.REDRIVE])
+@pytest.mark.parametrize("kind", [RunKind.EVENT, RunKind.CHILD])
 def test_runs_of_other_kinds_are_not_counted(kind: RunKind) -> None:
     story = Story()
     story.alter(story.submit(story.job(), 10), kind=kind)

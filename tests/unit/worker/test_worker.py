@@ -237,6 +237,27 @@ async def test_answer_that_lay_waiting_while_the_process_slept_starts_nothing() 
     assert server.endings == {RunId(1): HandedBack(was_started=False), RunId(2): Success(result=b"2")}
 
 
+@pytest.mark.parametrize(("seconds", "is_begun"), [(2.9, True), (3.1, False)])
+async def test_lease_whose_answer_came_when_its_time_was_over_is_not_begun(
+    seconds: float, is_begun: bool
+) -> None:
+    """The server stood still in between. How long the claim waited before that is not known, and counts for it."""
+    server, at = Server(), [0.0]
+    longest = WorkerSettings(registration=Registration(name="w", host="h", pid=1, slots=1)).long_poll
+    server.release.clear()
+    async with working(server, monotonic=lambda: at[0]):
+        await until(lambda: server.claims_waiting == 1)
+        lease = make_lease(1)
+        server.leases = [replace(lease, spec=replace(lease.spec, timeout=timedelta(seconds=3)))]
+        at[0] = longest.total_seconds() + seconds
+        beats = server.beats
+        await until(lambda: server.beats > beats + 1)  # the session is alive
+        server.release.set()
+        await until(lambda: RunId(1) in server.endings)
+    ending = server.endings[RunId(1)]
+    assert isinstance(ending, Success if is_begun else HandedBack), ending
+
+
 async def test_lease_whose_cancel_was_asked_for_on_the_way_is_not_begun() -> None:
     server = Server()
     server.leases = [replace(make_lease(1), is_cancel_requested=True), make_lease(2)]

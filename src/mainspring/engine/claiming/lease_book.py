@@ -1,45 +1,68 @@
-"""Remembers what was given out, so that reports tell how long the attempts of a tenant take."""
+"""Remembers what was given out, so that reports tell how long attempts take, and whose they are."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from itertools import repeat
 
 from mainspring.core.ids import KeyId, RunId
-from mainspring.core.slot_times import NOT_SAMPLED
-from mainspring.ports.store.claims import ClaimedRun
+from mainspring.core.model import JobSpec
+from mainspring.ports.gateway import Lease
 
-_FEW = 100
-"""Of a claim of at most so many runs all are noted, as workers then measure all."""
 _MOST = 50_000
 
 
-class NotedLease(NamedTuple):
-    """A lease: its token, its tenant, and when it was given, in monotonic seconds."""
+class NotedLeases:
+    """The leases of one claim that are of one definition. Each claim has its own, so they are told apart by identity.
 
-    token: int
-    tenant: str
-    at: float
+    Attributes:
+        at: when they were given, in monotonic seconds.
+    """
+
+    __slots__ = ("at", "spec", "tenant")
+
+    def __init__(self, tenant: str, spec: JobSpec, at: float) -> None:
+        self.tenant = tenant
+        self.spec = spec
+        self.at = at
 
 
 class LeaseBook:
     """The leases that were given by this process, by run.
 
     It is a hint: it ends with the process, it forgets the oldest if they are many, and another process may get the
-    report. So it decides nothing but the order in which tenants are served.
+    report. So it decides nothing but the order in which tenants are served, and what is measured.
     """
 
     def __init__(self) -> None:
-        self._young: dict[RunId, NotedLease] = {}
-        self._old: dict[RunId, NotedLease] = {}
+        self._young: dict[RunId, NotedLeases] = {}
+        self._old: dict[RunId, NotedLeases] = {}
         self._keys: dict[RunId, tuple[KeyId, ...]] = {}
 
-    def note(self, runs: Sequence[ClaimedRun], at: float) -> None:
-        """Note what a claim has given."""
-        if len(runs) > _FEW:
-            runs = [run for run in runs if not run.run_id & NOT_SAMPLED]
-        for run in runs:
-            self._young[run.run_id] = NotedLease(run.token, run.tenant, at)
+    def note(self, leases: Sequence[Lease], at: float) -> list[tuple[NotedLeases, list[Lease]]]:
+        """Note what a claim has given, and return it by definition."""
+        if not leases:
+            return []
+        young = self._young
+        first = leases[0]
+        is_of_one = {id(lease.spec) for lease in leases} == {id(first.spec)}
+        if is_of_one and len(leases) > 1:  # as in nearly every large claim
+            noted = NotedLeases(first.tenant, first.spec, at)
+            young.update(dict.fromkeys([lease.run_id for lease in leases], noted))
+            self._turn_over()
+            return [(noted, list(leases))]
+        groups: dict[int, tuple[NotedLeases, list[Lease]]] = {}
+        for lease in leases:
+            group = groups.get(id(lease.spec))
+            if group is None:
+                noted = NotedLeases(lease.tenant, lease.spec, at)
+                group = groups[id(lease.spec)] = (noted, [])
+            young[lease.run_id] = group[0]
+            group[1].append(lease)
+        self._turn_over()
+        return list(groups.values())
+
+    def _turn_over(self) -> None:
         if len(self._young) > _MOST:
             self._old, self._young = self._young, {}
 
@@ -55,7 +78,11 @@ class LeaseBook:
             return set()
         return {key_id for run_id in run_ids for key_id in self._keys.pop(run_id, ())}
 
-    def take(self, run_id: RunId, token: int) -> NotedLease | None:
-        """Return a lease and forget it; None if it is not known."""
-        given = self._young.pop(run_id, None) or self._old.pop(run_id, None)
-        return given if given is not None and given.token == token else None
+    def take(self, run_ids: Sequence[RunId]) -> list[NotedLeases | None]:
+        """Return with which leases runs were given, and forget them; None for those that are not known."""
+        found = list(map(self._young.pop, run_ids, repeat(None)))
+        if self._old:
+            for place, noted in enumerate(found):
+                if noted is None:
+                    found[place] = self._old.pop(run_ids[place], None)
+        return found

@@ -31,7 +31,15 @@ from mainspring.errors import UnknownType
 from mainspring.ports.clock import Clock, Waiter
 from mainspring.ports.store import Store
 from mainspring.ports.store.runs import NewRun
-from mainspring.ports.store.schedule import DueClock, Fire, FireStatus, outlined_lanes, outlined_run
+from mainspring.ports.store.schedule import (
+    DueClock,
+    Fire,
+    FireResult,
+    FireStatus,
+    outlined_lanes,
+    outlined_run,
+)
+from mainspring.ports.telemetry import SECONDS, Distribution, Measure
 
 _log = structlog.get_logger(__name__)
 BATCH = 200
@@ -80,12 +88,20 @@ class Planner:
         self._definitions = definitions
         self.waiter = waiter
         self._window = Window()
+        self._fires = dict.fromkeys(FireStatus, 0)
+        self._lags = Distribution(SECONDS)
         self._reader = WindowReader(
             store, self._window, clock=clock, ownership=ownership, definitions=definitions
         )
         wakeups.subscribe_clocks(self._on_clocks_changed)
         wakeups.subscribe_late_clocks(self._reader.note_moved)
         ownership.subscribe_gains(self._on_gains)
+
+    def measures(self) -> Iterator[Measure]:
+        """Yield how many fires were stored or refused, and how late they were stored."""
+        for status, count in self._fires.items():
+            yield Measure("fires_total", count, (status.value,))
+        yield Measure("fire_lag_seconds", self._lags.read())
 
     def _on_clocks_changed(self) -> None:
         self._reader.note_change()
@@ -173,11 +189,10 @@ class Planner:
         epochs = self._ownership.epochs
         # Leave out the clocks of shards that the node has given up since it read them.
         clocks = [clock for clock in due if job_shard(clock.job_id) in epochs]
-        planned: list[tuple[DueClock, Fire | None]]
         specs: Mapping[tuple[JobId, int], JobSpec] = {}
         if in_set:
             clocks = self._expiries.apply_to_clocks(clocks)
-            planned = [(clock, None) for clock in clocks]
+            planned: list[tuple[DueClock, Fire | None]] = [(clock, None) for clock in clocks]
             results = await self._store.fire_outlined(clocks, epochs=epochs, now=now)
         else:
             specs = await self._definitions.load((clock.job_id, clock.version) for clock in clocks)
@@ -190,6 +205,7 @@ class Planner:
             planned = [*fires]
             results = await self._store.record_fires([fire for _, fire in fires], epochs=epochs, now=now)
         has_runs, has_cancelled, fenced = False, False, set[int]()
+        self._count([clock for clock, _ in planned], results)
         for (clock, fire), result in zip(planned, results, strict=True):
             if result.status is FireStatus.FIRED:
                 has_runs = has_runs or bool(result.run_ids)
@@ -209,6 +225,15 @@ class Planner:
         if has_runs:
             runs = [run for _, fire in planned if fire is not None for run in fire.runs]
             self._wakeups.runs_ready((lambda: outlined_lanes(clocks)) if in_set else lanes_of(runs))
+
+    def _count(self, clocks: Sequence[DueClock], results: Sequence[FireResult]) -> None:
+        at = self._clock.now().timestamp()
+        late = []
+        for clock, result in zip(clocks, results, strict=True):
+            self._fires[result.status] += 1
+            if result.status is FireStatus.FIRED:
+                late.append(at - clock.due_at.timestamp())
+        self._lags.add_all(late)
 
     def _note_fired(self, clock: DueClock, fire: Fire, spec: JobSpec, now: datetime) -> None:
         """Keep the following fire in the window, and log fires that came too late.

@@ -124,7 +124,7 @@ def bound(wanted: DeadFilter, now: datetime) -> tuple[DeadFilter, datetime]:
         InvalidInput: nothing says which ones.
     """
     if wanted.is_everything:
-        raise InvalidInput("filter", "is empty; say which dead letters: `until` with `0s` means all of now")
+        raise InvalidInput("filter", 'is empty; say which dead letters; {"until": "0s"} means all of now')
     until = now + _TICK if wanted.until is None else min(now + _TICK, wanted.until)
     return replace(wanted, until=until, is_settled=False), until
 
