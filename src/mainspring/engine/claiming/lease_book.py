@@ -22,9 +22,9 @@ class NotedLeases:
     __slots__ = ("at", "spec", "tenant")
 
     def __init__(self, tenant: str, spec: JobSpec, at: float) -> None:
-        self.tenant = tenant
-        self.spec = spec
-        self.at = at
+        self.tenant: str = tenant
+        self.spec: JobSpec = spec
+        self.at: float = at
 
 
 class LeaseBook:
