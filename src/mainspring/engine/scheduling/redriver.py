@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 
 import structlog
@@ -27,6 +27,7 @@ _SOON = 0.05
 REDRIVES_PER_TICK = 50
 RUNS_PER_TICK = 250
 """So many may be as large as a run can be, and still fit into memory. With `PERIOD` it allows a thousand a second."""
+_REST = timedelta(seconds=1)
 LOOK = 2000
 """Dead letters that a redrive looks at together."""
 
@@ -46,11 +47,13 @@ class _Known:
     Attributes:
         permits: those of its rate.
         most: how many runs it makes at once; None as long as nothing has refused them.
+        rests_until: when it is tried again after it was held up; None if its last step was taken.
         is_searching: its last step has found none among the dead letters that it has looked at.
     """
 
     permits: Bucket
     most: int | None = None
+    rests_until: datetime | None = None
     is_searching: bool = False
 
 
@@ -91,7 +94,10 @@ class Redriver:
         """Have the next dead letters run again. None: there is no permit, or the store is too slow, or no room."""
         known = self._known.get(redrive.id)
         permits = permits_of(redrive, None if known is None else known.permits, now)
-        known = self._known[redrive.id] = _Known(permits, None if known is None else known.most)
+        rests_until = None if known is None else known.rests_until
+        if rests_until is not None and now < rests_until:
+            return None
+        known = self._known[redrive.id] = _Known(permits, None if known is None else known.most, rests_until)
         room = min(permits.permits, share, known.most or share)
         if room < 1:
             return None
@@ -101,7 +107,7 @@ class Redriver:
                 redrive.tenant, redrive.wanted, after=RunId(max(redrive.cursor, first - 1)), limit=LOOK
             )
         except TookTooLong as error:
-            _log_wait(redrive, error)
+            _hold(redrive, known, error, now)
             return None
         taken = window.run_ids[:room]
         if taken:
@@ -109,10 +115,11 @@ class Redriver:
                 await self._runs.redrive_many(redrive.tenant, taken, is_newest=redrive.is_newest)
             except TooMany as error:
                 known.most = max(len(taken) // 2, 1)
-                _log_wait(redrive, error)
+                _hold(redrive, known, error, now)
                 return None
             known.permits = permits.take(len(taken))
             known.most = None if known.most is None else 2 * known.most
+        known.rests_until = None
         if len(taken) < len(window.run_ids):
             return RedriveStep(redrive=redrive, cursor_to=taken[-1], is_done=False)
         if window.last is None or window.last >= last:
@@ -121,5 +128,8 @@ class Redriver:
         return RedriveStep(redrive=redrive, cursor_to=window.last, is_done=False)
 
 
-def _log_wait(redrive: Redrive, error: TooMany | TookTooLong) -> None:
-    _log.warning("redrive_waits", redrive=format_redrive_id(redrive.id), reason=str(error))
+def _hold(redrive: Redrive, known: _Known, error: TooMany | TookTooLong, now: datetime) -> None:
+    """Let a redrive rest for a second. That is logged once, until it has gone on."""
+    is_new, known.rests_until = known.rests_until is None, now + _REST
+    if is_new:
+        _log.warning("redrive_waits", redrive=format_redrive_id(redrive.id), reason=str(error))

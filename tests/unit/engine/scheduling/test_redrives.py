@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from mainspring.core.dead_letters import DeadFilter
 from mainspring.core.ids import JobId, RedriveId, RunId
@@ -208,6 +209,27 @@ async def test_full_queue_holds_a_redrive_up_and_loses_nothing(bench: Bench) -> 
     ended = await read(bench, redrive)
     assert (ended.state, ended.done) == (RedriveState.DONE, 6)
     assert await repeated(bench, job_id) == dead
+
+
+async def test_redrive_that_is_held_up_rests_and_says_so_once(bench: Bench) -> None:
+    job_id, _ = await bury(bench, 2, queue="tight")
+    await bench.runtime.client.queues.put("tight", {"max_queued": 1})
+    await bench.runtime.client.runs.submit(TENANT, Submission(job_id=job_id))
+    await bench.runtime.advance(1)
+    redrive = await make(bench, job_id, rate=100)
+    tried = []
+    find = bench.runtime.store.find_dead_to_redrive
+
+    async def note(*args: Any, **given: Any) -> Any:
+        tried.append(bench.runtime.clock.now())
+        return await find(*args, **given)
+
+    bench.runtime.store.find_dead_to_redrive = note  # type: ignore[method-assign]
+    with capture_logs() as logs:
+        await bench.runtime.advance(5, step=0.2)
+    assert [line["event"] for line in logs].count("redrive_waits") == 1
+    assert 4 <= len(tried) <= 6
+    assert (await read(bench, redrive)).done == 0
 
 
 async def test_slow_look_holds_up_no_other_redrive(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
