@@ -50,6 +50,8 @@ TABLES = (
     "backfill",
     "redrive",
     "priority_class",
+    "account",
+    "token",
     "blackout",
 )
 _OWN_IDS = frozenset({"job", "lane", "fire_range", "key_hold", "concurrency_key", "limit_rule"})

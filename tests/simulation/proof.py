@@ -49,17 +49,16 @@ def write_page(found: dict[str, dict[str, Any]]) -> str:
         "",
         "The judge must notice when a guard of the product is missing. For this page, each guard was switched off,",
         "alone or with the other guard of the same thing. Then the simulator ran until the judge found a broken rule.",
-        "The seeds are those of `make simulate`, from 0 on. For guards with a star, what a seed draws is changed so that",
-        "their loss shows: without faults, or with just the loss of all workers.",
+        "The seeds are those of `make simulate`, from 0 on. For guards with a star, what a seed draws is changed so",
+        "that their loss shows: without faults, or with just the loss of all workers.",
         "",
         "| without | what it protects | seeds until noticed | rules broken |",
         "|---|---|---|---|",
     ]
     for guard in GUARDS:
         result = found[guard.name]
-        lines.append(
-            f"| {guard.name}{'*' * bool(guard.staging)} | {guard.protects} | {result['seeds']} | {', '.join(result['rules'])} |"
-        )
+        name, rules = guard.name + "*" * bool(guard.staging), ", ".join(result["rules"])
+        lines.append(f"| {name} | {guard.protects} | {result['seeds']} | {rules} |")
     lines += ["", "## The stories", ""]
     for guard in GUARDS:
         story = found[guard.name]["story"]

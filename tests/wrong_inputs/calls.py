@@ -95,6 +95,13 @@ REQUESTS = [
     http("GET /api/v1/runs?state=DONE", "", "state", "SUCCEEDED, FAILED"),
     http("GET /api/v1/runs?stat=FAILED", "", "stat", "did you mean 'state'?"),
     http("GET /api/v1/dead-runs?settled=maybe", "", "settled", "one of true, false"),
+    http(
+        "PUT /api/v1/accounts/ann",
+        '{"grants": {"*": "admin"}}',
+        "no accounts yet",
+        "token create --role admin",
+    ),
+    http("POST /api/v1/tokens", '{"name": "t", "role": "admin", "rate": 0}', "rate", "1 to"),
     http("POST /api/v1/redrives", '{"filter": {}}', "filter", '{"until": "0s"} means all of now'),
     http("POST /api/v1/redrives", '{"filter": {"error": "x"}, "rate": 0}', "rate", "1 to 1,000"),
     http(

@@ -87,3 +87,10 @@ settled_at, settlement, settle_reason, redriven_as;
 
 -- fragment: redrive_columns
 id, tenant, state, filter, is_newest, rate, cursor, total, done, created_at, closed_at;
+
+-- fragment: account_columns
+name, grants, is_disabled, created_at;
+
+-- fragment: token_columns
+-- All but what the text of the token must come to.
+prefix, account, name, role, tenant, rate, created_at, expires_at, last_used_at, revoked_at, replaces;

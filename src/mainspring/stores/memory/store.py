@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from mainspring.ports.store import FailoverFacts, StoreCapabilities
+from mainspring.stores.memory.access import AccessTables, MemoryAccessStore
 from mainspring.stores.memory.applying import MemoryApplyStore
 from mainspring.stores.memory.backfills import MemoryBackfillStore
 from mainspring.stores.memory.browse import MemoryBrowseStore
@@ -65,6 +66,7 @@ class MemoryStore(
     MemoryCalendarStore,
     MemoryBackfillStore,
     MemoryOwnerStore,
+    MemoryAccessStore,
 ):
     """A `Store` that lasts as long as the process.
 
@@ -74,6 +76,7 @@ class MemoryStore(
 
     def __init__(self, *, time: Callable[[], datetime]) -> None:
         self._tables = Tables()
+        self._access = AccessTables()
         self._time = time
 
     @property

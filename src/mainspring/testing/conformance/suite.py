@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mainspring.testing.conformance import (
+    access,
     applying,
     backfills,
     batches,
@@ -63,6 +64,9 @@ SUITE: tuple[type, ...] = (
     owners.Owners,
     applying.Applying,
     owners.PastWorkers,
+    access.Accounts,
+    access.Tokens,
+    access.TokensAreReplaced,
     due_clocks.DueClocks,
     due_clocks.DueClocksByPriority,
     due_clocks.FiresHeldBackByJitter,
