@@ -269,6 +269,7 @@ class _WorkerSource:
         yield Measure("worker_held", len(self._worker.held))
         yield Measure("worker_prefetched", self._worker.waiting)
         yield Measure("worker_slots", self._slots)
+        yield Measure("worker_slots_used", self._worker.used_slots)
 
 
 async def _retire_predecessors(store: Store, clock: Clock) -> None:

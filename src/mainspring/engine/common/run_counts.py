@@ -1,0 +1,78 @@
+"""Counts the runs that this process has stored, by where they wait, and those that it only recorded as skipped."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from mainspring.core.admission import OVERLAP, SubmissionVerdict
+from mainspring.core.model import LaneKey, RunKind
+from mainspring.ports.store.runs import NewRun, SubmitResult
+from mainspring.ports.telemetry import MOST_SERIES, OTHER, Measure
+
+
+class RunCounts:
+    """What was counted since the process began. At most `MOST_SERIES` sets of labels stand for themselves."""
+
+    def __init__(self) -> None:
+        self._made: Counter[tuple[str, str, str]] = Counter()
+        self._skipped: Counter[str] = Counter()
+
+    def measures(self) -> Iterator[Measure]:
+        """Yield what was counted."""
+        for labels, count in self._made.items():
+            yield Measure("runs_submitted_total", count, labels)
+        for reason, count in self._skipped.items():
+            yield Measure("runs_skipped_total", count, (reason,))
+
+    def note_submissions(self, runs: Sequence[NewRun], results: Sequence[SubmitResult]) -> None:
+        """Count the runs of submissions, as far as each made one of its own."""
+        # The runs of one job share their lane.
+        made = [
+            (id(run.lane), run.kind)
+            for run, result in zip(runs, results, strict=True)
+            if result.status is SubmissionVerdict.SUBMITTED
+        ]
+        lanes = {id(run.lane): run.lane for run in runs}
+        for (lane, kind), count in Counter(made).items():
+            self._add(lanes[lane], kind, count)
+
+    def note_fires(self, fires: Sequence[tuple[str, str]]) -> None:
+        """Count fires that became one run each.
+
+        Args:
+            fires: the tenant and the queue of each.
+        """
+        for (tenant, queue), count in Counter(fires).items():
+            self.note_made(tenant, queue, RunKind.SCHEDULED, count)
+
+    def note_planned(self, runs: Sequence[NewRun], live: int) -> None:
+        """Count the runs of one job that were planned together.
+
+        Args:
+            live: how many of them went live. The others were skipped: for the reason that was planned, or because an
+                earlier run of the job was live.
+        """
+        if not runs:
+            return
+        reasons = Counter(run.skip_reason for run in runs if run.skip_reason is not None)
+        for reason, count in reasons.items():
+            self.note_skipped(reason, count)
+        self.note_skipped(OVERLAP, len(runs) - live - reasons.total())
+        self._add(runs[0].lane, runs[0].kind, live)
+
+    def note_skipped(self, reason: str, count: int) -> None:
+        """Count runs that are recorded as skipped. What a reason names is left out: there may be many."""
+        if count > 0:
+            self._skipped[reason.partition(":")[0]] += count
+
+    def _add(self, lane: LaneKey, kind: RunKind, count: int) -> None:
+        if count:
+            self.note_made(lane.tenant, lane.queue, kind, count)
+
+    def note_made(self, tenant: str, queue: str, kind: RunKind, count: int) -> None:
+        """Count runs of one kind that wait in one queue."""
+        labels = (tenant, queue, kind.value)
+        if labels not in self._made and len(self._made) >= MOST_SERIES:
+            labels = (OTHER, OTHER, OTHER)
+        self._made[labels] += count
