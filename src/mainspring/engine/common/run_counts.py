@@ -27,15 +27,26 @@ class RunCounts:
 
     def note_submissions(self, runs: Sequence[NewRun], results: Sequence[SubmitResult]) -> None:
         """Count the runs of submissions, as far as each made one of its own."""
-        # The runs of one job share their lane.
-        made = [
-            (id(run.lane), run.kind)
-            for run, result in zip(runs, results, strict=True)
-            if result.status is SubmissionVerdict.SUBMITTED
-        ]
-        lanes = {id(run.lane): run.lane for run in runs}
-        for (lane, kind), count in Counter(made).items():
-            self._add(lanes[lane], kind, count)
+        if len(runs) == 1:
+            if results[0].status is SubmissionVerdict.SUBMITTED:
+                self._add(runs[0].lane, runs[0].kind, 1)
+            return
+        # What is submitted to one job shares its lane, as an object, and nothing of another kind does.
+        ids = [id(run.lane) for run in runs]
+        statuses = [result.status for result in results]
+        made = statuses.count(SubmissionVerdict.SUBMITTED)
+        if len(set(ids)) == 1:
+            self._add(runs[0].lane, runs[0].kind, made)
+            return
+        if made < len(runs):
+            ids = [
+                key
+                for key, status in zip(ids, statuses, strict=True)
+                if status is SubmissionVerdict.SUBMITTED
+            ]
+        first = {id(run.lane): run for run in runs}
+        for key, count in Counter(ids).items():
+            self._add(first[key].lane, first[key].kind, count)
 
     def note_fires(self, fires: Sequence[tuple[str, str]]) -> None:
         """Count fires that became one run each.
@@ -54,6 +65,9 @@ class RunCounts:
                 earlier run of the job was live.
         """
         if not runs:
+            return
+        if live == len(runs):
+            self._add(runs[0].lane, runs[0].kind, live)
             return
         reasons = Counter(run.skip_reason for run in runs if run.skip_reason is not None)
         for reason, count in reasons.items():
