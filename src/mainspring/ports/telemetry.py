@@ -76,7 +76,7 @@ METRICS = MappingProxyType(
             Metric(
                 "runs_skipped_total",
                 _COUNTER,
-                "Runs that this process has recorded as skipped, by why; missed fires that share a record are not.",
+                "Runs recorded as skipped, by why. Fires in a row that share a record count as one.",
                 ("reason",),
             ),
             Metric(

@@ -222,7 +222,6 @@ async def test_a_process_with_a_worker_shows_everything_in_one_place(tmp_path: P
         assert METRICS.keys() - names - OF_CENSUS == {
             *("hints_sent_total", "hints_heard_total"),  # one process: no exchange
             *("http_request_seconds", "build_info", "loop_lag_seconds"),  # of what serves the API
-            "runs_skipped_total",  # none was
         }
         for measure in engine.telemetry.snapshot():
             metric = METRICS[measure.name]

@@ -6,9 +6,24 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from mainspring.core.admission import OVERLAP, SubmissionVerdict
-from mainspring.core.model import LaneKey, RunKind
+from mainspring.core.expiry import EXPIRED
+from mainspring.core.model import FireRangeKind, LaneKey, RunKind
+from mainspring.core.pauses import REASON_BLACKOUT, REASON_PAUSED
+from mainspring.core.planning import REASON_CALENDAR, REASON_MISFIRE, REASON_MISFIRE_LIMIT
 from mainspring.ports.store.runs import NewRun, SubmitResult
+from mainspring.ports.store.schedule import NewFireRange
 from mainspring.ports.telemetry import MOST_SERIES, OTHER, Measure
+
+_REASONS = (
+    OVERLAP,
+    EXPIRED,
+    REASON_BLACKOUT,
+    REASON_CALENDAR,
+    REASON_MISFIRE,
+    REASON_MISFIRE_LIMIT,
+    REASON_PAUSED,
+)
+"""Told from the beginning, so that who looks for an increase sees the first one, too."""
 
 
 class RunCounts:
@@ -16,7 +31,7 @@ class RunCounts:
 
     def __init__(self) -> None:
         self._made: Counter[tuple[str, str, str]] = Counter()
-        self._skipped: Counter[str] = Counter()
+        self._skipped: Counter[str] = Counter(dict.fromkeys(_REASONS, 0))
 
     def measures(self) -> Iterator[Measure]:
         """Yield what was counted."""
@@ -74,6 +89,12 @@ class RunCounts:
             self.note_skipped(reason, count)
         self.note_skipped(OVERLAP, len(runs) - live - reasons.total())
         self._add(runs[0].lane, runs[0].kind, live)
+
+    def note_gaps(self, fire_ranges: Sequence[NewFireRange]) -> None:
+        """Count fires in a row that make no run. They share a record, so they count as one."""
+        for one in fire_ranges:
+            if one.kind is FireRangeKind.GAP:
+                self.note_skipped(one.reason, 1)
 
     def note_skipped(self, reason: str, count: int) -> None:
         """Count runs that are recorded as skipped. What a reason names is left out: there may be many."""

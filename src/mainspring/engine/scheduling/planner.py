@@ -240,6 +240,7 @@ class Planner:
             late.append(at - clock.due_at.timestamp())
             if fire is not None:
                 self._counts.note_planned(fire.runs, len(result.run_ids))
+                self._counts.note_gaps(fire.fire_ranges)
             elif clock.outline is not None:
                 in_set.append((clock.tenant, clock.outline.queue))
         self._lags.add_all(late)
