@@ -31,6 +31,7 @@ _SELECTED = re.compile(r"\{([^}]*)\}")
 _MATCHED = re.compile(r'(\w+)\s*(?:=~|!~|!=|=)\s*"')
 _GROUPED = re.compile(r"\b(?:by|on|without|ignoring) \(([^)]*)\)")
 _OF_PROMETHEUS = {"job", "instance", "le"}
+_OF_ALERTS = {"alertname", "alertstate"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,17 @@ def panels_of(dashboard: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield panel
 
 
+def queries_of(panel: dict[str, Any]) -> list[str]:
+    """Return the queries of a panel, with the variables that Grafana fills in."""
+    return [target["expr"] for target in panel["targets"]]
+
+
+def filled_in(expr: str) -> str:
+    """Return a query with its variables filled in, as Grafana does for all of what is in the job `mainspring`."""
+    expr = expr.replace("$__rate_interval", "5m").replace('"$job"', '"mainspring"')
+    return re.sub(r"\$(tenant|queue|instance)\b", ".*", expr)
+
+
 def names_in(expr: str) -> set[str]:
     """Return the figures that a query reads, by the names that they should have in the table."""
     return {_figure(name) for name in _NAMES.findall(expr)}
@@ -94,7 +106,7 @@ def labels_in(expr: str) -> set[str]:
 
 def known_labels(expr: str) -> set[str]:
     """Return the labels that what a query reads can have."""
-    known = set(_OF_PROMETHEUS)
+    known = _OF_PROMETHEUS | (_OF_ALERTS if "ALERTS{" in expr else set())
     for name in names_in(expr):
         known |= set(METRICS[name].labels) if name in METRICS else set()
     exprs = {rule.name: rule.expr for rule in read_rules() if not rule.is_alert}

@@ -1,11 +1,13 @@
-"""A real Prometheus reads a real server and worker: every rule has its data."""
+"""A real Prometheus reads a real server and worker: every rule and panel has its data."""
 
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 
 import httpx
 import pytest
@@ -13,10 +15,15 @@ import pytest
 from mainspring import App
 from mainspring.sdk.function import SubmitOptions
 from tests.deployment.prometheus import (
+    DASHBOARDS,
     Prometheus,
+    filled_in,
     free_port,
+    panels_of,
     prometheus,
     promtool,
+    queries_of,
+    read_dashboard,
     read_rules,
 )
 from tests.processes.processes import await_that, running, server
@@ -55,6 +62,13 @@ _SIGNALS = (
     "mainspring:queue_oldest_seconds:max >= 0",
 )
 """What is there when everything has been read at least twice, and the census was taken."""
+
+_QUIET = {
+    ("mainspring-overview", "Alerts"),
+    ("mainspring-scheduler", "Hints between processes"),  # not on SQLite
+    ("mainspring-scheduler", "Requests with errors"),
+}
+"""Panels that may be empty while nothing is wrong."""
 
 
 class Measured:
@@ -113,3 +127,24 @@ def test_every_rule_is_evaluated(measured: Measured) -> None:
 
 def test_no_alert_is_on_its_way_but_that_runs_fail(measured: Measured) -> None:
     assert measured.prometheus.firing() <= {"MainspringRunsFail"}
+
+
+@pytest.mark.parametrize("path", DASHBOARDS, ids=[path.stem for path in DASHBOARDS])
+def test_every_panel_has_its_data(measured: Measured, path: Path) -> None:
+    empty = {
+        (path.stem, panel["title"])
+        for panel in panels_of(read_dashboard(path))
+        for expr in queries_of(panel)
+        if not measured.prometheus.query(filled_in(expr))
+    }
+    assert empty - _QUIET == set()
+
+
+@pytest.mark.parametrize("path", DASHBOARDS, ids=[path.stem for path in DASHBOARDS])
+def test_every_variable_has_choices(measured: Measured, path: Path) -> None:
+    for variable in read_dashboard(path)["templating"]["list"]:
+        found = re.fullmatch(r"label_values\((.*), (\w+)\)", variable.get("definition", ""))
+        assert (found is None) == (variable["type"] == "datasource")
+        if found is not None:
+            series = measured.prometheus.query(filled_in(found[1]))
+            assert {one["metric"].get(found[2]) for one in series} - {None, ""}, variable["name"]
