@@ -29,6 +29,7 @@ from tests.deployment.prometheus import (
 from tests.processes.processes import await_that, running, server
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.timeout(600),  # processes start, on a host that may be busy
     pytest.mark.xdist_group("prometheus"),  # they share the processes
 ]
