@@ -169,6 +169,14 @@ METRICS = MappingProxyType(
                 "Jobs whose fire was over a minute late, and not stored, at the last census; of one server only.",
             ),
             Metric(
+                "ledger_missing",
+                _GAUGE,
+                "Fires without a record, by the last daily check; of one server only.",
+            ),
+            Metric(
+                "ledger_surplus", _GAUGE, "Records that no fire explains, by that check; of one server only."
+            ),
+            Metric(
                 "census_age_seconds", _GAUGE, "How long ago the last census was taken; of one server only."
             ),
             Metric(
