@@ -61,6 +61,7 @@ _SIGNALS = (
     "mainspring:loop_lag_seconds:p99_5m >= 0",
     "mainspring:http_request_seconds:p99_5m >= 0",
     "mainspring:queue_oldest_seconds:max >= 0",
+    "mainspring:store_call_seconds:p99_5m >= 0",
     "mainspring_ledger_missing == 0",
 )
 """What is there when everything has been read at least twice, and the census was taken."""

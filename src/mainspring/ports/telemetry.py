@@ -134,6 +134,12 @@ METRICS = MappingProxyType(
             Metric("shards_fenced_total", _COUNTER, "Shards that a refused write showed to be lost."),
             Metric("servers_alive", _GAUGE, "Servers alive that schedule, this one among them."),
             Metric("clock_skew_seconds", _GAUGE, "How far the host's clock is ahead of the store's."),
+            Metric(
+                "store_call_seconds",
+                _DISTRIBUTION,
+                "Time that calls of the store took, with their wait for a connection, by how they ended.",
+                ("verb", "outcome"),
+            ),
             Metric("store_failovers_total", _COUNTER, "Failovers of the database that were noticed."),
             Metric(
                 "group_commit_items",

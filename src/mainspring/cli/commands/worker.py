@@ -155,7 +155,11 @@ async def _working(worker: Worker, task: _Task, telemetry: Telemetry) -> AsyncIt
             yield await task.stop.race(worker.start())
         finally:
             await worker.stop(grace=task.settings.drain.total_seconds())
-        figures = {name: figure for name, figure in telemetry.figures().items() if figure}
+        figures = {
+            name: figure
+            for name, figure in telemetry.figures().items()
+            if figure and not name.startswith("store_call_seconds")  # of dozens of verbs
+        }
         structlog.get_logger(__name__).info("worker_stopped", **figures)
 
 
