@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+from pathlib import Path
 
 import pytest
 import yaml
@@ -71,3 +73,13 @@ def test_the_page_tells_of_no_other_alerts() -> None:
     assert re.findall(r"^#+ (Mainspring[A-Z]\w+)$", PAGE.read_text(), re.MULTILINE) == [
         rule.name for rule in ALERTS
     ]
+
+
+def test_prometheus_takes_the_configuration_on_the_page(tmp_path: Path) -> None:
+    found = re.search(r"^```yaml\n(rule_files:.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    assert found is not None
+    (tmp_path / "prometheus.yml").write_text(found[1])
+    shutil.copy(RULES, tmp_path)
+    done = promtool("check", "config", tmp_path / "prometheus.yml")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"{len(read_rules())} rules found" in done.stdout
