@@ -165,6 +165,13 @@ async def open_engine(
         await store.close()
 
 
+async def _services_beside(engine: Engine, clock: StoreClock, settings: Settings) -> list[Service]:
+    """Return the services of a process beside those of its engine, ready to be started."""
+    services: list[Service] = [ClockSampler(clock, waiter=LoopWaiter())]
+    if settings.has_api:
+        await engine.identities.refresh()  # no request may be answered before it is known who there is
+        services.append(engine.identities)
+    return services
 
 
 def _engine_settings(
@@ -183,3 +190,124 @@ def _engine_settings(
         catch_up=Pace(settings.catch_up_rate, settings.catch_up_max_live),
         accepted=_accepted(settings, registry),
     )
+
+
+def _backfill_limits(settings: Settings) -> BackfillLimits:
+    return BackfillLimits(
+        rate=settings.backfill_rate,
+        max_live=settings.backfill_max_live,
+        most_fires=settings.backfill_most_fires,
+    )
+
+
+def _node_facts() -> NodeFacts:
+    return NodeFacts(
+        id=str(UuidSource().new_uuid()),
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        version=version("mainspring"),
+        tzdata=tzdata_version(),
+    )
+
+
+def _accepted(settings: Settings, registry: FunctionRegistry | None) -> Accepted:
+    from mainspring.executors.egress import check_url
+
+    functions = (lambda: frozenset(registry.names())) if registry is not None else frozenset
+    switches = {one.switch for one in TARGETS if one.switch is not None and getattr(settings, one.switch)}
+    return Accepted(types=accepted_types(switches), functions=functions, check_url=check_url)
+
+
+def make_worker(
+    gateway: WorkerGateway,
+    settings: Settings,
+    registry: FunctionRegistry,
+    *,
+    telemetry: Telemetry,
+    name: str | None = None,
+) -> Worker:
+    """Make a worker on a gateway, without starting it.
+
+    Args:
+        telemetry: receives what the worker and its executors count.
+        name: the worker's name; None uses the one from the settings, or else host and process id.
+    """
+    context = ExecutorContext(settings=settings, functions=registry, slots=settings.slots)
+    executors = load_plugins().make_executors(context)
+    host = socket.gethostname()
+    registration = Registration(
+        name=name or settings.worker_name or f"{host}-{os.getpid()}",
+        host=host,
+        pid=os.getpid(),
+        slots=settings.slots,
+        queues=settings.queues,
+        types=tuple(sorted(kind for kind in executors if kind != "function")),
+        functions=tuple(sorted(registry.names())),
+        labels=tuple(sorted({*settings.labels, TAKES_BATCHES})),
+    )
+    waiters = WorkerWaiters(claim=LoopWaiter(), beat=LoopWaiter(), report=LoopWaiter())
+    worker = Worker(
+        gateway,
+        executors,
+        settings=WorkerSettings(
+            registration=registration, long_poll=settings.long_poll, prefetch=settings.prefetch
+        ),
+        waiters=waiters,
+        random=system_random(),
+        monotonic=monotonic,
+    )
+    for part in (_WorkerSource(worker, slots=settings.slots), *executors.values()):
+        if isinstance(part, Source):
+            telemetry.watch(part)
+    return worker
+
+
+class _WorkerSource:
+    """Offers a worker's counters to the process's telemetry."""
+
+    def __init__(self, worker: Worker, *, slots: int) -> None:
+        self._worker = worker
+        self._slots = slots
+
+    def measures(self) -> Iterator[Measure]:
+        """Yield the worker's counters, its slots, and the leases that it holds."""
+        counters = self._worker.counters
+        yield Measure("worker_reports_total", counters.succeeded_or_failed, ("applied",))
+        yield Measure("worker_reports_total", counters.stale, ("stale",))
+        yield Measure("worker_reports_total", counters.handed_back, ("handed_back",))
+        yield Measure("worker_attempts_dropped_total", counters.dropped)
+        yield Measure("worker_held", len(self._worker.held))
+        yield Measure("worker_prefetched", self._worker.waiting)
+        yield Measure("worker_slots", self._slots)
+        yield Measure("worker_slots_used", self._worker.used_slots)
+
+
+async def _retire_predecessors(store: Store, clock: Clock) -> None:
+    """Declare the embedded workers of earlier processes on this store dead.
+
+    If only one process may own the store, an embedded worker of another process is certainly gone. Its runs need not
+    wait until three heartbeats are missing.
+    """
+    if store.capabilities.concurrent_writers:
+        return
+    gone = [session for session in await store.list_sessions() if session.worker.startswith(_EMBEDDED)]
+    await store.expire_sessions([(session.id, session.beats) for session in gone], now=clock.now())
+
+
+@asynccontextmanager
+async def run_embedded_worker(
+    engine: Engine, settings: Settings, registry: FunctionRegistry
+) -> AsyncIterator[None]:
+    """Run a worker in the engine's own process until the block ends, then drain it. With 0 `slots` there is none."""
+    if not settings.slots:
+        yield
+        return
+    await _retire_predecessors(engine.store, engine.clock)
+    name = f"{_EMBEDDED}{os.getpid()}"
+    worker = make_worker(engine.gateway, settings, registry, telemetry=engine.telemetry, name=name)
+    engine.wakeups.subscribe_cancels(worker.beat_now)
+    await worker.start()
+    try:
+        yield
+    finally:
+        await worker.stop(grace=settings.drain.total_seconds())
