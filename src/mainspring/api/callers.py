@@ -14,7 +14,7 @@ from starlette.types import Scope
 
 from mainspring.api.errors import Rejected
 from mainspring.api.gatekeeper import Identify
-from mainspring.api.principals import identify_anybody
+from mainspring.api.principals import identify_anybody, identify_nobody
 from mainspring.api.socket_diagnosis import (
     End,
     owner_of,
@@ -155,11 +155,14 @@ class Callers(NamedTuple):
     finder: CallerFinder | None
 
 
-def choose_callers(host: str, *, is_trusted: bool, allows_shell: bool, finder: CallerFinder) -> Callers:
+def choose_callers(
+    host: str, *, is_trusted: bool, needs_accounts: bool = False, allows_shell: bool, finder: CallerFinder
+) -> Callers:
     """Choose whom a server that is bound to `host` admits.
 
     Args:
         is_trusted: the operator allows everyone who can reach that address to do everything.
+        needs_accounts: nobody may do anything without an account.
         allows_shell: the server accepts shell jobs.
         finder: is tried out if it is needed.
 
@@ -168,6 +171,8 @@ def choose_callers(host: str, *, is_trusted: bool, allows_shell: bool, finder: C
     """
     if is_trusted:
         return Callers(identify_anybody, None)
+    if needs_accounts:
+        return Callers(identify_nobody, None)
     if finder.can_tell(host):
         return Callers(SameUser(os.geteuid()), finder)
     if allows_shell:

@@ -4,10 +4,25 @@ from __future__ import annotations
 
 from starlette.types import Scope
 
+from mainspring.api.errors import Rejected
 from mainspring.core.ids import DEFAULT_TENANT
 from mainspring.core.rights import ALL_RIGHTS, Principal
 
 _ANYBODY = Principal(name="anybody", tenant=DEFAULT_TENANT, rights=ALL_RIGHTS, shared_rights=ALL_RIGHTS)
+
+
+def identify_nobody(scope: Scope) -> Principal:
+    """Refuse every caller: others may reach the server, and it has no accounts.
+
+    Raises:
+        Rejected: 403.
+    """
+    del scope
+    raise Rejected(
+        403,
+        "there are no accounts yet, so this server answers nobody; make the first token in its store:"
+        " mainspring token create --role admin --store …",
+    )
 
 
 def identify_anybody(scope: Scope) -> Principal:

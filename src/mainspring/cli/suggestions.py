@@ -116,7 +116,7 @@ def remedy_for(error: MainspringError, arguments: Sequence[str]) -> str | None:
         return "mainspring job add --update"
     if isinstance(error, NotAuthenticated):
         return "export MAINSPRING_TOKEN=ms_…, or MAINSPRING_TOKEN_FILE with the file that has it"
-    if isinstance(error, Unreachable):
+    if isinstance(error, Unreachable) and "certificate" not in str(error):
         return "mainspring up, which starts one, or --server with the address of yours"
     return None
 

@@ -20,21 +20,32 @@ class Access:
     """What the API's guard lets through.
 
     Attributes:
-        is_open: other machines may reach the API. As long as there are no accounts, all of them are trusted.
+        is_open: other machines may reach the API, and all of them are trusted as long as there are no accounts.
+        needs_accounts: other machines may reach the API, but nobody may do anything without an account.
         names: further names and addresses under which it answers, in the form of `plain_host`. It always answers
             under loopback's and under the address at which a connection arrived.
     """
 
     is_open: bool = False
+    needs_accounts: bool = False
     names: frozenset[str] = frozenset()
 
 
-def read_access(host: str, allow_hosts: Iterable[str], *, trusted_network: bool) -> Access:
+def read_access(
+    host: str,
+    allow_hosts: Iterable[str],
+    *,
+    trusted_network: bool,
+    is_encrypted: bool = False,
+    is_proxied: bool = False,
+) -> Access:
     """Decide who may reach an API that is bound to `host`.
 
     Args:
         allow_hosts: further names under which it answers.
         trusted_network: the operator states that everyone who can reach the address may do everything.
+        is_encrypted: the API has TLS.
+        is_proxied: a proxy in front of it has TLS, and lends its callers its own address.
 
     Raises:
         InvalidInput: a name or the address is malformed, or the API would be open without the operator's consent.
@@ -44,16 +55,32 @@ def read_access(host: str, allow_hosts: Iterable[str], *, trusted_network: bool)
         raise InvalidInput(
             "host", f"{host[:80]!r} is not an address; give one of this machine, or 0.0.0.0 for all"
         )
-    is_open = not is_loopback(host) or bool(names)
-    if is_open and not trusted_network:
+    is_reached = not is_loopback(host) or bool(names) or is_proxied
+    if is_reached and not (trusted_network or is_encrypted or is_proxied):
         word = (
-            "say with --trusted-network that nobody listens in, and that as long as there are no accounts everyone who"
-            " can reach it may define and run jobs"
+            "give --tls-cert and --tls-key, or --behind-proxy with the address of a proxy that has TLS; or say with"
+            " --trusted-network that nobody listens in, and that as long as there are no accounts everyone who can"
+            " reach it may define and run jobs"
         )
         if names:
             raise InvalidInput("allow_host", f"other names mean other callers, and there is no TLS; {word}")
         raise InvalidInput("host", f"{host} is not a loopback address, and there is no TLS; {word}")
-    return Access(is_open=is_open, names=names)
+    return Access(
+        is_open=is_reached and trusted_network, needs_accounts=is_reached and not trusted_network, names=names
+    )
+
+
+def read_proxy(text: str) -> str:
+    """Return the address of a proxy.
+
+    Raises:
+        InvalidInput: it is not an address.
+    """
+    if _address(text) is None:
+        raise InvalidInput(
+            "behind_proxy", f"{text[:80]!r} is not an address; give the one from which the proxy calls"
+        )
+    return plain_host(text)
 
 
 def is_loopback(host: str) -> bool:

@@ -14,7 +14,7 @@ from mainspring.config.table import SETTINGS
 from mainspring.errors import InvalidInput
 
 _SHARED = ("postgresql://", "postgres://")
-_ADDRESS = ("host", "port", "trusted_network", "allow_host")
+_ADDRESS = ("host", "port", "trusted_network", "allow_host", "tls.cert", "behind_proxy")
 
 
 class AddedStores(Protocol):

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 
-from mainspring.config.access import Access, read_access
+from mainspring.config.access import Access, read_access, read_proxy
 from mainspring.config.dsn import hide_password, read_connect_timeout, read_dsn
 from mainspring.config.table import SETTINGS, default
 from mainspring.core.rates import Rate
@@ -122,6 +122,10 @@ class Settings:
     host: str = default("host")
     port: int = default("port")
     trusted_network: bool = default("trusted_network")
+    tls_cert: str | None = default("tls.cert")
+    tls_key: str | None = default("tls.key")
+    tls_client_ca: str | None = default("tls.client_ca")
+    behind_proxy: str | None = default("behind_proxy")
     allow_hosts: tuple[str, ...] = default("allow_host")
     admin_token_file: str | None = default("auth.admin_token_file")
     has_api: bool = default("api.enabled")
@@ -177,6 +181,7 @@ class Settings:
             if value is not None:
                 setting.read(value)
         self._check_split()
+        self._check_tls()
 
     @property
     def access(self) -> Access:
@@ -185,7 +190,21 @@ class Settings:
         Raises:
             InvalidInput: it would be open to others without the operator's consent, or a name is malformed.
         """
-        return read_access(self.host, self.allow_hosts, trusted_network=self.trusted_network)
+        return read_access(
+            self.host,
+            self.allow_hosts,
+            trusted_network=self.trusted_network,
+            is_encrypted=self.tls_cert is not None,
+            is_proxied=self.behind_proxy is not None,
+        )
+
+    def _check_tls(self) -> None:
+        if self.tls_cert is None:
+            for name, value in (("tls.key", self.tls_key), ("tls.client_ca", self.tls_client_ca)):
+                if value is not None:
+                    raise InvalidInput(name, "goes with a certificate; give --tls-cert, too")
+        if self.behind_proxy is not None:
+            read_proxy(self.behind_proxy)
 
     def _check_split(self) -> None:
         """Refuse a process that would do nothing, or that needs a second process on a store that takes only one."""

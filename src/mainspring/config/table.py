@@ -12,6 +12,7 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import Any
 
+from mainspring.config.api_settings import API_SETTINGS, DEFAULT_PORT
 from mainspring.config.executor_settings import EXECUTOR_SETTINGS
 from mainspring.config.kinds import OneLine, SecretUrl, ServerUrl, Several
 from mainspring.config.past_settings import BACKFILL_SETTINGS, CATCH_UP_SETTINGS
@@ -20,7 +21,6 @@ from mainspring.core.kinds import Flag, OneOf, Whole, Word
 from mainspring.core.rates import Rate, RateText
 from mainspring.core.times import Duration
 
-DEFAULT_PORT = 8620
 DEFAULT_SERVER = f"http://127.0.0.1:{DEFAULT_PORT}"
 
 _HOSTS = (UP, SERVER)
@@ -107,83 +107,6 @@ _STORES = (
         field="why_rate",
         used_by=_HOSTS,
         words="How often one caller may ask a server why a run waits; what one second allows may come at once.",
-    ),
-)
-
-_API = (
-    Setting(
-        name="host",
-        kind=OneLine(),
-        metavar="ADDRESS",
-        default="127.0.0.1",
-        field="host",
-        flag="--host",
-        used_by=_HOSTS,
-        words="Address to bind the API to; any but loopback needs --trusted-network.",
-    ),
-    Setting(
-        name="port",
-        kind=Whole(0, 65535),
-        default=DEFAULT_PORT,
-        field="port",
-        flag="--port",
-        used_by=_HOSTS,
-        words="Port of the API; 0 is any free one.",
-    ),
-    Setting(
-        name="trusted_network",
-        kind=Flag(),
-        default=False,
-        field="trusted_network",
-        flag="--trusted-network",
-        used_by=_HOSTS,
-        words="The network is closed to strangers, and as long as there are no accounts, everyone who can reach the API"
-        " may define and run jobs.",
-    ),
-    Setting(
-        name="auth.admin_token_file",
-        kind=OneLine(),
-        metavar="FILE",
-        default=None,
-        default_words="none",
-        field="admin_token_file",
-        used_by=_HOSTS,
-        words="A file with an access token that may do everything as long as there are no accounts; no other caller may"
-        " do anything then. Give all servers of a store the same.",
-    ),
-    Setting(
-        name="allow_host",
-        kind=Several(),
-        default=(),
-        field="allow_hosts",
-        flag="--allow-host",
-        used_by=_HOSTS,
-        words="Further names or addresses under which the API answers. Repeatable.",
-    ),
-    Setting(
-        name="api.enabled",
-        kind=Flag(),
-        default=True,
-        field="has_api",
-        flag="--no-api",
-        used_by=(SERVER,),
-        words="Serve the API. Without it a server only schedules and takes no port; needs a shared store.",
-    ),
-    Setting(
-        name="ics.most_bytes",
-        kind=Whole(1024, 16 * _MIB),
-        default=_MIB,
-        field="ics_most_bytes",
-        used_by=_HOSTS,
-        words="Most bytes of an ICS file that is imported as a calendar.",
-    ),
-    Setting(
-        name="calendars.most_days",
-        kind=Whole(1, 100_000),
-        default=10_000,
-        field="calendars_most_days",
-        used_by=_HOSTS,
-        words="Most dates that the events of an imported ICS file may have.",
     ),
 )
 
@@ -378,7 +301,7 @@ _LOGGING = (
 GROUPS = MappingProxyType(
     {
         "Store and server": _STORES,
-        "API": _API,
+        "API": API_SETTINGS,
         "Scheduling and retention": _SCHEDULER,
         "Backfills": BACKFILL_SETTINGS,
         "Catch-up": CATCH_UP_SETTINGS,

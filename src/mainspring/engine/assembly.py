@@ -346,6 +346,10 @@ class Engine:
                 await self._read_settings()
         self._run([*others, *self.services.values()])
 
+    def run_beside(self, service: Service) -> None:
+        """Run a further service of this process until the engine stops."""
+        self._run([service])
+
     def release_start(self) -> None:
         """Let the jobs fire whose trigger is at start, if this node is the first: those of its app are stored."""
         if self.shards is not None:

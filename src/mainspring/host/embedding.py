@@ -241,7 +241,7 @@ class _Running:
         async with open_engine(settings, registry=app.registry, holds_start=True) as engine:
             with listen_nearby(settings.host, settings.port) as listener:
                 callers = choose_callers_by(settings)
-                url = url_from_here(listener)
+                url = url_from_here(listener, settings)
                 app.serve_by(url, may_move=True)
                 warn_if_open(settings, url)
                 serving = serve_app(engine, settings, app.registry, app, listener, callers, prune=self._prune)

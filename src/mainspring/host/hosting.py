@@ -55,11 +55,11 @@ async def _host(
         make_folder(settings.store, store_option)
         ready = "scheduling"
         if listener is not None:
-            url = url_of(*listener.getsockname()[:2])
+            url = url_of(*listener.getsockname()[:2], has_tls=settings.tls_cert is not None)
             ready = f"listening on {url}"
             warn_if_open(settings, url)
             if app is not None:
-                app.serve_by(url_from_here(listener))
+                app.serve_by(url_from_here(listener, settings))
         async with (
             open_engine(
                 settings,
@@ -108,7 +108,7 @@ async def serve_app(
             await put_app_at(engine, app, prune=prune)
         if listener is not None and callers is not None:
             await outer.enter_async_context(_serve(engine, settings, listener, callers))
-            tell_address(settings.store, url_from_here(listener))
+            tell_address(settings.store, url_from_here(listener, settings))
         yield
 
 
@@ -141,12 +141,20 @@ async def _serve(
 
 
 def choose_callers_by(settings: Settings) -> Callers:
-    """Return whom the settings admit to the API."""
-    from mainspring.api.callers import CallerFinder, choose_callers
+    """Return whom the settings admit to the API.
 
+    Raises:
+        InvalidInput: they cannot be told apart as the settings need it, or a certificate cannot be read.
+    """
+    from mainspring.api.callers import CallerFinder, choose_callers
+    from mainspring.clock import LoopWaiter
+    from mainspring.host.certificates import read_certificates
+
+    read_certificates(settings, waiter=LoopWaiter())  # what is wrong with it, is wrong before anything starts
     return choose_callers(
         settings.host,
         is_trusted=settings.trusted_network,
+        needs_accounts=settings.access.needs_accounts,
         allows_shell=settings.allow_shell,
         finder=CallerFinder(),
     )
@@ -168,17 +176,18 @@ def warn_if_open(settings: Settings, url: str) -> None:
     )
 
 
-def url_of(host: str, port: int) -> str:
+def url_of(host: str, port: int, *, has_tls: bool) -> str:
     """Return the address of a port."""
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    scheme = "https" if has_tls else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
-def url_from_here(listener: socket.socket) -> str:
+def url_from_here(listener: socket.socket, settings: Settings) -> str:
     """Return an address at which this process reaches its own API, even if that is bound to all addresses."""
     host, port = listener.getsockname()[:2]
     if ip_address(host).is_unspecified:
         host = "::1" if ":" in host else "127.0.0.1"
-    return url_of(host, port)
+    return url_of(host, port, has_tls=settings.tls_cert is not None)
 
 
 def make_folder(location: StoreLocation, option: str) -> None:

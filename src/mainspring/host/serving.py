@@ -22,7 +22,8 @@ from mainspring.api.ics import IcsReader
 from mainspring.api.metrics_app import make_metrics_app
 from mainspring.api.request_times import RequestTimes
 from mainspring.clock import LoopWaiter
-from mainspring.errors import MainspringError
+from mainspring.errors import InvalidInput, MainspringError
+from mainspring.host.certificates import read_certificates
 from mainspring.sdk.credentials import read_token_file
 from mainspring.telemetry.exposition import ProcessFacts, expose_process, expose_tenant
 
@@ -89,7 +90,8 @@ async def serve(
             to try again.
 
     Raises:
-        InvalidInput: the file with the administrator's token cannot be read.
+        InvalidInput: a certificate or the file with the administrator's token cannot be read, or accounts are needed
+            and there are none.
     """
 
     async def ping() -> None:
@@ -97,6 +99,15 @@ async def serve(
 
     file = settings.admin_token_file
     admin_token = None if file is None else read_token_file(file, "auth.admin_token_file")
+    if settings.access.needs_accounts and admin_token is None and engine.identities.is_open:
+        raise InvalidInput(
+            "host",
+            "others can reach this server, so it needs accounts, and there are none yet; make the first token with"
+            " `mainspring token create --role admin --store …`, or give auth.admin_token_file",
+        )
+    certificates = read_certificates(settings, waiter=LoopWaiter())
+    if certificates is not None:
+        engine.run_beside(certificates)
     times = RequestTimes()
     for source in (times, ProcessFacts()):
         engine.telemetry.watch(source)
@@ -126,6 +137,9 @@ async def serve(
         http=_QuietConnection if callers.finder is None else _told_apart_by(callers.finder),
         lifespan="off",
         log_config=None,
+        proxy_headers=settings.behind_proxy is not None,
+        forwarded_allow_ips=settings.behind_proxy,
+        ssl_context_factory=None if certificates is None else lambda *_: certificates.context,
         server_header=False,
         timeout_graceful_shutdown=math.ceil(patience),
         timeout_keep_alive=75,

@@ -40,6 +40,11 @@ class Credentials:
             self._token, self._is_read = read_token(), True
         return {} if self._token is None else {"Authorization": f"Bearer {self._token}"}
 
+    @property
+    def is_lent(self) -> bool:
+        """Whether the token is that of this process's own server, which needs no proof of who it is."""
+        return self._lent is not None
+
     def lend(self, token: str | None) -> None:
         """Present another token until this is called with None."""
         self._lent = token

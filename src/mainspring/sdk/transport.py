@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import ssl
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypedDict, TypeVar, Unpack
@@ -238,9 +239,7 @@ class Transport:
                     self._move_others(server)
                 if server != asked[-1] and (may_repeat or isinstance(error, _NOTHING_SENT)):
                     continue
-                reason = _reason(error)
-                message = f"no answer from {server} ({reason}); is a Mainspring server running there?"
-                raise Unreachable(message) from error
+                raise Unreachable(_explain(error, server)) from error
             self._chosen = server
             return server, status, text
         raise AssertionError("there is a server to ask")
@@ -259,6 +258,8 @@ class Transport:
                     params=request.query,
                     headers=request.headers,
                     timeout=aiohttp.ClientTimeout(connect=_CONNECT_SECONDS),
+                    # A process that calls itself does so by an address that its certificate need not name.
+                    ssl=not self.credentials.is_lent,
                 ) as response:
                     return response.status, await response.read()
             finally:
@@ -288,6 +289,16 @@ class _Request(NamedTuple):
     headers: Mapping[str, str]
     seconds: float
     may_move: bool
+
+
+def _explain(error: Exception, server: str) -> str:
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return (
+            f"the certificate of {server} is not trusted ({cause.verify_message}); name the authority that signed it in"
+            " SSL_CERT_FILE"
+        )
+    return f"no answer from {server} ({_reason(error)}); is a Mainspring server running there?"
 
 
 def _reason(error: Exception) -> str:
