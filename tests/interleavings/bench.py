@@ -51,6 +51,8 @@ TABLES = (
     "redrive",
     "priority_class",
     "blackout",
+    "audit",
+    "audit_horizon",
 )
 _OWN_IDS = frozenset({"job", "lane", "fire_range", "key_hold", "concurrency_key", "limit_rule"})
 """Tables whose new rows have ids that differ from order to order."""

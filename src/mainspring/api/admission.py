@@ -92,7 +92,9 @@ class Admission:
                 reply = _answer_unrouted(scope["method"], scope["path"], found)
             else:
                 assert found is not None
-                reply = await self._carry_out(route, found.key, principal, scope, receive, headers)
+                reply = await self._carry_out(
+                    route, found.key, principal, scope, receive, headers, request_id
+                )
         except asyncio.CancelledError:  # the server stops; this is mostly a worker's long poll
             reply = answer_error(
                 Rejected(503, "the server is stopping; try again"), path=scope["path"], request_id=request_id
@@ -123,12 +125,21 @@ class Admission:
         scope: Scope,
         receive: Receive,
         headers: dict[str, str],
+        request_id: str,
     ) -> Reply:
         if route.right not in principal.rights:
             raise Rejected(403, f"{principal.name} may not do this: it needs the right {route.right.value!r}")
         query = route.query.read(scope["query_string"])
         call = Call(
-            scope, receive, services=self._services, principal=principal, key=key, query=query, fields=headers
+            scope,
+            receive,
+            services=self._services,
+            principal=principal,
+            key=key,
+            query=query,
+            fields=headers,
+            operation=route.operation,
+            request_id=request_id,
         )
         if route.body is None:
             await refuse_body(receive)

@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope
 from mainspring.api.caller_rates import CallerRates
 from mainspring.api.ics import IcsReader
 from mainspring.config.access import Access
+from mainspring.core.actors import Actor
 from mainspring.core.job_findings import JobFindings
 from mainspring.core.rights import Principal
 from mainspring.engine.scheduling.shards import Shards
@@ -65,6 +66,8 @@ class Call(Request):
         key: the value of the path's variable part; empty if it has none.
         query: the operation's query parameters: those that were given, and those with a default.
         fields: the given headers that the admission step or some operation uses, by name in lower case.
+        operation: what is asked for.
+        request_id: the request's id, which the answer has, too.
     """
 
     def __init__(
@@ -77,6 +80,8 @@ class Call(Request):
         key: str,
         query: Mapping[str, Any],
         fields: Mapping[str, str],
+        operation: Operation[Any],
+        request_id: str,
     ) -> None:
         super().__init__(scope, receive)
         self.services = services
@@ -84,6 +89,8 @@ class Call(Request):
         self.key = key
         self.query = query
         self.fields = fields
+        self.operation = operation
+        self.request_id = request_id
 
     @property
     def engine(self) -> Client:
@@ -94,6 +101,17 @@ class Call(Request):
     def caller(self) -> str:
         """Who calls, and from where: the same text for calls that share a rate."""
         return self.principal.name if self.client is None else f"{self.principal.name} at {self.client.host}"
+
+    @property
+    def actor(self) -> Actor:
+        """Who calls, for the audit."""
+        return Actor(
+            name=self.principal.name,
+            kind=self.principal.kind,
+            action=self.operation.id,
+            address=None if self.client is None else self.client.host,
+            request_id=self.request_id,
+        )
 
     @property
     def tenant(self) -> str:

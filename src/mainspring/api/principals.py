@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from starlette.types import Scope
 
+from mainspring.core.actors import ActorKind
 from mainspring.core.ids import DEFAULT_TENANT
 from mainspring.core.rights import ALL_RIGHTS, Principal
 
-_ANYBODY = Principal(name="anybody", tenant=DEFAULT_TENANT, rights=ALL_RIGHTS)
+_ANYBODY = Principal(name="anybody", tenant=DEFAULT_TENANT, rights=ALL_RIGHTS, kind=ActorKind.ANYBODY)
 
 
 def identify_anybody(scope: Scope) -> Principal:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from mainspring.core.actors import ActorKind
+
 
 class Right(StrEnum):
     """What an operation of the API requires of its caller."""
@@ -36,8 +38,10 @@ class Principal:
         name: its name in logs and errors.
         tenant: the tenant whose jobs and runs it sees. There are no accounts yet, so a request may name any tenant.
         rights: what it may do.
+        kind: how it was told who it is.
     """
 
     name: str
     tenant: str
     rights: frozenset[Right]
+    kind: ActorKind = ActorKind.LOCAL

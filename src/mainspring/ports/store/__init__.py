@@ -20,6 +20,7 @@ from typing import Protocol
 
 from mainspring.core.ids import RunId
 from mainspring.ports.store.applying import ApplyStore
+from mainspring.ports.store.audit import AuditStore
 from mainspring.ports.store.backfills import BackfillStore
 from mainspring.ports.store.browse import BrowseStore
 from mainspring.ports.store.calendars import CalendarStore
@@ -70,6 +71,7 @@ class Store(
     BackfillStore,
     OwnerStore,
     ApplyStore,
+    AuditStore,
     Protocol,
 ):
     """The durable truth."""

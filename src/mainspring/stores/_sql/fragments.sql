@@ -87,3 +87,7 @@ settled_at, settlement, settle_reason, redriven_as;
 
 -- fragment: redrive_columns
 id, tenant, state, filter, is_newest, rate, cursor, total, done, created_at, closed_at;
+
+-- fragment: audit_columns
+id, at, tenant, actor, actor_kind, token_id, address, request_id, action, subject_kind, subject_id, subject_name, outcome,
+before, after, seal;

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from mainspring.core.admission import OVERLAP
 from mainspring.core.applying import CancelVerdict, judge_cancel
+from mainspring.core.audit import KeptEntry
 from mainspring.core.blackouts import Blackout
 from mainspring.core.calendars.resolved import CalendarVersion
 from mainspring.core.census import Census
@@ -105,6 +106,14 @@ class BackfillTables:
     caught_up: Counter[JobId] = field(default_factory=Counter)
 
 
+@dataclass(slots=True)
+class AuditTables:
+    """Entries of the audit, in order."""
+
+    entries: list[KeptEntry] = field(default_factory=list)
+    sequence: count[int] = field(default_factory=lambda: count(1))
+
+
 class Tables:
     """The data of one memory store."""
 
@@ -113,6 +122,7 @@ class Tables:
     limits: LimitTables
     backfills: BackfillTables
     redrives: dict[RedriveId, Redrive]
+    audit: AuditTables
     ledger_check: LedgerCheck | None = None
     failure_watch: dict[JobId, JobRow]  # that pause after failures
     after_end: dict[JobId, JobRow]  # whose fires wait for the ends of runs
@@ -154,6 +164,7 @@ class Tables:
         self.census: Census | None = None
         self.policies, self.calendars = PolicyTables(), CalendarTables()
         self.limits, self.backfills, self.redrives = LimitTables(), BackfillTables(), {}
+        self.audit = AuditTables()
 
         self._run_sequence, self._fire_range_sequence, self._lane_sequence = count(1), count(1), count(1)
         self.session_sequence: count[int] = count(1)

@@ -13,6 +13,7 @@ from mainspring.ports.clock import RandomSource
 from mainspring.ports.store import FailoverFacts, StoreCapabilities
 from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.postgres.applying import PostgresApplyStore
+from mainspring.stores.postgres.audit import PostgresAuditStore
 from mainspring.stores.postgres.backfills import PostgresBackfillStore
 from mainspring.stores.postgres.browse import PostgresBrowseStore
 from mainspring.stores.postgres.calendars import PostgresCalendarStore
@@ -79,6 +80,7 @@ class PostgresStore(
     PostgresBackfillStore,
     PostgresOwnerStore,
     PostgresApplyStore,
+    PostgresAuditStore,
 ):
     """Implements `Store` on PostgreSQL 15 or later.
 

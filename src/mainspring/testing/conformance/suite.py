@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mainspring.testing.conformance import (
     applying,
+    audit,
     backfills,
     batches,
     blackouts,
@@ -156,6 +157,10 @@ SUITE: tuple[type, ...] = (
     caps.CapsAreSet,
     caps.PlacesUnderCaps,
     cluster_limits.LimitsOfTheCluster,
+    audit.ChangesOfJobsAreAudited,
+    audit.ChangesOfSettingsAreAudited,
+    audit.ChangesOfRunsAreAudited,
+    audit.EntriesAreListed,
     edges.Precision,
     edges.SizesAndText,
     edges.EmptyLists,

@@ -1,0 +1,55 @@
+-- The audit.
+
+-- name: insert_audit
+INSERT INTO audit (
+    at, tenant, actor, actor_kind, token_id, address, request_id, action, subject_kind, subject_id, subject_name,
+    outcome, before, after
+)
+SELECT
+    at, tenant, actor, actor_kind, token_id, address, request_id, action, subject_kind, subject_id, subject_name,
+    outcome, before, after
+FROM jsonb_to_recordset(:entries::jsonb) AS entry (
+    at timestamptz, tenant text, actor text, actor_kind text, token_id bigint, address text, request_id text,
+    action text, subject_kind text, subject_id text, subject_name text, outcome text, before jsonb, after jsonb
+);
+
+-- name: list_audit
+SELECT {audit.audit_columns} FROM audit
+WHERE audit.id < :under AND (:subject_kind::text IS NULL OR audit.subject_kind = :subject_kind) AND {is_audit_wanted}
+ORDER BY audit.id DESC LIMIT :limit;
+
+-- name: list_audit_of_tenant
+SELECT {audit.audit_columns} FROM audit
+WHERE audit.tenant = :tenant AND audit.id < :under
+  AND (:subject_kind::text IS NULL OR audit.subject_kind = :subject_kind) AND {is_audit_wanted}
+ORDER BY audit.id DESC LIMIT :limit;
+
+-- name: list_audit_of_subject
+-- Also what was done to many things at once, if the one is among the first of them.
+SELECT {audit.audit_columns} FROM (
+    (
+        SELECT * FROM audit
+        WHERE audit.subject_kind = :subject_kind AND audit.subject_id = :subject_id AND audit.id < :under
+          AND (:tenant::text IS NULL OR audit.tenant = :tenant) AND {is_audit_wanted}
+        ORDER BY audit.id DESC LIMIT :limit
+    ) UNION ALL (
+        SELECT * FROM audit
+        WHERE audit.subject_kind = :subject_kind AND audit.subject_id = '' AND audit.id < :under
+          AND (audit.after -> 'ids') @> to_jsonb(:subject_id::text)
+          AND (:tenant::text IS NULL OR audit.tenant = :tenant) AND {is_audit_wanted}
+        ORDER BY audit.id DESC LIMIT :limit
+    )
+) AS audit
+ORDER BY audit.id DESC LIMIT :limit;
+
+-- name: raise_audit_horizon
+UPDATE audit_horizon SET kept_from = :before WHERE kept_from < :before;
+
+-- name: drop_audit
+SELECT drop_audit(:before::timestamptz) AS removed;
+
+-- name: prune_audit
+-- Removes rows outside the partitions of months.
+DELETE FROM audit_default WHERE ctid = ANY(ARRAY(
+    SELECT ctid FROM audit_default WHERE at < :before LIMIT :limit FOR UPDATE SKIP LOCKED
+));
