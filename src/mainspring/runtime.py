@@ -153,7 +153,10 @@ async def open_engine(
                 beat_period=settings.beat_period,
                 shards=ShardSettings(period=settings.node_period, clock_limit=settings.clock_limit),
                 retention=Retention(
-                    history=settings.history, settled=settings.keep_settled, sessions=settings.keep_sessions
+                    history=settings.history,
+                    settled=settings.keep_settled,
+                    audit=settings.keep_audit,
+                    sessions=settings.keep_sessions,
                 ),
                 key_lifetime=settings.keep_keys,
                 list_budget=settings.browse_budget,

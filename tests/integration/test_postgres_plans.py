@@ -52,9 +52,9 @@ FROM generate_series(1, 20000) AS n;
 INSERT INTO run_unique (tenant, job_id, key, run_id)
 SELECT 'default', md5((n % 5000 + 1)::text)::uuid, decode(md5(n::text), 'hex'), n * 256
 FROM generate_series(1, 20000) AS n;
-INSERT INTO audit (at, tenant, actor, actor_kind, action, subject_kind, subject_id, outcome)
+INSERT INTO audit (at, tenant, actor, actor_kind, action, subject_kind, subject_id, subject_name, outcome)
 SELECT now() + n % 2 * interval '1 year', 'tenant ' || n % 50, 'ann', 'local', 'edit_job', 'job', 'job ' || n % 500,
-    'done'
+    'report ' || n % 500, 'done'
 FROM generate_series(1, 20000) AS n;
 """
 LARGE = """
@@ -396,6 +396,7 @@ AUDIT = {
     "tenant": "'tenant 7'",
     "subject_kind": "'job'",
     "subject_id": "'job 7'",
+    "subject_name": "'report 7'",
     "under": "9223372036854775807",
     "limit": "100",
 }
@@ -407,6 +408,7 @@ AUDIT = {
         ("list_audit", AUDIT | {"subject_kind": "NULL"}, "pkey"),
         ("list_audit_of_tenant", AUDIT, "tenant_id_idx"),
         ("list_audit_of_subject", AUDIT | {"tenant": "NULL"}, "subject_kind_subject_id_id_idx"),
+        ("list_audit_of_subject", AUDIT | {"tenant": "NULL"}, "subject_kind_subject_name_id_idx"),
     ],
 )
 async def test_entries_of_the_audit_are_found_by_what_they_are_about(

@@ -216,7 +216,7 @@ def test_creation_is_looked_up_once_in_each_table(database: apsw.Connection) -> 
     assert "SCAN any_run" not in plan
 
 
-def test_entries_about_one_thing_are_two_pages_that_are_sorted(database: apsw.Connection) -> None:
+def test_entries_about_one_thing_are_three_pages_that_are_sorted(database: apsw.Connection) -> None:
     plan = plan_of(database, "list_audit_of_subject")
-    assert walks_of(plan) == ["SEARCH audit audit_subject"] * 2
-    assert [step for step in plan if "TEMP B-TREE" in step] == ["USE TEMP B-TREE FOR ORDER BY"] * 2
+    assert sorted(walks_of(plan)) == ["SEARCH audit audit_name", *["SEARCH audit audit_subject"] * 2]
+    assert {step for step in plan if "TEMP B-TREE" in step} == {"USE TEMP B-TREE FOR ORDER BY"}

@@ -14,6 +14,7 @@ from mainspring.api.guard import Guard
 from mainspring.api.ics import IcsReader
 from mainspring.api.routes import (
     applying,
+    audit,
     backfills,
     blackouts,
     calendars,
@@ -58,6 +59,7 @@ ENDPOINTS = (
     *blackouts.ROUTES,
     *worker.ROUTES,
     *overview.ROUTES,
+    *audit.ROUTES,
     *system.ROUTES,
 )
 

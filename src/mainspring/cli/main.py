@@ -15,6 +15,7 @@ from mainspring.host.exit_codes import ExitCode
 _COMMANDS = {
     # name: (module below mainspring.cli.commands, its command, help)
     "apply": ("applying", "apply_command", "Make the jobs of files what the files say."),
+    "audit": ("audit", "audit_group", "Show who changed what."),
     "backfill": ("backfill", "backfill_group", "Show, pause, resume and cancel backfills."),
     "blackouts": (
         "blackout",

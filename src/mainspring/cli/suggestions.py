@@ -44,7 +44,6 @@ TOP: Mapping[str, str] = MappingProxyType(
         "redrives": "redrive list",
         "settings": "config show",
         "missed": "ledger",
-        "audit": "ledger",
     }
 )
 """What people type, in the words of other tools, and the command that does it here."""

@@ -221,6 +221,14 @@ _SCHEDULER = (
         words="How long dead letters are kept after they were redriven or discarded. Open ones stay.",
     ),
     Setting(
+        name="audit.keep",
+        kind=Duration(_DAY, _YEARS),
+        default=400 * _DAY,
+        field="keep_audit",
+        used_by=_HOSTS,
+        words="How long it is kept who changed what.",
+    ),
+    Setting(
         name="sessions.keep",
         kind=Duration(timedelta(minutes=1), _YEARS),
         default=_DAY,

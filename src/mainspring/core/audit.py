@@ -21,6 +21,11 @@ from mainspring.core.model import JobSpec
 from mainspring.core.options import Options
 from mainspring.core.values import value
 
+KINDS = (
+    *("job", "run", "owner", "calendar", "limit", "backfill", "redrive"),
+    *("queue", "tenant", "label", "priority_class", "everything"),
+)
+"""What entries are about."""
 EVERYTHING = "*"
 """Stands in the place of a tenant where something is shared by all of them."""
 LONGEST_TEXT = 200
@@ -112,16 +117,23 @@ class AuditFilter:
     Attributes:
         tenant: `EVERYTHING` is what is shared by all tenants.
         subject_id: of a thing of `subject_kind`. Entries about many things are found by those that they name.
+        subject_name: likewise; with both, entries to which either applies.
         since, until: from this instant on, and before that one.
     """
 
     tenant: str | None = None
     subject_kind: str | None = None
     subject_id: str | None = None
+    subject_name: str | None = None
     actor: str | None = None
     action: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+
+    @property
+    def is_of_subject(self) -> bool:
+        """Whether it is about one thing."""
+        return self.subject_id is not None or self.subject_name is not None
 
 
 def make_entry(

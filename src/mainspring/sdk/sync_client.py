@@ -6,13 +6,14 @@ Made by `make docs-generate` from `mainspring.sdk.client`; do not edit.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar, Unpack
 
 from mainspring.core.redrives import USUAL_RATE
 from mainspring.sdk.client import AsyncClient
 from mainspring.sdk.lists import DeadFilters, Lists, RunFilters
 from mainspring.wire.applying import AppliedView, DefinitionsView
+from mainspring.wire.audit import AuditPage
 from mainspring.wire.backfills import BackfillAnswer, BackfillPage, BackfillView
 from mainspring.wire.blackouts import BlackoutList
 from mainspring.wire.calendars import (
@@ -550,3 +551,37 @@ class SyncClient(Lists):
     def put_owner(self, owner: str, jobs: Sequence[str], *, prune: bool = False) -> OwnerView:
         """Say which jobs an app's code defines. With `prune`, those that it does not define any more are deleted."""
         return self._perform(lambda client: client.put_owner(owner, jobs, prune=prune))
+
+    def list_audit(
+        self,
+        *,
+        job: str | None = None,
+        kind: str | None = None,
+        subject: str | None = None,
+        actor: str | None = None,
+        action: str | None = None,
+        tenant: str | None = None,
+        since: str | datetime | timedelta | None = None,
+        until: str | datetime | timedelta | None = None,
+        before: int | None = None,
+        limit: int = 100,
+    ) -> AuditPage:
+        """Return a page of the audit, the newest entries first: who changed what, from where and when.
+
+        `job` is a name or an id, that of a deleted job too; other things are given by their `kind` and, as `subject`,
+        their id or name. Without a `tenant`, it is what belongs to all tenants, and what they share.
+        """
+        return self._perform(
+            lambda client: client.list_audit(
+                job=job,
+                kind=kind,
+                subject=subject,
+                actor=actor,
+                action=action,
+                tenant=tenant,
+                since=since,
+                until=until,
+                before=before,
+                limit=limit,
+            )
+        )

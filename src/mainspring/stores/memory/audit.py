@@ -35,16 +35,18 @@ def _is_wanted(entry: AuditEntry, wanted: AuditFilter) -> bool:
     )
     return (
         all(value is None or value == found for value, found in asked)
-        and (wanted.subject_id is None or _names(entry, wanted.subject_id))
+        and (not wanted.is_of_subject or _is_about(entry, wanted.subject_id, wanted.subject_name))
         and (wanted.since is None or entry.at >= wanted.since)
         and (wanted.until is None or entry.at < wanted.until)
     )
 
 
-def _names(entry: AuditEntry, subject_id: str) -> bool:
-    return entry.subject_id == subject_id or (
-        not entry.subject_id and subject_id in (entry.after or {}).get("ids", ())
-    )
+def _is_about(entry: AuditEntry, subject_id: str | None, name: str | None) -> bool:
+    if subject_id is not None:
+        many = () if entry.subject_id else (entry.after or {}).get("ids", ())
+        if entry.subject_id == subject_id or subject_id in many:
+            return True
+    return name is not None and entry.subject_name == name
 
 
 def write_audit(tables: Tables, audit: Sequence[AuditEntry], changed: Sequence[bool]) -> None:

@@ -22,7 +22,7 @@ class PostgresAuditStore:
         self, wanted: AuditFilter, *, before: int | None = None, limit: int = 100
     ) -> list[KeptEntry]:
         name = "list_audit" if wanted.tenant is None else "list_audit_of_tenant"
-        if wanted.subject_id is not None:
+        if wanted.is_of_subject:
             name = "list_audit_of_subject"
         rows = await self._connections.fetch(
             Role.BROWSE,
@@ -31,6 +31,7 @@ class PostgresAuditStore:
             tenant=wanted.tenant,
             subject_kind=wanted.subject_kind,
             subject_id=wanted.subject_id,
+            subject_name=wanted.subject_name,
             actor=wanted.actor,
             action=wanted.action,
             since=wanted.since,

@@ -48,6 +48,7 @@ CREATE TABLE audit (
     seal bigint,
     CONSTRAINT audit_pkey PRIMARY KEY (id, at)
 ) PARTITION BY RANGE (at);
+CREATE INDEX audit_name ON ONLY public.audit USING btree (subject_kind, subject_name, id) WHERE (subject_name IS NOT NULL);
 CREATE INDEX audit_page ON ONLY public.audit USING btree (tenant, id);
 CREATE INDEX audit_subject ON ONLY public.audit USING btree (subject_kind, subject_id, id);
 CREATE INDEX audit_unsealed ON ONLY public.audit USING btree (id) WHERE (seal IS NULL);

@@ -29,6 +29,7 @@ class SqliteAuditStore:
             "tenant": wanted.tenant,
             "subject_kind": wanted.subject_kind,
             "subject_id": wanted.subject_id,
+            "subject_name": wanted.subject_name,
             "actor": wanted.actor,
             "action": wanted.action,
             "since": to_optional_micros(wanted.since),
@@ -37,7 +38,7 @@ class SqliteAuditStore:
             "limit": limit,
         }
         name = "list_audit" if wanted.tenant is None else "list_audit_of_tenant"
-        if wanted.subject_id is not None:
+        if wanted.is_of_subject:
             name = "list_audit_of_subject"
         rows = await self._browser.call(lambda db: fetch_rows(db, name, values))
         return [make_kept(row._asdict(), to_instant(row.at)) for row in rows]

@@ -62,6 +62,8 @@ BEGIN
     SELECT RAISE(ABORT, 'the audit is only added to');
 END;
 
+CREATE INDEX audit_name ON audit (subject_kind, subject_name, id) WHERE subject_name IS NOT NULL;
+
 CREATE INDEX audit_page ON audit (tenant, id);
 
 CREATE INDEX audit_subject ON audit (subject_kind, subject_id, id);

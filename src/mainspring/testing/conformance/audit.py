@@ -50,7 +50,12 @@ ANN = Actor(
 
 def note(subject_id: str = "it", **given: Any) -> tuple[AuditEntry, ...]:
     """Make what a verb takes: the entry about something that ann does."""
-    subject = Subject(kind=given.pop("kind", "thing"), id=subject_id, tenant=given.pop("tenant", "default"))
+    subject = Subject(
+        kind=given.pop("kind", "thing"),
+        id=subject_id,
+        tenant=given.pop("tenant", "default"),
+        name=given.pop("name", None),
+    )
     return entries(given.pop("actor", ANN), subject, at=given.pop("at", START), **given)
 
 
@@ -188,7 +193,9 @@ class ChangesOfSettingsAreAudited:
         assert await noted(store) == ["set", "deleted"]
 
     async def test_priority_classes(self, store: Store) -> None:
-        await store.write_priority_classes([PriorityClass(name="batch", tier=Priority.LOW)], audit=note("set"))
+        await store.write_priority_classes(
+            [PriorityClass(name="batch", tier=Priority.LOW)], audit=note("set")
+        )
         for subject in ("deleted", "missing"):
             await store.delete_priority_classes(["batch"], audit=note(subject))
         assert await noted(store) == ["set", "deleted"]
@@ -291,8 +298,8 @@ class EntriesAreListed:
         bob = replace(ANN, name="bob", action="delete_it")
         for number, audit in enumerate(
             (
-                note("a", kind="job"),
-                note("b", kind="job", actor=bob, at=at(60)),
+                note("a", kind="job", name="report"),
+                note("b", kind="job", name="report", actor=bob, at=at(60)),
                 note("a", kind="run", at=at(120)),
                 note("a", kind="job", tenant="acme", at=at(180)),
                 note("", kind="job", at=at(240), after={"count": 2, "ids": ["a", "c"]}),
@@ -317,6 +324,9 @@ class EntriesAreListed:
             ({"subject_kind": "job", "subject_id": "a"}, [4, 3, 0]),
             ({"subject_kind": "job", "subject_id": "c", "since": at(241)}, [5]),
             ({"subject_kind": "job", "subject_id": "a", "tenant": "default"}, [4, 0]),
+            ({"subject_kind": "job", "subject_name": "report"}, [1, 0]),
+            ({"subject_kind": "job", "subject_name": "report", "subject_id": "a"}, [4, 3, 1, 0]),
+            ({"subject_kind": "run", "subject_name": "report"}, []),
             ({"actor": "bob"}, [1]),
             ({"action": "delete_it"}, [1]),
             ({"actor": "ann", "action": "delete_it"}, []),

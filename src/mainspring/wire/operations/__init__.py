@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from mainspring.wire.operation import Operation
+from mainspring.wire.operations.audit import LIST_AUDIT
 from mainspring.wire.operations.backfills import (
     CANCEL_BACKFILL,
     CREATE_BACKFILL,
@@ -218,6 +219,7 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     GET_METRICS,
     GET_OPENAPI,
     GET_OVERVIEW,
+    LIST_AUDIT,
     LIST_WORKERS,
     WORKER_REGISTER,
     WORKER_CLAIM,
@@ -265,6 +267,7 @@ __all__ = [
     "GET_TENANT",
     "GROUP_DEAD_RUNS",
     "IMPORT_CALENDAR",
+    "LIST_AUDIT",
     "LIST_BACKFILLS",
     "LIST_BLACKOUTS",
     "LIST_CALENDARS",

@@ -25,7 +25,7 @@ WHERE audit.tenant = :tenant AND audit.id < :under
 ORDER BY audit.id DESC LIMIT :limit;
 
 -- name: list_audit_of_subject
--- Also what was done to many things at once, if the one is among the first of them.
+-- By its id, also among many things at once if it is one of the first of them; and by its name.
 SELECT {audit.audit_columns} FROM (
     (
         SELECT * FROM audit
@@ -36,6 +36,12 @@ SELECT {audit.audit_columns} FROM (
         SELECT * FROM audit
         WHERE audit.subject_kind = :subject_kind AND audit.subject_id = '' AND audit.id < :under
           AND (audit.after -> 'ids') @> to_jsonb(:subject_id::text)
+          AND (:tenant::text IS NULL OR audit.tenant = :tenant) AND {is_audit_wanted}
+        ORDER BY audit.id DESC LIMIT :limit
+    ) UNION ALL (
+        SELECT * FROM audit
+        WHERE audit.subject_kind = :subject_kind AND audit.subject_name = :subject_name AND audit.id < :under
+          AND (:subject_id::text IS NULL OR audit.subject_id <> :subject_id)
           AND (:tenant::text IS NULL OR audit.tenant = :tenant) AND {is_audit_wanted}
         ORDER BY audit.id DESC LIMIT :limit
     )

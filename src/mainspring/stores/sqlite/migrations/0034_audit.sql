@@ -25,6 +25,7 @@ CREATE TABLE audit (
 ) STRICT;
 CREATE INDEX audit_page ON audit (tenant, id);
 CREATE INDEX audit_subject ON audit (subject_kind, subject_id, id);
+CREATE INDEX audit_name ON audit (subject_kind, subject_name, id) WHERE subject_name IS NOT NULL;
 CREATE INDEX audit_unsealed ON audit (id) WHERE seal IS NULL;
 
 -- Rows from before this instant may be deleted.

@@ -25,7 +25,7 @@ WHERE audit.tenant = :tenant AND audit.id < :under
 ORDER BY audit.id DESC LIMIT :limit;
 
 -- name: list_audit_of_subject
--- Also what was done to many things at once, if the one is among the first of them.
+-- By its id, also among many things at once if it is one of the first of them; and by its name.
 SELECT {audit.audit_columns} FROM (
     SELECT * FROM (
         SELECT * FROM audit INDEXED BY audit_subject
@@ -38,6 +38,14 @@ SELECT {audit.audit_columns} FROM (
         SELECT * FROM audit INDEXED BY audit_subject
         WHERE audit.subject_kind = :subject_kind AND audit.subject_id = '' AND audit.id < :under
           AND EXISTS (SELECT 1 FROM json_each(audit.after, '$.ids') AS one WHERE one.value = :subject_id)
+          AND (:tenant IS NULL OR audit.tenant = :tenant) AND {is_audit_wanted}
+        ORDER BY audit.id DESC LIMIT :limit
+    )
+    UNION ALL
+    SELECT * FROM (
+        SELECT * FROM audit INDEXED BY audit_name
+        WHERE audit.subject_kind = :subject_kind AND audit.subject_name = :subject_name AND audit.id < :under
+          AND (:subject_id IS NULL OR audit.subject_id <> :subject_id)
           AND (:tenant IS NULL OR audit.tenant = :tenant) AND {is_audit_wanted}
         ORDER BY audit.id DESC LIMIT :limit
     )
