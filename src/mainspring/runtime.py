@@ -152,12 +152,7 @@ async def open_engine(
                 node=_node_facts() if with_scheduler else None,
                 beat_period=settings.beat_period,
                 shards=ShardSettings(period=settings.node_period, clock_limit=settings.clock_limit),
-                retention=Retention(
-                    history=settings.history,
-                    settled=settings.keep_settled,
-                    audit=settings.keep_audit,
-                    sessions=settings.keep_sessions,
-                ),
+                retention=_retention(settings),
                 key_lifetime=settings.keep_keys,
                 list_budget=settings.browse_budget,
                 backfills=_backfill_limits(settings),
@@ -173,6 +168,15 @@ async def open_engine(
             await engine.stop()
     finally:
         await store.close()
+
+
+def _retention(settings: Settings) -> Retention:
+    return Retention(
+        history=settings.history,
+        settled=settings.keep_settled,
+        audit=settings.keep_audit,
+        sessions=settings.keep_sessions,
+    )
 
 
 def _backfill_limits(settings: Settings) -> BackfillLimits:

@@ -95,6 +95,8 @@ REQUESTS = [
     http("GET /api/v1/runs?state=DONE", "", "state", "SUCCEEDED, FAILED"),
     http("GET /api/v1/runs?stat=FAILED", "", "stat", "did you mean 'state'?"),
     http("GET /api/v1/dead-runs?settled=maybe", "", "settled", "one of true, false"),
+    http("GET /api/v1/audit?subject=mail", "", "kind", "say what 'mail' is"),
+    http("GET /api/v1/audit?action=edit", "", "action", "/openapi.json has them, like edit_job"),
     http("POST /api/v1/redrives", '{"filter": {}}', "filter", '{"until": "0s"} means all of now'),
     http("POST /api/v1/redrives", '{"filter": {"error": "x"}, "rate": 0}', "rate", "1 to 1,000"),
     http(

@@ -21,6 +21,7 @@ from mainspring.core.ids import RunId, SessionId
 from mainspring.core.rights import Right
 from mainspring.ports.executor import Success
 from mainspring.ports.gateway import ClaimCall, Registration, Report
+from mainspring.sdk.audit_calls import AuditCalls
 from mainspring.sdk.client import AsyncClient
 from mainspring.sdk.dead_calls import DeadCalls
 from mainspring.sdk.definition_calls import DefinitionCalls
@@ -73,6 +74,7 @@ def methods() -> dict[str, Callable[..., Any]]:
             **vars(DefinitionCalls),
             **vars(DeadCalls),
             **vars(OwnerCalls),
+            **vars(AuditCalls),
             **vars(AsyncClient),
         }.items()
         if inspect.iscoroutinefunction(method) and not name.startswith("_")

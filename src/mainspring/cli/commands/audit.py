@@ -107,6 +107,8 @@ def _row(one: AuditEntryView) -> tuple[object, ...]:
 def _change(one: AuditEntryView) -> str:
     """Return what has changed, in a few words."""
     before, after = one.before or {}, one.after or {}
+    if before and before == after:
+        return "as it was"
     if one.subject_id is None and "count" in after:
         return f"{after['count']:,} of them"
     fields = [field for field in {**before, **after} if before.get(field) != after.get(field)]

@@ -106,20 +106,17 @@ class Backfills:
                 "from", "the job has no fire between `from` and `to`, so there is nothing to make"
             )
         backfill_id = make_backfill_id(self._ids.new_uuid(), job_id)
-        added = await self._store.add_backfill(
-            NewBackfill(
-                id=backfill_id,
-                job_id=job_id,
-                tenant=tenant,
-                from_at=request.from_at,
-                to_at=request.to_at,
-                options=request.options,
-                fires=plan.fires,
-                sections=tuple(plan.sections),
-            ),
-            now=now,
-            audit=_made(by, tenant, backfill_id, job_id, request, plan, now),
+        new = NewBackfill(
+            id=backfill_id,
+            job_id=job_id,
+            tenant=tenant,
+            from_at=request.from_at,
+            to_at=request.to_at,
+            options=request.options,
+            fires=plan.fires,
+            sections=tuple(plan.sections),
         )
+        added = await self._store.add_backfill(new, now=now, audit=_made(by, new, now))
         if added.other is not None:
             other = format_backfill_id(added.other)
             raise Conflict(
@@ -237,23 +234,15 @@ def _subject(tenant: str, backfill_id: BackfillId) -> Subject:
     return Subject(kind="backfill", id=format_backfill_id(backfill_id), tenant=tenant)
 
 
-def _made(
-    by: Actor | None,
-    tenant: str,
-    backfill_id: BackfillId,
-    job_id: JobId,
-    request: BackfillRequest,
-    plan: BackfillPlan,
-    now: datetime,
-) -> tuple[AuditEntry, ...]:
+def _made(by: Actor | None, new: NewBackfill, now: datetime) -> tuple[AuditEntry, ...]:
     after = {
-        "job": format_job_id(job_id),
-        "from": write_instant(request.from_at),
-        "to": write_instant(request.to_at),
-        "fires": plan.fires,
-        "note": request.options.note,
+        "job": format_job_id(new.job_id),
+        "from": write_instant(new.from_at),
+        "to": write_instant(new.to_at),
+        "fires": new.fires,
+        "note": new.options.note,
     }
-    return entries(by, _subject(tenant, backfill_id), at=now, after=after)
+    return entries(by, _subject(new.tenant, new.id), at=now, after=after)
 
 
 async def _let_others_run() -> None:

@@ -66,12 +66,13 @@ class Queues:
 
     async def _tell(self, by: Actor, queue: Queue) -> tuple[AuditEntry, ...]:
         """Tell of settings but for the cap, which has been told of when it was set."""
-        name, old = queue.name, (await self._read()).get(queue.name)
+        name = queue.name
+        old = (await self._read()).get(name, Queue(name=name))
         return entries(
             by,
             auditing.shared("queue", name),
             at=self._clock.now(),
-            before=None if old is None else _show(old),
+            before=_show(old),
             after=_show(queue),
         )
 

@@ -69,12 +69,13 @@ class Tenants:
 
     async def _tell(self, by: Actor, tenant: Tenant) -> tuple[AuditEntry, ...]:
         """Tell of settings but for the cap, which has been told of when it was set."""
-        name, old = tenant.name, (await self._read()).get(tenant.name)
+        name = tenant.name
+        old = (await self._read()).get(name, Tenant(name=name))
         return entries(
             by,
             Subject(kind="tenant", id=name, tenant=name),
             at=self._clock.now(),
-            before=None if old is None else _show(old),
+            before=_show(old),
             after=_show(tenant),
         )
 
