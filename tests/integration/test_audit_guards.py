@@ -13,7 +13,7 @@ from mainspring.core.queues import Queue
 from mainspring.ports.store import Store
 from mainspring.stores.postgres import PostgresStore
 from mainspring.stores.sqlite import SqliteStore
-from mainspring.testing.factories import START, at
+from mainspring.testing.factories import START, at, own_shards
 
 REFUSED = [
     "UPDATE audit SET actor = 'bob'",
@@ -21,6 +21,8 @@ REFUSED = [
     "UPDATE audit SET before = '{}', seal = 1",
     "UPDATE audit SET seal = NULL",
     "DELETE FROM audit",
+    "UPDATE audit_seal SET entries = 9",
+    "DELETE FROM audit_seal",
 ]
 ANN = Actor(name="ann", kind=ActorKind.LOCAL, action="upsert_queue")
 
@@ -42,6 +44,7 @@ async def filled(file: Path) -> apsw.Connection:
     await write(store, seconds=60)
     await store.prune_history(before=START, limit=100, audit_before=at(60))
     await write(store)  # as old as what may go
+    await store.seal_audit(epochs=await own_shards(store), now=at(61), limit=1)
     assert [one.entry.at for one in await store.list_audit(AuditFilter())] == [START, at(60)]
     await store.close()
     return apsw.Connection(str(file))
@@ -58,7 +61,7 @@ async def test_sqlite_refuses_changes(file: Path, statement: str) -> None:
 
 async def test_sqlite_lets_a_seal_be_set_once_and_old_entries_go(file: Path) -> None:
     raw = await filled(file)
-    raw.execute("UPDATE audit SET seal = 1")
+    raw.execute("UPDATE audit SET seal = 1 WHERE seal IS NULL")
     with pytest.raises(apsw.ConstraintError, match="only added to"):
         raw.execute("UPDATE audit SET seal = 2")
     raw.execute("DELETE FROM audit WHERE at < (SELECT kept_from FROM audit_horizon)")
@@ -73,6 +76,7 @@ async def raw(postgres_database: str) -> Any:
     await write(store)
     await write(store, seconds=60)
     await write(store, seconds=-86400 * 365)  # in the default partition
+    await store.seal_audit(epochs=await own_shards(store), now=at(61), limit=1)
     await store.close()
     connection = await asyncpg.connect(postgres_database)
     yield connection
@@ -85,7 +89,9 @@ class _NoJitter:
 
 
 @pytest.mark.postgres
-@pytest.mark.parametrize("statement", [*REFUSED, "TRUNCATE audit", "DELETE FROM audit_202601"])
+@pytest.mark.parametrize(
+    "statement", [*REFUSED, "TRUNCATE audit", "TRUNCATE audit_seal", "DELETE FROM audit_202601"]
+)
 async def test_postgres_refuses_changes(raw: Any, statement: str) -> None:
     before = await raw.fetch("SELECT * FROM audit ORDER BY id")
     with pytest.raises(asyncpg.InsufficientPrivilegeError, match="only added to"):
@@ -97,7 +103,7 @@ async def test_postgres_refuses_changes(raw: Any, statement: str) -> None:
 async def test_postgres_lets_a_seal_be_set_once_and_old_entries_go(raw: Any) -> None:
     assert await raw.fetchval("SELECT count(*) FROM audit_202601") == 2
     assert await raw.fetchval("SELECT count(*) FROM audit_default") == 1
-    await raw.execute("UPDATE audit SET seal = 1")
+    await raw.execute("UPDATE audit SET seal = 1 WHERE seal IS NULL")
     with pytest.raises(asyncpg.InsufficientPrivilegeError, match="only added to"):
         await raw.execute("UPDATE audit SET seal = 2")
     await raw.execute("UPDATE audit_horizon SET kept_from = $1", START)

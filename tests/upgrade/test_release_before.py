@@ -200,7 +200,7 @@ def test_every_row_is_the_same_but_for_names_and_sessions(upgraded: Upgraded) ->
         *("limit_rule", "limit_use", "concurrency_key", "key_hold"),
         *("calendar", "calendar_use", "pause", "failure_watch", "backfill", "redrive", "blackout"),
         *("priority_class", "past_session", "ledger_check", "at_start", "after_end", "kept_attempt"),
-        *("audit", "audit_horizon"),
+        *("audit", "audit_horizon", "audit_seal"),
     }
     unowned = {"pause_note": None, "owner": None, "undefined_since": None}
     before["job"] = [job | unowned for job in before["job"]]

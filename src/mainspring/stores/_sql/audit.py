@@ -10,6 +10,7 @@ import msgspec
 
 from mainspring.core.actors import ActorKind
 from mainspring.core.audit import AuditEntry, KeptEntry
+from mainspring.core.audit_seals import AuditSeal
 
 
 def encode_entries(entries: Sequence[AuditEntry], write_instant: Callable[[datetime], int | str]) -> str:
@@ -61,6 +62,18 @@ def make_kept(row: Mapping[str, Any], at: datetime) -> KeptEntry:
             after=_read(row["after"]),
         ),
         row["seal"],
+    )
+
+
+def make_stored_seal(row: Mapping[str, Any], at: datetime) -> AuditSeal:
+    """Make a seal of a row."""
+    previous = row["previous"]
+    return AuditSeal(
+        id=row["id"],
+        at=at,
+        entries=row["entries"],
+        digest=bytes(row["digest"]),
+        previous=None if previous is None else bytes(previous),
     )
 
 

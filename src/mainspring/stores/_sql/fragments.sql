@@ -91,3 +91,6 @@ id, tenant, state, filter, is_newest, rate, cursor, total, done, created_at, clo
 -- fragment: audit_columns
 id, at, tenant, actor, actor_kind, token_id, address, request_id, action, subject_kind, subject_id, subject_name, outcome,
 before, after, seal;
+
+-- fragment: seal_columns
+id, at, entries, digest, previous;

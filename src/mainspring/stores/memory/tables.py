@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import count
 from uuid import UUID
 
 from mainspring.core.admission import OVERLAP
 from mainspring.core.applying import CancelVerdict, judge_cancel
 from mainspring.core.audit import KeptEntry
+from mainspring.core.audit_seals import AuditSeal
 from mainspring.core.blackouts import Blackout
 from mainspring.core.calendars.resolved import CalendarVersion
 from mainspring.core.census import Census
@@ -108,9 +109,11 @@ class BackfillTables:
 
 @dataclass(slots=True)
 class AuditTables:
-    """Entries of the audit, in order."""
+    """Entries of the audit and their seals, in order, and from when on they are kept."""
 
     entries: list[KeptEntry] = field(default_factory=list)
+    seals: list[AuditSeal] = field(default_factory=list)
+    kept_from: datetime = datetime(1970, 1, 1, tzinfo=UTC)
     sequence: count[int] = field(default_factory=lambda: count(1))
 
 

@@ -50,6 +50,7 @@ CREATE TABLE audit (
 ) PARTITION BY RANGE (at);
 CREATE INDEX audit_name ON ONLY public.audit USING btree (subject_kind, subject_name, id) WHERE (subject_name IS NOT NULL);
 CREATE INDEX audit_page ON ONLY public.audit USING btree (tenant, id);
+CREATE INDEX audit_sealed ON ONLY public.audit USING btree (seal, id) WHERE (seal IS NOT NULL);
 CREATE INDEX audit_subject ON ONLY public.audit USING btree (subject_kind, subject_id, id);
 CREATE INDEX audit_unsealed ON ONLY public.audit USING btree (id) WHERE (seal IS NULL);
 
@@ -60,6 +61,15 @@ CREATE TABLE audit_horizon (
     kept_from timestamp with time zone NOT NULL,
     CONSTRAINT audit_horizon_pkey PRIMARY KEY (id),
     CONSTRAINT audit_horizon_single CHECK ((id = 1))
+);
+
+CREATE TABLE audit_seal (
+    id bigint NOT NULL,
+    at timestamp with time zone NOT NULL,
+    entries integer NOT NULL,
+    digest bytea NOT NULL,
+    previous bytea,
+    CONSTRAINT audit_seal_pkey PRIMARY KEY (id)
 );
 
 CREATE TABLE backfill (

@@ -66,6 +66,8 @@ CREATE INDEX audit_name ON audit (subject_kind, subject_name, id) WHERE subject_
 
 CREATE INDEX audit_page ON audit (tenant, id);
 
+CREATE INDEX audit_sealed ON audit (seal, id) WHERE seal IS NOT NULL;
+
 CREATE INDEX audit_subject ON audit (subject_kind, subject_id, id);
 
 CREATE INDEX audit_unsealed ON audit (id) WHERE seal IS NULL;
@@ -74,6 +76,25 @@ CREATE TABLE audit_horizon (
     id INTEGER PRIMARY KEY CONSTRAINT audit_horizon_single CHECK (id = 1),
     kept_from INTEGER NOT NULL
 ) STRICT;
+
+CREATE TABLE audit_seal (
+    id INTEGER PRIMARY KEY,
+    at INTEGER NOT NULL,
+    entries INTEGER NOT NULL,
+    digest BLOB NOT NULL,
+    previous BLOB
+) STRICT;
+
+CREATE TRIGGER audit_seal_guard_deletes BEFORE DELETE ON audit_seal
+WHEN old.at >= (SELECT audit_horizon.kept_from FROM audit_horizon)
+BEGIN
+    SELECT RAISE(ABORT, 'the audit is only added to');
+END;
+
+CREATE TRIGGER audit_seal_guard_rows BEFORE UPDATE ON audit_seal
+BEGIN
+    SELECT RAISE(ABORT, 'the audit is only added to');
+END;
 
 CREATE TABLE backfill (
     id BLOB PRIMARY KEY,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mainspring.testing.conformance import (
     applying,
     audit,
+    audit_seals,
     backfills,
     batches,
     blackouts,
@@ -161,6 +162,7 @@ SUITE: tuple[type, ...] = (
     audit.ChangesOfSettingsAreAudited,
     audit.ChangesOfRunsAreAudited,
     audit.EntriesAreListed,
+    audit_seals.EntriesAreSealed,
     edges.Precision,
     edges.SizesAndText,
     edges.EmptyLists,

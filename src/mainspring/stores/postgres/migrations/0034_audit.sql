@@ -28,6 +28,17 @@ CREATE INDEX audit_page ON audit (tenant, id);
 CREATE INDEX audit_subject ON audit (subject_kind, subject_id, id);
 CREATE INDEX audit_name ON audit (subject_kind, subject_name, id) WHERE subject_name IS NOT NULL;
 CREATE INDEX audit_unsealed ON audit (id) WHERE seal IS NULL;
+CREATE INDEX audit_sealed ON audit (seal, id) WHERE seal IS NOT NULL;
+
+-- A chain of digests: each over the entries that have it, and the digest before.
+CREATE TABLE audit_seal (
+    id bigint NOT NULL,
+    at timestamptz NOT NULL,
+    entries integer NOT NULL,
+    digest bytea NOT NULL,
+    previous bytea,
+    CONSTRAINT audit_seal_pkey PRIMARY KEY (id)
+);
 
 -- Rows from before this instant may be deleted.
 CREATE TABLE audit_horizon (
@@ -36,7 +47,7 @@ CREATE TABLE audit_horizon (
     CONSTRAINT audit_horizon_pkey PRIMARY KEY (id),
     CONSTRAINT audit_horizon_single CHECK (id = 1)
 );
-INSERT INTO audit_horizon (id, kept_from) VALUES (1, '-infinity');
+INSERT INTO audit_horizon (id, kept_from) VALUES (1, 'epoch');
 
 CREATE FUNCTION guard_audit() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -44,7 +55,7 @@ BEGIN
         IF OLD.at < (SELECT kept_from FROM audit_horizon) THEN
             RETURN OLD;
         END IF;
-    ELSIF TG_OP = 'UPDATE' THEN
+    ELSIF TG_OP = 'UPDATE' AND TG_TABLE_NAME <> 'audit_seal' THEN
         IF OLD.seal IS NULL AND NEW.seal IS NOT NULL AND to_jsonb(OLD) - 'seal' = to_jsonb(NEW) - 'seal' THEN
             RETURN NEW;
         END IF;
@@ -54,6 +65,8 @@ END
 $$;
 CREATE TRIGGER audit_guard BEFORE UPDATE OR DELETE ON audit FOR EACH ROW EXECUTE FUNCTION guard_audit();
 CREATE TRIGGER audit_guard_whole BEFORE TRUNCATE ON audit FOR EACH STATEMENT EXECUTE FUNCTION guard_audit();
+CREATE TRIGGER audit_seal_guard BEFORE UPDATE OR DELETE ON audit_seal FOR EACH ROW EXECUTE FUNCTION guard_audit();
+CREATE TRIGGER audit_seal_guard_whole BEFORE TRUNCATE ON audit_seal FOR EACH STATEMENT EXECUTE FUNCTION guard_audit();
 
 -- Makes the partitions of this month and of the next ones.
 CREATE FUNCTION prepare_audit(instant timestamptz, months integer) RETURNS void LANGUAGE plpgsql AS $$

@@ -59,3 +59,30 @@ SELECT drop_audit(:before::timestamptz) AS removed;
 DELETE FROM audit_default WHERE ctid = ANY(ARRAY(
     SELECT ctid FROM audit_default WHERE at < :before LIMIT :limit FOR UPDATE SKIP LOCKED
 ));
+
+-- name: list_unsealed
+SELECT {audit.audit_columns} FROM audit WHERE audit.seal IS NULL ORDER BY audit.id LIMIT :limit;
+
+-- name: read_last_seal
+SELECT {seal_columns} FROM audit_seal ORDER BY audit_seal.id DESC LIMIT 1;
+
+-- name: add_seal
+INSERT INTO audit_seal ({seal_columns}) VALUES (:seal_id, :now, :count, :digest, :previous);
+
+-- name: set_seals
+UPDATE audit SET seal = :seal_id WHERE id = ANY(:ids::bigint[]) AND seal IS NULL;
+
+-- name: list_seals
+SELECT {seal_columns} FROM audit_seal WHERE audit_seal.id > :after ORDER BY audit_seal.id LIMIT :limit;
+
+-- name: list_sealed
+SELECT {audit.audit_columns} FROM audit WHERE audit.seal = :seal_id ORDER BY audit.id;
+
+-- name: read_audit_horizon
+SELECT kept_from FROM audit_horizon;
+
+-- name: prune_seals
+-- The newest one stays: the next one follows it.
+DELETE FROM audit_seal
+WHERE at < :before AND id < (SELECT max(newest.id) FROM audit_seal AS newest)
+  AND id IN (SELECT oldest.id FROM audit_seal AS oldest ORDER BY oldest.id LIMIT :limit);

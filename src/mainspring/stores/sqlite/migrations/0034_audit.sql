@@ -27,6 +27,16 @@ CREATE INDEX audit_page ON audit (tenant, id);
 CREATE INDEX audit_subject ON audit (subject_kind, subject_id, id);
 CREATE INDEX audit_name ON audit (subject_kind, subject_name, id) WHERE subject_name IS NOT NULL;
 CREATE INDEX audit_unsealed ON audit (id) WHERE seal IS NULL;
+CREATE INDEX audit_sealed ON audit (seal, id) WHERE seal IS NOT NULL;
+
+-- A chain of digests: each over the entries that have it, and the digest before.
+CREATE TABLE audit_seal (
+    id INTEGER PRIMARY KEY,
+    at INTEGER NOT NULL,
+    entries INTEGER NOT NULL,
+    digest BLOB NOT NULL,
+    previous BLOB
+) STRICT;
 
 -- Rows from before this instant may be deleted.
 CREATE TABLE audit_horizon (
@@ -48,6 +58,15 @@ BEGIN
     SELECT RAISE(ABORT, 'the audit is only added to');
 END;
 CREATE TRIGGER audit_guard_deletes BEFORE DELETE ON audit
+WHEN old.at >= (SELECT audit_horizon.kept_from FROM audit_horizon)
+BEGIN
+    SELECT RAISE(ABORT, 'the audit is only added to');
+END;
+CREATE TRIGGER audit_seal_guard_rows BEFORE UPDATE ON audit_seal
+BEGIN
+    SELECT RAISE(ABORT, 'the audit is only added to');
+END;
+CREATE TRIGGER audit_seal_guard_deletes BEFORE DELETE ON audit_seal
 WHEN old.at >= (SELECT audit_horizon.kept_from FROM audit_horizon)
 BEGIN
     SELECT RAISE(ABORT, 'the audit is only added to');

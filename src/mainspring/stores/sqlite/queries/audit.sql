@@ -59,3 +59,30 @@ UPDATE audit_horizon SET kept_from = :before WHERE kept_from < :before;
 -- Ids and instants grow alike, but for rows that are written at the same time: the oldest rows are looked at.
 DELETE FROM audit
 WHERE at < :before AND id IN (SELECT oldest.id FROM audit AS oldest ORDER BY oldest.id LIMIT :limit);
+
+-- name: list_unsealed
+SELECT {audit.audit_columns} FROM audit INDEXED BY audit_unsealed WHERE audit.seal IS NULL ORDER BY audit.id LIMIT :limit;
+
+-- name: read_last_seal
+SELECT {seal_columns} FROM audit_seal ORDER BY audit_seal.id DESC LIMIT 1;
+
+-- name: add_seal
+INSERT INTO audit_seal ({seal_columns}) VALUES (:seal_id, :now, :count, :digest, :previous);
+
+-- name: set_seals
+UPDATE audit SET seal = :seal_id WHERE id IN (SELECT value FROM json_each(:ids)) AND seal IS NULL;
+
+-- name: list_seals
+SELECT {seal_columns} FROM audit_seal WHERE audit_seal.id > :after ORDER BY audit_seal.id LIMIT :limit;
+
+-- name: list_sealed
+SELECT {audit.audit_columns} FROM audit INDEXED BY audit_sealed WHERE audit.seal = :seal_id ORDER BY audit.id;
+
+-- name: read_audit_horizon
+SELECT kept_from FROM audit_horizon;
+
+-- name: prune_seals
+-- The newest one stays: the next one follows it.
+DELETE FROM audit_seal
+WHERE at < :before AND id < (SELECT max(newest.id) FROM audit_seal AS newest)
+  AND id IN (SELECT oldest.id FROM audit_seal AS oldest ORDER BY oldest.id LIMIT :limit);
