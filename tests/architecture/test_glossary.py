@@ -21,6 +21,7 @@ VERBS = {
     "diff",
     "discard",
     "start",
+    "verify",
 }
 """What operations do, and two of their objects that explain themselves."""
 

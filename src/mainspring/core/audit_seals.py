@@ -43,6 +43,24 @@ class BrokenSeal:
     reason: str
 
 
+@value(kw_only=True)
+class AuditCheck:
+    """What a check of seals has found.
+
+    Attributes:
+        seals, entries: how many fit.
+        last: the last seal that fits; None if there is none.
+        broken: the first one that does not.
+        is_complete: there are no more to check.
+    """
+
+    seals: int
+    entries: int
+    last: AuditSeal | None
+    broken: BrokenSeal | None
+    is_complete: bool
+
+
 def make_seal(last: AuditSeal | None, entries: Sequence[KeptEntry], *, now: datetime) -> AuditSeal:
     """Return the seal that follows another one, over entries in order of their ids."""
     seal_id, previous = (1, None) if last is None else (last.id + 1, last.digest)
@@ -86,17 +104,21 @@ def _text_of(kept: KeptEntry) -> bytes:
     return json.dumps(facts, sort_keys=True, separators=(",", ":")).encode() + b"\n"
 
 
-def find_fault(seal: AuditSeal, last: AuditSeal | None, entries: Sequence[KeptEntry]) -> BrokenSeal | None:
+def find_fault(
+    seal: AuditSeal, last: AuditSeal | None, entries: Sequence[KeptEntry] | None
+) -> BrokenSeal | None:
     """Say whether a seal follows the one before, and covers what its entries say; None if all is well.
 
     Args:
         last: the seal before it; None if it is not kept any more.
-        entries: those that have this seal, in order of their ids.
+        entries: those that have this seal, in order of their ids; None if they need not be kept any more.
     """
     first = entries[0].id if entries else None
     if last is not None and (seal.id != last.id + 1 or seal.previous != last.digest):
         reason = f"it does not follow seal {last.id}: one was taken out or changed"
         return BrokenSeal(seal=seal, entry_id=first, reason=reason)
+    if entries is None:
+        return None
     if len(entries) != seal.entries:
         reason = f"it covers {seal.entries:,} entries, and {len(entries):,} have it"
         return BrokenSeal(seal=seal, entry_id=first, reason=reason)

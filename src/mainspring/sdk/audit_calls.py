@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from mainspring.sdk.lists import text_of
 from mainspring.sdk.transport import Transport
 from mainspring.wire import operations
-from mainspring.wire.audit import AuditPage
+from mainspring.wire.audit import AuditCheckView, AuditPage
 
 
 class AuditCalls(Transport):
@@ -45,3 +45,10 @@ class AuditCalls(Transport):
             "limit": limit,
         }
         return await self.call(operations.LIST_AUDIT, query=query)
+
+    async def verify_audit(self, *, after: int | None = None) -> AuditCheckView:
+        """Compare the next seals of the audit, those after one, with each other and with what they cover.
+
+        `next` of the answer is `after` of the call that goes on; it is None when there are no more.
+        """
+        return await self.call(operations.VERIFY_AUDIT, query={"after": after})

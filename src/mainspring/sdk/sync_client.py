@@ -13,7 +13,7 @@ from mainspring.core.redrives import USUAL_RATE
 from mainspring.sdk.client import AsyncClient
 from mainspring.sdk.lists import DeadFilters, Lists, RunFilters
 from mainspring.wire.applying import AppliedView, DefinitionsView
-from mainspring.wire.audit import AuditPage
+from mainspring.wire.audit import AuditCheckView, AuditPage
 from mainspring.wire.backfills import BackfillAnswer, BackfillPage, BackfillView
 from mainspring.wire.blackouts import BlackoutList
 from mainspring.wire.calendars import (
@@ -585,3 +585,10 @@ class SyncClient(Lists):
                 limit=limit,
             )
         )
+
+    def verify_audit(self, *, after: int | None = None) -> AuditCheckView:
+        """Compare the next seals of the audit, those after one, with each other and with what they cover.
+
+        `next` of the answer is `after` of the call that goes on; it is None when there are no more.
+        """
+        return self._perform(lambda client: client.verify_audit(after=after))

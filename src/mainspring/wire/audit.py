@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from mainspring.core.audit import KeptEntry
+from mainspring.core.audit_seals import AuditCheck
 from mainspring.wire.views import Instant
 
 
@@ -44,6 +45,42 @@ class AuditPage(Struct):
 
     items: list[AuditEntryView]
     next: int | None
+
+
+class BrokenSealView(Struct, kw_only=True):
+    """The first seal that does not fit what it covers."""
+
+    seal: int
+    entry_id: Annotated[int | None, Meta(description="The first entry that has this seal; null if none has.")]
+    reason: Annotated[str, Meta(description="What does not fit.")]
+
+
+class AuditCheckView(Struct, kw_only=True):
+    """Whether the audit is as it was written."""
+
+    is_intact: Annotated[bool, Meta(description="Whether all seals that were checked fit.")]
+    seals: Annotated[int, Meta(description="How many seals fit.")]
+    entries: Annotated[int, Meta(description="How many entries they cover.")]
+    last_seal: Annotated[int | None, Meta(description="The last seal that fits.")]
+    digest: Annotated[str | None, Meta(description="Its digest, in hexadecimal, as in the server's log.")]
+    broken: BrokenSealView | None
+    next: Annotated[int | None, Meta(description="The value of `after` for the check of those that follow.")]
+
+
+def view_check(check: AuditCheck) -> AuditCheckView:
+    """Show what a check has found."""
+    last, broken = check.last, check.broken
+    return AuditCheckView(
+        is_intact=broken is None,
+        seals=check.seals,
+        entries=check.entries,
+        last_seal=None if last is None else last.id,
+        digest=None if last is None else last.digest.hex(),
+        broken=None
+        if broken is None
+        else BrokenSealView(seal=broken.seal.id, entry_id=broken.entry_id, reason=broken.reason),
+        next=None if check.is_complete or last is None else last.id,
+    )
 
 
 def view_entry(kept: KeptEntry) -> AuditEntryView:

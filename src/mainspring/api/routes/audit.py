@@ -11,7 +11,7 @@ from mainspring.core.fields import MAX_NAME, read_one_of, read_text
 from mainspring.core.ids import DEFAULT_TENANT, format_job_id, parse_job_id
 from mainspring.errors import InvalidInput
 from mainspring.wire import operations
-from mainspring.wire.audit import AuditPage, view_entry
+from mainspring.wire.audit import AuditCheckView, AuditPage, view_check, view_entry
 
 _LONGEST_ID = 19
 
@@ -32,7 +32,7 @@ async def list_audit(call: Call) -> AuditPage:
         wanted = _of_subject(wanted, query["subject"])
     if "job" in query:
         wanted = await _of_job(call, wanted, query["job"])
-    before = _entry_id(query["before"]) if "before" in query else None
+    before = _number(query["before"], "before", "an entry's") if "before" in query else None
     found = await call.engine.audit.list_page(wanted, before=before, limit=limit)
     return AuditPage([view_entry(kept) for kept in found], found[-1].id if len(found) == limit else None)
 
@@ -67,10 +67,16 @@ def _action(text: str) -> str:
     return text
 
 
-def _entry_id(text: str) -> int:
+def _number(text: str, field: str, whose: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < _LONGEST_ID):
-        raise InvalidInput("before", f"{text[:60]!r} is not an entry's id like 17")
+        raise InvalidInput(field, f"{text[:60]!r} is not {whose} id like 17")
     return int(text)
 
 
-ROUTES: list[Endpoint] = [list_audit]
+@handles(operations.VERIFY_AUDIT)
+async def verify_audit(call: Call) -> AuditCheckView:
+    after = _number(call.query["after"], "after", "a seal's") if "after" in call.query else 0
+    return view_check(await call.engine.audit.verify(after=after))
+
+
+ROUTES: list[Endpoint] = [list_audit, verify_audit]

@@ -12,10 +12,11 @@ from mainspring.cli.calling import call, plain
 from mainspring.cli.options import json_option, kind_option, server_option, shown_options
 from mainspring.cli.output import print_json, print_table, show_plain
 from mainspring.core.kinds import Whole
+from mainspring.host.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from mainspring.sdk.client import AsyncClient
-    from mainspring.wire.audit import AuditEntryView
+    from mainspring.wire.audit import AuditCheckView, AuditEntryView
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MOST = 1000
@@ -96,6 +97,42 @@ def export_command(server: str, **wanted: Any) -> None:
                 return
 
     call(server, work)
+
+
+@audit_group.command("verify")
+@server_option
+@json_option
+def verify_command(server: str, *, as_json: bool) -> ExitCode:
+    """Check that no entry was changed or taken out since it was sealed.
+
+    The exit code is 3 if one was.
+    """
+
+    async def work(client: AsyncClient) -> AuditCheckView:
+        found = await client.verify_audit()
+        seals, entries = found.seals, found.entries
+        while found.next is not None:
+            found = await client.verify_audit(after=found.next)
+            seals, entries = seals + found.seals, entries + found.entries
+        found.seals, found.entries = seals, entries
+        return found
+
+    found = call(server, work)
+    if as_json:
+        print_json(plain(found))
+    else:
+        _tell(found)
+    return ExitCode.DONE if found.is_intact else ExitCode.NOT_WELL
+
+
+def _tell(found: AuditCheckView) -> None:
+    click.echo(f"{found.seals:,} seals fit, over {found.entries:,} entries")
+    if found.last_seal is not None:
+        click.echo(f"seal {found.last_seal} has the digest {found.digest}")
+    broken = found.broken
+    if broken is not None:
+        first = "" if broken.entry_id is None else f", at entry {broken.entry_id}"
+        click.echo(f"seal {broken.seal} is broken{first}: {broken.reason}")
 
 
 def _row(one: AuditEntryView) -> tuple[object, ...]:

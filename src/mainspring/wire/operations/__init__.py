@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from mainspring.wire.operation import Operation
-from mainspring.wire.operations.audit import LIST_AUDIT
+from mainspring.wire.operations.audit import LIST_AUDIT, VERIFY_AUDIT
 from mainspring.wire.operations.backfills import (
     CANCEL_BACKFILL,
     CREATE_BACKFILL,
@@ -220,6 +220,7 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     GET_OPENAPI,
     GET_OVERVIEW,
     LIST_AUDIT,
+    VERIFY_AUDIT,
     LIST_WORKERS,
     WORKER_REGISTER,
     WORKER_CLAIM,
@@ -323,6 +324,7 @@ __all__ = [
     "UPSERT_QUEUE_BLACKOUTS",
     "UPSERT_TENANT",
     "UPSERT_TENANT_BLACKOUTS",
+    "VERIFY_AUDIT",
     "WORKER_BEAT",
     "WORKER_CLAIM",
     "WORKER_LEAVE",

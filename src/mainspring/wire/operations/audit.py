@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mainspring.core.audit import EVERYTHING, KINDS
 from mainspring.core.rights import Right
-from mainspring.wire.audit import AuditPage
+from mainspring.wire.audit import AuditCheckView, AuditPage
 from mainspring.wire.operation import Operation, Parameter
 from mainspring.wire.operations.common import API, LIMIT, MOMENT
 
@@ -28,4 +28,14 @@ LIST_AUDIT = Operation(
         Parameter("before", "Only entries before this one: the `next` of the previous page."),
     ),
     answer=AuditPage,
+)
+VERIFY_AUDIT = Operation(
+    id="verify_audit",
+    method="GET",
+    path=f"{API}/audit/verify",
+    right=Right.ADMIN,
+    summary="Verify the audit",
+    description="Compare the next seals of the audit with each other and with the entries that they cover.",
+    query=(Parameter("after", "Only seals after this one: the `next` of the previous check."),),
+    answer=AuditCheckView,
 )
