@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+import secrets
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
@@ -167,6 +168,10 @@ class UuidSource:
     def new_uuid(self) -> UUID:
         """Return a new UUIDv7."""
         return uuid_utils.compat.uuid7()
+
+    def new_secret(self, size: int) -> bytes:
+        """Return so many bytes that nobody can guess."""
+        return secrets.token_bytes(size)
 
 
 def system_random() -> random.Random:

@@ -20,6 +20,7 @@
     │   ├── StoreLocked       another process owns this data folder
     │   └── TookTooLong       a list or count was stopped at its limit, and would be again
     ├── SchemaMismatch        the store's schema is older or newer than this program
+    ├── NotAuthenticated      the server does not know who calls: the access token is missing, wrong or over
     └── Unreachable           the server did not answer a worker or a client
 
 Expected outcomes (stale, duplicate, missing on delete) are return values, not exceptions.
@@ -134,7 +135,7 @@ class PayloadTooLarge(InvalidInput):
 
 
 class NeedsRight(InvalidInput):
-    """A value is one that only callers with a further right may give. The message names the right."""
+    """The caller has not the right to do this, or to give a value that takes a further right. The message names it."""
 
 
 class StoreUnavailable(MainspringError):
@@ -151,6 +152,10 @@ class TookTooLong(StoreUnavailable):
 
 class SchemaMismatch(MainspringError):
     """The store's schema does not fit this program. The message says which of the two is older, and what to do."""
+
+
+class NotAuthenticated(MainspringError):
+    """The server does not know who calls: the access token is missing, misspelt, expired or revoked."""
 
 
 class Unreachable(MainspringError):

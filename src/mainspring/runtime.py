@@ -24,6 +24,7 @@ from mainspring.core.batching import TAKES_BATCHES
 from mainspring.core.pacing import Pace
 from mainspring.core.targets import TARGETS, accepted_types
 from mainspring.engine.assembly import Engine, EngineSettings, Tools
+from mainspring.engine.common.service import Service
 from mainspring.engine.scheduling.shards import ShardSettings
 from mainspring.engine.settling.janitor import Retention
 from mainspring.engine.usecases.definitions import Accepted
@@ -162,7 +163,7 @@ async def open_engine(
             hints=make_hints(settings.store, store),
         )
         try:
-            await engine.start(ClockSampler(clock, waiter=LoopWaiter()), holds_start=holds_start)
+            await engine.start(*await _services_beside(engine, clock, settings), holds_start=holds_start)
             yield engine
         finally:
             await engine.stop()
@@ -177,6 +178,15 @@ def _retention(settings: Settings) -> Retention:
         audit=settings.keep_audit,
         sessions=settings.keep_sessions,
     )
+
+
+async def _services_beside(engine: Engine, clock: StoreClock, settings: Settings) -> list[Service]:
+    """Return the services of a process beside those of its engine, ready to be started."""
+    services: list[Service] = [ClockSampler(clock, waiter=LoopWaiter())]
+    if settings.has_api:
+        await engine.identities.refresh()  # no request may be answered before it is known who there is
+        services.append(engine.identities)
+    return services
 
 
 def _backfill_limits(settings: Settings) -> BackfillLimits:

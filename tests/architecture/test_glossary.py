@@ -20,6 +20,10 @@ VERBS = {
     "apply",
     "diff",
     "discard",
+    "make",
+    "me",
+    "revoke",
+    "rotate",
     "start",
     "verify",
 }

@@ -145,6 +145,11 @@ ONLY_POSTGRES = {
 # query, by its name in the singular -> (parameters of SQLite alone, of PostgreSQL alone, why)
 _WANTED = {"tenant", "job_id", "queue", "reason", "error", "error_group", "since", "until", "run_id"}
 OTHER_PARAMETERS = {
+    "note_token_use": (
+        {"prefix", "used_at"},
+        {"prefixe", "time"},
+        "SQLite takes a statement for each, which names no column as its parameter",
+    ),
     "advance_redrive": (
         {"redriven"},
         {"since_made", *_WANTED},

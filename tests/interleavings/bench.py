@@ -50,6 +50,8 @@ TABLES = (
     "backfill",
     "redrive",
     "priority_class",
+    "account",
+    "token",
     "blackout",
     "audit",
     "audit_horizon",

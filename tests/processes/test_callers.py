@@ -118,7 +118,7 @@ def test_command_line_says_why_it_is_refused(address: str) -> None:
     with os.fdopen(reader) as errors:
         text = errors.read()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
-    assert text.startswith("error: request: there are no access tokens yet, so this server answers only")
+    assert text.startswith("error: request: there are no accounts yet, so this server answers only")
     assert text.count("\n") == 1
 
 

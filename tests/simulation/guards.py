@@ -31,11 +31,13 @@ class Guard:
 
     Attributes:
         protects: what goes wrong without it.
+        staging: how the drawn plans are changed so that it shows, by its name in `staging`; empty: not at all.
     """
 
     name: str
     protects: str
     edits: tuple[Edit, ...]
+    staging: str = ""
 
 
 _CLOCKS = "mainspring.core.clocks"
@@ -456,6 +458,7 @@ GUARDS: tuple[Guard, ...] = (
         "weights of tenants",
         "tenants that wait beside each other get shares by weight",
         (Edit("mainspring.core.shares", "return self.weights.get(party, 1.0)", "return 1.0"),),
+        staging="without_faults",
     ),
     Guard(
         "oldest first",
@@ -660,6 +663,7 @@ GUARDS: tuple[Guard, ...] = (
         "count of reserved slots",
         "slots that a tenant lost elsewhere do not count as its own",
         (Edit("mainspring.engine.claiming.reserved", "reserves.count(counts or {}, now)", "pass"),),
+        staging="with_lost_workers",
     ),
     Guard(
         "what is preemptible",

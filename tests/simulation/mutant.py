@@ -9,13 +9,19 @@ from tests.simulation.guards import find_guard, install
 
 
 def main() -> None:
-    install(find_guard(sys.argv[1]))
+    guard = find_guard(sys.argv[1])
+    install(guard)
+    from tests.simulation.staging import STAGINGS
     from tools.simulator.draw import make_plan
     from tools.simulator.run import simulate
 
     most = int(sys.argv[2])
     for seed in range(most):
-        result = simulate(make_plan(seed))
+        plan = make_plan(seed)
+        staged = STAGINGS[guard.staging](plan) if guard.staging else plan
+        if staged is None:
+            continue
+        result = simulate(staged)
         if not result.is_good:
             rules = sorted({found.rule for found in result.verdict.violations})
             story = [str(found) for found in result.verdict.violations[:1]] or list(result.errors[:1])

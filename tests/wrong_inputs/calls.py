@@ -97,6 +97,13 @@ REQUESTS = [
     http("GET /api/v1/dead-runs?settled=maybe", "", "settled", "one of true, false"),
     http("GET /api/v1/audit?subject=mail", "", "kind", "say what 'mail' is"),
     http("GET /api/v1/audit?action=edit", "", "action", "/openapi.json has them, like edit_job"),
+    http(
+        "PUT /api/v1/accounts/ann",
+        '{"grants": {"*": "admin"}}',
+        "no accounts yet",
+        "token create --role admin",
+    ),
+    http("POST /api/v1/tokens", '{"name": "t", "role": "admin", "rate": 0}', "rate", "1 to"),
     http("POST /api/v1/redrives", '{"filter": {}}', "filter", '{"until": "0s"} means all of now'),
     http("POST /api/v1/redrives", '{"filter": {"error": "x"}, "rate": 0}', "rate", "1 to 1,000"),
     http(

@@ -72,8 +72,10 @@ def _made_way(run: Run, history: History, runs: Runs) -> bool:
             or run.finished_at is None
         ):
             continue
-        # A process may have read its time well before its fire, or the run's end, was committed.
-        if run.created_at - history.lease <= other.created_at <= run.finished_at + history.lease:
+        # A process may have read its time well before its fire, or the run's end, was committed. However late that
+        # is, what it cancels at once ends at the instant at which its run is made.
+        is_near = run.created_at - history.lease <= other.created_at <= run.finished_at + history.lease
+        if is_near or other.created_at == run.finished_at:
             return True
     return False
 

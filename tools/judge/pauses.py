@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from mainspring.core.ids import RunId, format_run_id
-from mainspring.core.model import Run
+from mainspring.core.model import Run, RunKind
 from mainspring.core.states import RunState
 from tools.judge.blackouts import still_times
 from tools.judge.leases import Lease
@@ -99,7 +99,8 @@ def _judge_fires(history: History, runs: Runs, counts: Counter[str]) -> Iterator
     # A server that was stopped or cut off may go by what it knew before, for a moment.
     troubles = [(fault.at, fault.until + 2 * PATIENCE) for fault in history.faults]
     for run in history.runs:
-        if run.fire_at is None or run.fire_range_id is not None or run.state is RunState.SKIPPED:
+        is_fire = run.kind is RunKind.SCHEDULED and run.fire_range_id is None
+        if not is_fire or run.state is RunState.SKIPPED:
             continue
         for pausing, began, ended in skipping:
             is_within = began + PATIENCE < run.due_at and max(run.due_at, run.created_at) < ended - _MOMENT

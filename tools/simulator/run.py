@@ -21,6 +21,7 @@ from mainspring.core.ids import SHARDS, RunId
 from mainspring.core.model import Attempt, FireRange, Run
 from mainspring.core.states import FINAL_STATES, RunState
 from mainspring.engine.claiming import lane_rounds
+from mainspring.errors import StoreUnavailable
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.factories import START
 from tools.judge import History, Verdict, judge
@@ -171,8 +172,11 @@ async def _until_done_or_stuck(world: World) -> None:
     while world.loop.time() < end and seen < len(world.recorder.events):
         seen = len(world.recorder.events)
         for _ in range(_PATIENCE):
-            if not await _is_any_open(world):
-                return
+            try:
+                if not await _is_any_open(world):
+                    return
+            except StoreUnavailable:
+                pass  # the server that has the file starts again
             await asyncio.sleep(5)
 
 

@@ -138,6 +138,10 @@ class SeededIds:
         bits = milliseconds << 80 | 0x7 << 76 | self._random.getrandbits(12) << 64
         return UUID(int=bits | 0b10 << 62 | self._random.getrandbits(62))
 
+    def new_secret(self, size: int) -> bytes:
+        """Return so many bytes."""
+        return self._random.randbytes(size)
+
 
 class DriftingMonotonic:
     """A process's monotonic clock: it begins anywhere, and runs a little fast or slow."""

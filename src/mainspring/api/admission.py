@@ -1,8 +1,8 @@
 """The one way in: every request passes through here, before and after its handler.
 
-The order is: no header twice, the guard (host and origin), the caller's principal, the route, the right that the
-operation requires, the query, the body within its limit, the handler. A refusal at any step is answered with problem
-details.
+The order is: no header twice, the guard (host and origin), the caller's principal and its rate, the route, the right
+that the operation requires, the query, the body within its limit, the handler. A refusal at any step is answered with
+problem details.
 """
 
 from __future__ import annotations
@@ -11,24 +11,21 @@ import asyncio
 import itertools
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import msgspec
 from starlette.types import Receive, Scope, Send
 
 from mainspring.api.call import Answer, Call, Services
 from mainspring.api.errors import Rejected, Reply, answer_error
+from mainspring.api.gatekeeper import Gatekeeper, check_right
 from mainspring.api.guard import Guard
 from mainspring.api.reading import refuse_body
 from mainspring.api.routing import Found, Route, Routes
-from mainspring.core.fields import read_word
+from mainspring.core.access import Identity
 from mainspring.core.rights import Principal
 from mainspring.ports.clock import IdSource
-from mainspring.wire.operation import TENANT
 from mainspring.wire.operations import OPERATIONS
 
-Identify = Callable[[Scope], Principal]
-"""Returns on whose behalf a request is made; raises `Rejected`."""
 Observe = Callable[[str, int, float], None]
 """Called for each answered request with the operation's id (empty if none was found), the status, and the seconds."""
 
@@ -36,7 +33,7 @@ _encode = msgspec.json.Encoder().encode
 _HEADERS = {
     name.lower().encode(): name.lower()
     for name in (
-        *("Host", "Origin", "Content-Type", "Content-Length", "X-Request-Id"),
+        *("Host", "Origin", "Authorization", "Content-Type", "Content-Length", "X-Request-Id"),
         *(header.name for operation in OPERATIONS for header in operation.all_headers),
     )
 }
@@ -50,7 +47,7 @@ class Admission:
     """Admits requests to their handlers, and sends the answers.
 
     Args:
-        identify: returns on whose behalf a request is made.
+        gatekeeper: knows who calls.
         monotonic: the clock that times requests, in seconds.
         observe: called for each answered request. None costs nothing.
     """
@@ -61,7 +58,7 @@ class Admission:
         services: Services,
         *,
         guard: Guard,
-        identify: Identify,
+        gatekeeper: Gatekeeper,
         ids: IdSource,
         monotonic: Callable[[], float],
         observe: Observe | None = None,
@@ -69,7 +66,7 @@ class Admission:
         self._routes = routes
         self._services = services
         self._guard = guard
-        self._identify = identify
+        self._gatekeeper = gatekeeper
         self._new_request_id = _number_requests(ids).__next__
         self._monotonic = monotonic
         self._observe = observe
@@ -85,16 +82,19 @@ class Admission:
         try:
             if repeated is not None:
                 raise Rejected(400, f"the header {repeated.title()} is given twice; give it once")
-            principal = self._identify_caller(scope, headers)
+            self._check_addressed(scope, headers)
             found = self._routes.find(scope["path"])
             route = None if found is None else found.methods.get(scope["method"])
+            operation = None if route is None else route.operation
+            principal, identity = await self._gatekeeper.admit(scope, headers, operation)
             if route is None:
                 reply = _answer_unrouted(scope["method"], scope["path"], found)
             else:
                 assert found is not None
-                reply = await self._carry_out(
-                    route, found.key, principal, scope, receive, headers, request_id
+                call = self._make_call(
+                    route, found.key, scope, receive, headers, principal, identity, request_id
                 )
+                reply = await self._carry_out(route, call, receive, headers)
         except asyncio.CancelledError:  # the server stops; this is mostly a worker's long poll
             reply = answer_error(
                 Rejected(503, "the server is stopping; try again"), path=scope["path"], request_id=request_id
@@ -106,41 +106,40 @@ class Admission:
             seconds = self._monotonic() - begun_at
             self._observe("" if route is None else route.operation.id, reply.status, seconds)
 
-    def _identify_caller(self, scope: Scope, headers: dict[str, str]) -> Principal:
+    def _check_addressed(self, scope: Scope, headers: dict[str, str]) -> None:
         server = scope.get("server")
         self._guard.check(
             host=headers.get("host"),
             origin=headers.get("origin"),
             arrived_at=str(server[0]) if server else None,
         )
-        principal = self._identify(scope)
-        tenant = headers.get("mainspring-tenant")
-        return principal if tenant is None else replace(principal, tenant=read_word(tenant, TENANT.name))
 
-    async def _carry_out(
+    def _make_call(
         self,
         route: Route,
         key: str,
-        principal: Principal,
         scope: Scope,
         receive: Receive,
         headers: dict[str, str],
+        principal: Principal,
+        identity: Identity | None,
         request_id: str,
-    ) -> Reply:
-        if route.right not in principal.rights:
-            raise Rejected(403, f"{principal.name} may not do this: it needs the right {route.right.value!r}")
-        query = route.query.read(scope["query_string"])
-        call = Call(
+    ) -> Call:
+        check_right(principal, route.operation)
+        return Call(
             scope,
             receive,
             services=self._services,
             principal=principal,
+            identity=identity,
             key=key,
-            query=query,
+            query=route.query.read(scope["query_string"]),
             fields=headers,
             operation=route.operation,
             request_id=request_id,
         )
+
+    async def _carry_out(self, route: Route, call: Call, receive: Receive, headers: dict[str, str]) -> Reply:
         if route.body is None:
             await refuse_body(receive)
             content = await route.handle(call)

@@ -7,12 +7,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from starlette.applications import Starlette
 from starlette.types import Receive, Scope, Send
 
-from mainspring.api.admission import Admission, Identify, Observe
+from mainspring.api.admission import Admission, Observe
 from mainspring.api.call import Services
 from mainspring.api.caller_rates import CallerRates
+from mainspring.api.gatekeeper import Gatekeeper, Identify
 from mainspring.api.guard import Guard
 from mainspring.api.ics import IcsReader
 from mainspring.api.routes import (
+    access,
     applying,
     audit,
     backfills,
@@ -39,6 +41,7 @@ from mainspring.core.job_findings import JobFindings
 from mainspring.core.rates import Rate
 from mainspring.engine.scheduling.shards import Shards
 from mainspring.engine.usecases.client import Client
+from mainspring.engine.usecases.identities import Identities
 from mainspring.ports.gateway import WorkerGateway
 from mainspring.ports.store import FailoverFacts
 from mainspring.wire.operations import IMPORT_CALENDAR
@@ -57,6 +60,7 @@ ENDPOINTS = (
     *priorities.ROUTES,
     *pauses.ROUTES,
     *blackouts.ROUTES,
+    *access.ROUTES,
     *worker.ROUTES,
     *overview.ROUTES,
     *audit.ROUTES,
@@ -84,12 +88,14 @@ def create_api(
     gateway: WorkerGateway,
     *,
     identify: Identify,
+    identities: Identities | None = None,
+    admin_token: str | None = None,
     store_name: str,
     ping: Callable[[], Awaitable[object]],
     shards: Shards | None = None,
     failovers: Callable[[], Sequence[FailoverFacts]] = tuple,
     figures: Callable[[], Mapping[str, float]] = dict,
-    expose: Callable[[], str] = str,
+    expose: Callable[[str | None], str] = lambda _: "",
     access: Access | None = None,
     ics: IcsReader | None = None,
     observe: Observe | None = None,
@@ -101,13 +107,15 @@ def create_api(
     Args:
         client: the engine's use cases.
         gateway: where workers' calls go.
-        identify: returns on whose behalf a request is made.
+        identify: returns on whose behalf a request is made as long as there are no accounts.
+        identities: finds whom tokens stand for; None means that there never are accounts.
+        admin_token: a token that may do everything as long as there are no accounts.
         store_name: the store's name in `/health`.
         ping: checks that the store answers; raises `StoreUnavailable` if not.
         shards: the source of the scheduler's figures in `/health`; None if this process does not schedule.
         failovers: returns the database failovers that the store knows about.
         figures: returns the process's figures.
-        expose: returns all that the process measures, in Prometheus's text format.
+        expose: returns all that the process measures, or what of it a tenant may see, in Prometheus's text format.
         access: who may reach the API, and under which names; None means this machine only.
         ics: reads ICS files; None means with the usual limits.
         observe: called for each answered request.
@@ -128,15 +136,20 @@ def create_api(
         ics=ics,
         why_rates=CallerRates(why_rate or default("why.rate"), setting="why.rate"),
         findings=findings,
+        on_access_changed=_do_nothing if identities is None else identities.refresh,
     )
     return Api(
         Admission(
             Routes(ENDPOINTS, limits={IMPORT_CALENDAR.id: ics.most_bytes}),
             services,
             guard=Guard(access),
-            identify=identify,
+            gatekeeper=Gatekeeper(identify, identities, admin_token=admin_token),
             ids=UuidSource(),
             monotonic=monotonic,
             observe=observe,
         )
     )
+
+
+async def _do_nothing() -> None:
+    """Nobody has to know of changes of access."""

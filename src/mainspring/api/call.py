@@ -12,9 +12,10 @@ from starlette.types import Receive, Scope
 from mainspring.api.caller_rates import CallerRates
 from mainspring.api.ics import IcsReader
 from mainspring.config.access import Access
-from mainspring.core.actors import Actor
+from mainspring.core.access import Identity
+from mainspring.core.actors import Actor, ActorKind
 from mainspring.core.job_findings import JobFindings
-from mainspring.core.rights import Principal
+from mainspring.core.rights import Principal, Right
 from mainspring.engine.scheduling.shards import Shards
 from mainspring.engine.usecases.client import Client
 from mainspring.ports.gateway import WorkerGateway
@@ -36,11 +37,12 @@ class Services:
         shards: the source of the scheduler's figures in `/health`; None if this process does not schedule.
         failovers: returns the database failovers that the store knows about.
         figures: returns the process's figures.
-        expose: returns all that the process measures, in Prometheus's text format.
+        expose: returns all that the process measures, or what of it a tenant may see, in Prometheus's text format.
         access: who may reach the API, and under which names.
         ics: reads ICS files.
         why_rates: how often each caller may ask why a run waits.
         findings: returns what the last look at all jobs has found; None if there was none.
+        on_access_changed: awaited after accounts or tokens have changed, so that this server knows at once.
     """
 
     engine: Client
@@ -50,11 +52,12 @@ class Services:
     shards: Shards | None
     failovers: Callable[[], Sequence[FailoverFacts]]
     figures: Callable[[], Mapping[str, float]]
-    expose: Callable[[], str]
+    expose: Callable[[str | None], str]
     access: Access
     ics: IcsReader
     why_rates: CallerRates
     findings: Callable[[], JobFindings | None]
+    on_access_changed: Callable[[], Awaitable[object]]
 
 
 class Call(Request):
@@ -63,6 +66,7 @@ class Call(Request):
     Attributes:
         services: what handlers work with.
         principal: on whose behalf the request is made.
+        identity: the token that the request is made with, and its account; None if it needs none.
         key: the value of the path's variable part; empty if it has none.
         query: the operation's query parameters: those that were given, and those with a default.
         fields: the given headers that the admission step or some operation uses, by name in lower case.
@@ -77,6 +81,7 @@ class Call(Request):
         *,
         services: Services,
         principal: Principal,
+        identity: Identity | None,
         key: str,
         query: Mapping[str, Any],
         fields: Mapping[str, str],
@@ -86,6 +91,7 @@ class Call(Request):
         super().__init__(scope, receive)
         self.services = services
         self.principal = principal
+        self.identity = identity
         self.key = key
         self.query = query
         self.fields = fields
@@ -105,13 +111,25 @@ class Call(Request):
     @property
     def actor(self) -> Actor:
         """Who calls, for the audit."""
+        identity = self.identity
         return Actor(
             name=self.principal.name,
-            kind=self.principal.kind,
+            kind=self.principal.kind if identity is None else ActorKind.ACCOUNT,
             action=self.operation.id,
+            token=None if identity is None else identity.token.prefix,
             address=None if self.client is None else self.client.host,
             request_id=self.request_id,
         )
+
+    @property
+    def made_by(self) -> str:
+        """Who makes what the request makes: an account; `local` as long as nobody is told apart."""
+        return "local" if self.identity is None else self.principal.name
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether the caller may read what belongs to every tenant."""
+        return Right.READ in self.principal.shared_rights
 
     @property
     def tenant(self) -> str:

@@ -16,10 +16,12 @@ class CallerRates:
 
     Args:
         setting: the setting that the rate comes from, for refusals.
+        burst: how many calls may come at once; None is as many as one second allows.
     """
 
-    def __init__(self, rate: Rate, *, setting: str) -> None:
+    def __init__(self, rate: Rate, *, setting: str, burst: int | None = None) -> None:
         self._rate = rate
+        self._burst = burst or rate.usual_burst
         self._setting = setting
         self._buckets: dict[str, Bucket] = {}
 
@@ -30,7 +32,7 @@ class CallerRates:
             TooMany: the caller has called too often.
         """
         known = self._buckets.get(caller)
-        bucket = (known or Bucket(self._rate, self._rate.usual_burst)).at(now)
+        bucket = (known or Bucket(self._rate, self._burst)).at(now)
         again_at = bucket.next_permit_at()
         if again_at is not None:
             message = f"{caller} asks more often than {self._setting} allows, {self._rate.text}"
@@ -42,8 +44,6 @@ class CallerRates:
     def _forget_quiet_ones(self, now: datetime) -> None:
         """Drop the callers whose buckets are full again. If that drops none, drop all: memory is bounded."""
         busy = {
-            caller: bucket
-            for caller, bucket in self._buckets.items()
-            if bucket.at(now).permits < self._rate.usual_burst
+            caller: bucket for caller, bucket in self._buckets.items() if bucket.at(now).permits < self._burst
         }
         self._buckets = busy if len(busy) < MOST_CALLERS else {}

@@ -12,8 +12,8 @@ from typing import NamedTuple, Protocol
 import structlog
 from starlette.types import Scope
 
-from mainspring.api.admission import Identify
 from mainspring.api.errors import Rejected
+from mainspring.api.gatekeeper import Identify
 from mainspring.api.principals import identify_anybody
 from mainspring.api.socket_diagnosis import (
     End,
@@ -117,7 +117,9 @@ class SameUser:
     def __init__(self, uid: int) -> None:
         self._owner = uid
         self._principals = {
-            each: Principal(name=_name(each), tenant=DEFAULT_TENANT, rights=ALL_RIGHTS)
+            each: Principal(
+                name=_name(each), tenant=DEFAULT_TENANT, rights=ALL_RIGHTS, shared_rights=ALL_RIGHTS
+            )
             for each in (uid, _ROOT)
         }
 
@@ -135,7 +137,7 @@ class SameUser:
             raise Rejected(403, f"the kernel could not tell which user calls; only {allowed} may. Try again")
         raise Rejected(
             403,
-            f"there are no access tokens yet, so this server answers only processes of {allowed}, not of"
+            f"there are no accounts yet, so this server answers only processes of {allowed}, not of"
             f" {_name(uid)}; call it from such a process, or start it with --trusted-network if every user of this"
             " machine may define and run jobs",
         )

@@ -86,6 +86,8 @@ _WHERE_LISTED = {
     "calendar": "; GET /api/v1/calendars lists them",
     "limit": "; GET /api/v1/limits lists them",
     "priority class": "; GET /api/v1/priority-classes lists them",
+    "account": "; GET /api/v1/accounts lists them",
+    "token": "; GET /api/v1/tokens lists those that you may see",
 }
 
 

@@ -1,6 +1,6 @@
 """Keeps foreign web pages from using the API through a browser that can reach it.
 
-There are no tokens yet, so every connection is trusted. A page that a browser has loaded from elsewhere can connect,
+As long as there are no accounts, connections are trusted. A page that a browser has loaded from elsewhere can connect,
 too. Its requests carry its origin or, if its name was rebound to this server, its own name as the host.
 """
 

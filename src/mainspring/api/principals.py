@@ -1,4 +1,4 @@
-"""Who a caller is. There are no accounts or tokens yet, so the address that the API is bound to decides."""
+"""Who a caller is. As long as there are no accounts, the address that the API is bound to decides."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ from mainspring.core.actors import ActorKind
 from mainspring.core.ids import DEFAULT_TENANT
 from mainspring.core.rights import ALL_RIGHTS, Principal
 
-_ANYBODY = Principal(name="anybody", tenant=DEFAULT_TENANT, rights=ALL_RIGHTS, kind=ActorKind.ANYBODY)
+_ANYBODY = Principal(
+    name="anybody",
+    tenant=DEFAULT_TENANT,
+    rights=ALL_RIGHTS,
+    shared_rights=ALL_RIGHTS,
+    kind=ActorKind.ANYBODY,
+)
 
 
 def identify_anybody(scope: Scope) -> Principal:

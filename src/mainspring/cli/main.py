@@ -14,6 +14,7 @@ from mainspring.host.exit_codes import ExitCode
 
 _COMMANDS = {
     # name: (module below mainspring.cli.commands, its command, help)
+    "account": ("account", "account_group", "Set who may use the API, and what each may do."),
     "apply": ("applying", "apply_command", "Make the jobs of files what the files say."),
     "audit": ("audit", "audit_group", "Show who changed what."),
     "backfill": ("backfill", "backfill_group", "Show, pause, resume and cancel backfills."),
@@ -41,6 +42,7 @@ _COMMANDS = {
     "server": ("server", "server_command", "Run API and scheduler; several share one PostgreSQL."),
     "queue": ("queue", "queue_group", "Set how queues are served, and stop them."),
     "tenant": ("tenant", "tenant_group", "Set the shares and caps of tenants, and stop them."),
+    "token": ("token", "token_group", "Make, list, replace and revoke access tokens."),
     "status": ("status", "status_command", "Show the cluster at a glance, and what needs attention."),
     "up": ("up", "up_command", "Run scheduler, API and a worker in one process."),
     "workers": ("workers", "workers_command", "List the live workers, and how busy they are."),

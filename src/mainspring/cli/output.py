@@ -59,17 +59,21 @@ def _is_id(text: str) -> bool:
     return kind in {"run", "job", "backfill", "redrive", "ses"} and len(rest) >= 13 and rest.isalnum()
 
 
-def print_fields(fields: Mapping[str, object]) -> None:
-    """Print one object, a field per line. Fields that are None are left out, and long texts wrapped on a terminal."""
+def print_fields(fields: Mapping[str, object], *, err: bool = False) -> None:
+    """Print one object, a field per line. Fields that are None are left out, and long texts wrapped on a terminal.
+
+    Args:
+        err: print to stderr, because stdout has something that is to be caught alone.
+    """
     shown = {name: _cell(value) for name, value in fields.items() if value is not None}
     terminal = Terminal.of_output()
     width = max(map(len, shown), default=0)
     for name, text in shown.items():
         room = None if terminal is None else terminal.columns - width - 2
         first, *more = wrap_text(text, room)
-        click.echo(f"{name.ljust(width)}  {first}".rstrip())
+        click.echo(f"{name.ljust(width)}  {first}".rstrip(), err=err)
         for line in more:
-            click.echo((" " * (width + 2) + line).rstrip())
+            click.echo((" " * (width + 2) + line).rstrip(), err=err)
 
 
 def show_instant(instant: datetime, tz: str | None = None) -> str:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 import click
 
-from mainspring.errors import Conflict, MainspringError, NotFound, Unreachable
+from mainspring.errors import Conflict, MainspringError, NotAuthenticated, NotFound, Unreachable
 
 _NO_COMMAND = re.compile(r"No such command '([^']+)'")
 _NO_OPTION = re.compile(r"No such option:? '?(--?[\w-]+)")
@@ -34,6 +34,8 @@ TOP: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(("cron", "crontab", "preview", "fires"), "next"),
         **dict.fromkeys(("stop", "disable", "suspend"), "pause"),
         **dict.fromkeys(("unpause", "enable", "continue"), "resume"),
+        **dict.fromkeys(("accounts", "users", "user"), "account list"),
+        **dict.fromkeys(("tokens", "auth"), "token list"),
         "queues": "queue list",
         "tenants": "tenant list",
         "calendars": "calendar list",
@@ -49,14 +51,15 @@ TOP: Mapping[str, str] = MappingProxyType(
 """What people type, in the words of other tools, and the command that does it here."""
 WITHIN: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        **dict.fromkeys(("delete", "remove", "del", "unset"), ("rm", "delete")),
-        **dict.fromkeys(("rm", "erase"), ("delete", "rm")),
+        **dict.fromkeys(("delete", "remove", "del", "unset"), ("rm", "delete", "revoke")),
+        **dict.fromkeys(("rm", "erase"), ("delete", "rm", "revoke")),
         **dict.fromkeys(("ls", "all"), ("list",)),
-        **dict.fromkeys(("create", "new", "set", "define"), ("add", "put", "set")),
+        **dict.fromkeys(("create", "new", "add", "set", "define"), ("add", "put", "set", "create")),
         **dict.fromkeys(("get", "info", "describe", "inspect", "status", "view", "cat"), ("show",)),
         **dict.fromkeys(("log", "output", "tail"), ("logs",)),
         **dict.fromkeys(("redrive", "rerun", "replay", "restart", "retry"), ("retry", "redrive")),
         **dict.fromkeys(("kill", "stop", "revoke", "abort", "terminate"), ("cancel", "pause")),
+        **dict.fromkeys(("renew", "refresh", "replace"), ("rotate",)),
         **dict.fromkeys(("trigger", "enqueue", "submit", "start", "now", "exec"), ("run", "resume")),
         **dict.fromkeys(("disable", "suspend", "off"), ("pause",)),
         **dict.fromkeys(("enable", "unpause", "on", "continue"), ("resume",)),
@@ -97,6 +100,8 @@ LISTS: Mapping[str, str] = MappingProxyType(
         "limit": "limit list",
         "class": "class list",
         "priority class": "class list",
+        "account": "account list",
+        "token": "token list",
     }
 )
 """What lists the things of a kind, for somebody who named one that does not exist."""
@@ -108,6 +113,8 @@ def remedy_for(error: MainspringError, arguments: Sequence[str]) -> str | None:
         return f"mainspring {LISTS[error.kind]}"
     if isinstance(error, Conflict) and error.field == "name" and list(arguments[:2]) == ["job", "add"]:
         return "mainspring job add --update"
+    if isinstance(error, NotAuthenticated):
+        return "export MAINSPRING_TOKEN=ms_…, or MAINSPRING_TOKEN_FILE with the file that has it"
     if isinstance(error, Unreachable):
         return "mainspring up, which starts one, or --server with the address of yours"
     return None

@@ -20,7 +20,7 @@ class Access:
     """What the API's guard lets through.
 
     Attributes:
-        is_open: other machines may reach the API. As long as there are no tokens, all of them are trusted.
+        is_open: other machines may reach the API. As long as there are no accounts, all of them are trusted.
         names: further names and addresses under which it answers, in the form of `plain_host`. It always answers
             under loopback's and under the address at which a connection arrived.
     """
@@ -46,14 +46,13 @@ def read_access(host: str, allow_hosts: Iterable[str], *, trusted_network: bool)
         )
     is_open = not is_loopback(host) or bool(names)
     if is_open and not trusted_network:
-        word = "say with --trusted-network that everyone who can reach it may define and run jobs"
-        if names:
-            raise InvalidInput(
-                "allow_host", f"other names mean other callers, and there are no access tokens; {word}"
-            )
-        raise InvalidInput(
-            "host", f"{host} is not a loopback address, and there are no access tokens; {word}"
+        word = (
+            "say with --trusted-network that nobody listens in, and that as long as there are no accounts everyone who"
+            " can reach it may define and run jobs"
         )
+        if names:
+            raise InvalidInput("allow_host", f"other names mean other callers, and there is no TLS; {word}")
+        raise InvalidInput("host", f"{host} is not a loopback address, and there is no TLS; {word}")
     return Access(is_open=is_open, names=names)
 
 

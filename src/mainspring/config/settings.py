@@ -123,6 +123,7 @@ class Settings:
     port: int = default("port")
     trusted_network: bool = default("trusted_network")
     allow_hosts: tuple[str, ...] = default("allow_host")
+    admin_token_file: str | None = default("auth.admin_token_file")
     has_api: bool = default("api.enabled")
     ics_most_bytes: int = default("ics.most_bytes")
     calendars_most_days: int = default("calendars.most_days")

@@ -137,7 +137,19 @@ _API = (
         field="trusted_network",
         flag="--trusted-network",
         used_by=_HOSTS,
-        words="Everyone who can reach the API may define and run jobs: there are no access tokens.",
+        words="The network is closed to strangers, and as long as there are no accounts, everyone who can reach the API"
+        " may define and run jobs.",
+    ),
+    Setting(
+        name="auth.admin_token_file",
+        kind=OneLine(),
+        metavar="FILE",
+        default=None,
+        default_words="none",
+        field="admin_token_file",
+        used_by=_HOSTS,
+        words="A file with an access token that may do everything as long as there are no accounts; no other caller may"
+        " do anything then. Give all servers of a store the same.",
     ),
     Setting(
         name="allow_host",
@@ -389,8 +401,11 @@ GROUPS = MappingProxyType(
 SETTINGS = MappingProxyType({setting.name: setting for group in GROUPS.values() for setting in group})
 """All settings by name, in the order in which they are shown."""
 
-OTHER_VARIABLES = frozenset({f"{PREFIX}{name}" for name in ("APP", "CONFIG", "OPTIONS", "WORKER")})
-"""Variables that are not settings: the file's name, what the service units insert, and the mark on a worker's jobs."""
+OTHER_VARIABLES = frozenset(
+    {f"{PREFIX}{name}" for name in ("APP", "CONFIG", "OPTIONS", "TOKEN", "TOKEN_FILE", "WORKER")}
+)
+"""Variables that are not settings: the file's name, a client's access token and the file that has it, what the service
+units insert, and the mark on a worker's jobs."""
 
 
 def default(name: str) -> Any:

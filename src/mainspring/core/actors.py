@@ -11,6 +11,8 @@ class ActorKind(StrEnum):
 
     ANYBODY = "anybody"
     """The server does not tell its callers apart."""
+    ACCOUNT = "account"
+    """An account, told by an access token."""
     LOCAL = "local"
     """A user of the server's machine, told by the kernel."""
     PROCESS = "process"
@@ -24,7 +26,7 @@ class Actor:
     Attributes:
         name: as logs have it.
         action: the id of the operation that is carried out, such as `edit_job`.
-        token_id: the token that it showed; None without one.
+        token: the prefix of the access token that it showed; None without one.
         address: where its request came from; None if it is in this process.
         request_id: the request's `X-Request-Id`, which the server's log has, too.
     """
@@ -32,6 +34,6 @@ class Actor:
     name: str
     kind: ActorKind
     action: str
-    token_id: int | None = None
+    token: str | None = None
     address: str | None = None
     request_id: str | None = None

@@ -83,7 +83,7 @@ class AuditEntry:
     tenant: str
     actor: str
     actor_kind: ActorKind
-    token_id: int | None = None
+    token: str | None = None
     address: str | None = None
     request_id: str | None = None
     action: str
@@ -151,7 +151,7 @@ def make_entry(
         tenant=subject.tenant,
         actor=cut_text(actor.name),
         actor_kind=actor.kind,
-        token_id=actor.token_id,
+        token=actor.token,
         address=actor.address,
         request_id=actor.request_id,
         action=actor.action,

@@ -90,7 +90,7 @@ def _text_of(kept: KeptEntry) -> bytes:
         entry.tenant,
         entry.actor,
         entry.actor_kind.value,
-        entry.token_id,
+        entry.token,
         entry.address,
         entry.request_id,
         entry.action,

@@ -43,6 +43,7 @@ from mainspring.engine.settling.reaper import Reaper
 from mainspring.engine.usecases.browsing import BUDGET
 from mainspring.engine.usecases.client import Client
 from mainspring.engine.usecases.definitions import Accepted
+from mainspring.engine.usecases.identities import Identities
 from mainspring.engine.usecases.runs import KEY_LIFETIME
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import Clock, IdSource, RandomSource, Waiter
@@ -111,6 +112,7 @@ class Engine:
         ownership: the shards that the node believes it owns.
         shards: takes shards and gives them up; None if the engine is not a scheduler.
         job_check: finds what is wrong with jobs; None if the engine is not a scheduler.
+        identities: finds whom access tokens stand for; a service that only a process with the API starts.
         services: by name, in the order in which they start.
         telemetry: the measures of all parts; a process adds its own sources.
     """
@@ -189,6 +191,10 @@ class Engine:
             services += self._make_scheduler(
                 settings.node, settings, definitions, calendars, expiries, restrictions
             )
+        # Only a process that serves the API runs it.
+        self.identities: Identities = Identities(
+            store, clock=tools.clock, ids=tools.ids, waiter=tools.waiter()
+        )
         self.services: dict[str, Service] = {service.name: service for service in services}
         self._runners: list[ServiceRunner] = []
         self.telemetry: Telemetry = Telemetry()

@@ -10,7 +10,14 @@ import structlog
 
 from mainspring.clock import LoopWaiter
 from mainspring.core.times import write_instant
-from mainspring.errors import Conflict, InvalidInput, StoreUnavailable, Unreachable
+from mainspring.errors import (
+    Conflict,
+    InvalidInput,
+    NeedsRight,
+    NotAuthenticated,
+    StoreUnavailable,
+    Unreachable,
+)
 from mainspring.sdk.applying import apply_to, name_job, parts_of
 from mainspring.wire.owners import OwnerView
 
@@ -65,14 +72,21 @@ async def _put_parts(app: App, apply: Apply, *, prune: bool) -> list[OwnerView]:
 
 
 async def put_app_through(client: AsyncClient, app: App, *, prune: bool) -> None:
-    """Apply an app's jobs through a server."""
+    """Apply an app's jobs through a server. If this process may not do that, leave them to whoever may."""
 
     async def apply(
         bodies: Sequence[Mapping[str, Any]], owners: Mapping[str, Sequence[str]], prune: bool
     ) -> list[OwnerView]:
         return await apply_to(client, bodies, owners, prune=prune)
 
-    await put_app(app, apply, prune=prune)
+    try:
+        await put_app(app, apply, prune=prune)
+    except NeedsRight as error:
+        _log.warning(
+            "jobs_not_stored",
+            error=error.message,
+            meaning="this worker runs its functions all the same; apply the jobs by a caller that may edit them",
+        )
 
 
 async def _insist(
@@ -82,9 +96,11 @@ async def _insist(
     while True:
         try:
             return await call()
-        except (Unreachable, StoreUnavailable) as error:
+        except (NotAuthenticated, Unreachable, StoreUnavailable) as error:
             _log.warning("put_jobs_failed", jobs=len(part), error=str(error))
             await waiter.wait(_RETRY_PAUSE)
+        except NeedsRight:
+            raise
         except (InvalidInput, Conflict) as error:
             raise name_job(error, part) from None
 

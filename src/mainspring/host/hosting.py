@@ -101,6 +101,8 @@ async def serve_app(
         run_embedded_worker(engine, settings, registry),
     ):
         if app is not None:
+            app.call_with(engine.identities.own_token)
+            outer.callback(app.call_with, None)
             await put_app_at(engine, app, prune=prune)
         if listener is not None and callers is not None:
             await outer.enter_async_context(_serve(engine, settings, listener, callers))
@@ -163,7 +165,8 @@ def warn_if_open(settings: Settings, url: str) -> None:
         address=url,
         names=sorted(settings.access.names),
         allows_shell=settings.allow_shell,
-        meaning="there are no access tokens: everyone who can reach this address may define and run jobs",
+        meaning="the network is trusted: as long as there are no accounts, everyone who can reach this address may"
+        " define and run jobs",
     )
 
 

@@ -23,7 +23,8 @@ from mainspring.api.metrics_app import make_metrics_app
 from mainspring.api.request_times import RequestTimes
 from mainspring.clock import LoopWaiter
 from mainspring.errors import MainspringError
-from mainspring.telemetry.exposition import ProcessFacts, expose_process
+from mainspring.sdk.credentials import read_token_file
+from mainspring.telemetry.exposition import ProcessFacts, expose_process, expose_tenant
 
 if TYPE_CHECKING:
     from mainspring.config.settings import Settings
@@ -86,11 +87,16 @@ async def serve(
         callers: whom the server admits.
         patience: seconds that requests under way have when the block ends. Those not answered by then get the answer
             to try again.
+
+    Raises:
+        InvalidInput: the file with the administrator's token cannot be read.
     """
 
     async def ping() -> None:
         await engine.store.read_time()
 
+    file = settings.admin_token_file
+    admin_token = None if file is None else read_token_file(file, "auth.admin_token_file")
     times = RequestTimes()
     for source in (times, ProcessFacts()):
         engine.telemetry.watch(source)
@@ -98,12 +104,16 @@ async def serve(
         engine.client,
         engine.gateway,
         identify=callers.identify,
+        identities=engine.identities,
+        admin_token=admin_token,
         store_name=settings.store.scheme,
         ping=ping,
         shards=engine.shards,
         failovers=lambda: engine.store.failovers,
         figures=engine.telemetry.figures,
-        expose=lambda: expose_process(engine.telemetry),
+        expose=lambda tenant: (
+            expose_process(engine.telemetry) if tenant is None else expose_tenant(engine.telemetry, tenant)
+        ),
         observe=times,
         access=settings.access,
         ics=IcsReader(most_bytes=settings.ics_most_bytes, most_days=settings.calendars_most_days),

@@ -43,8 +43,12 @@ class RandomSource(Protocol):
 
 
 class IdSource(Protocol):
-    """Makes job ids."""
+    """Makes ids and secrets."""
 
     def new_uuid(self) -> UUID:
         """Return a fresh UUIDv7."""
+        ...
+
+    def new_secret(self, size: int) -> bytes:
+        """Return so many bytes that nobody can guess."""
         ...

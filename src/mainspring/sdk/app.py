@@ -16,6 +16,7 @@ from mainspring.errors import Conflict, InvalidInput, MainspringError, NotFound
 from mainspring.plugins import load_plugins
 from mainspring.registry import FunctionRegistry
 from mainspring.sdk.batch import Batch
+from mainspring.sdk.credentials import check_token
 from mainspring.sdk.definitions import JobOptions, job_body
 from mainspring.sdk.function import NO_PAYLOAD, Function, SubmitOptions, check_payloads
 from mainspring.sdk.lists import AsyncLists
@@ -68,6 +69,8 @@ class App:
         tenant: the tenant that the jobs and their runs belong to.
         name: the app's name: its jobs belong to it, and what it does not define any more is found by it. The default
             is the MODULE:APP under which the app is loaded. Name apps that share a store, and never rename them.
+        token: the access token to present; the default is the one that MAINSPRING_TOKEN has, or the file that
+            MAINSPRING_TOKEN_FILE names.
 
     Attributes:
         registry: the functions by name, for workers.
@@ -75,7 +78,12 @@ class App:
     """
 
     def __init__(
-        self, server: str | None = None, *, tenant: str = DEFAULT_TENANT, name: str | None = None
+        self,
+        server: str | None = None,
+        *,
+        tenant: str = DEFAULT_TENANT,
+        name: str | None = None,
+        token: str | None = None,
     ) -> None:
         load_plugins()  # a job may have a trigger that a package adds
         self.tenant: str = read_word(tenant, "tenant")
@@ -83,6 +91,8 @@ class App:
         self._server = server
         self._host_server: str | None = None
         self._may_move = False
+        self._host_token: str | None = None
+        self._token = None if token is None else check_token(token, "token")
         self._name = None if name is None else read_owner(name, "name")
         self._reference: str | None = None
         self._functions: dict[str, Function[..., Any, Any]] = {}
@@ -166,6 +176,10 @@ class App:
         """
         self._host_server = server
         self._may_move = may_move
+
+    def call_with(self, token: str | None) -> None:
+        """Tell the app which access token its own process's server takes; None: that of the environment again."""
+        self._host_token = token
 
     @overload
     def job(
@@ -405,9 +419,10 @@ class App:
         ):  # a fork has no use for its parent's connections
             from mainspring.sdk.client import AsyncClient
 
-            self._client = AsyncClient(self.server, tenant=self.tenant)
+            self._client = AsyncClient(self.server, tenant=self.tenant, token=self._token)
             self._client_pid = os.getpid()
         self._client.relocate = self._find_server if self._may_move else None
+        self._client.credentials.lend(None if self._server or self._token else self._host_token)
         return await work(self._client)
 
     def _find_server(self) -> str:

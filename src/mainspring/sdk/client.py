@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Unpack
 
+from mainspring.sdk.access_calls import AccessCalls
 from mainspring.sdk.audit_calls import AuditCalls
 from mainspring.sdk.dead_calls import DeadCalls
 from mainspring.sdk.definition_calls import DefinitionCalls
@@ -48,7 +49,7 @@ from mainspring.wire.written import JobWritten
 _USUAL_LIMIT = 100
 
 
-class AsyncClient(DefinitionCalls, DeadCalls, OwnerCalls, AuditCalls, AsyncLists):
+class AsyncClient(DefinitionCalls, DeadCalls, OwnerCalls, AccessCalls, AuditCalls, AsyncLists):
     """A server's API, for one tenant.
 
     Use as `async with AsyncClient("http://127.0.0.1:8620") as client`. Every method raises `Unreachable` if no

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar, Unpack
 from mainspring.core.redrives import USUAL_RATE
 from mainspring.sdk.client import AsyncClient
 from mainspring.sdk.lists import DeadFilters, Lists, RunFilters
+from mainspring.wire.access import AccountPage, AccountView, MadeTokenView, MeView, TokenPage, TokenView
 from mainspring.wire.applying import AppliedView, DefinitionsView
 from mainspring.wire.audit import AuditCheckView, AuditPage
 from mainspring.wire.backfills import BackfillAnswer, BackfillPage, BackfillView
@@ -551,6 +552,62 @@ class SyncClient(Lists):
     def put_owner(self, owner: str, jobs: Sequence[str], *, prune: bool = False) -> OwnerView:
         """Say which jobs an app's code defines. With `prune`, those that it does not define any more are deleted."""
         return self._perform(lambda client: client.put_owner(owner, jobs, prune=prune))
+
+    def get_me(self) -> MeView:
+        """Return the account and the token of this client, and what they may do."""
+        return self._perform(lambda client: client.get_me())
+
+    def list_accounts(self, *, after: str | None = None, limit: int = 100) -> AccountPage:
+        """Return a page of accounts, by name."""
+        return self._perform(lambda client: client.list_accounts(after=after, limit=limit))
+
+    def get_account(self, account: str) -> AccountView:
+        """Return an account, and what it may do."""
+        return self._perform(lambda client: client.get_account(account))
+
+    def put_account(self, account: str, grants: Mapping[str, str], *, disabled: bool = False) -> AccountView:
+        """Create an account, or give it these roles by tenant (`*` is all), and no others."""
+        return self._perform(lambda client: client.put_account(account, grants, disabled=disabled))
+
+    def make_token(
+        self,
+        name: str,
+        role: str,
+        *,
+        account: str | None = None,
+        tenant: str | None = None,
+        expires_in: str | None = None,
+        rate: int | None = None,
+    ) -> MadeTokenView:
+        """Make a token. Its text is in the answer, and nowhere else.
+
+        Args:
+            name: what it is for.
+            role: `viewer`, `operator`, `editor`, `admin` or `worker`.
+            account: whose it is; None is this client's own.
+            tenant: the only one that it is for; None is all that the account has.
+            expires_in: how long it lasts, like `90d`; None is for ever.
+            rate: requests a second that one server answers; None is as many as come.
+        """
+        return self._perform(
+            lambda client: client.make_token(
+                name, role, account=account, tenant=tenant, expires_in=expires_in, rate=rate
+            )
+        )
+
+    def list_tokens(
+        self, *, account: str | None = None, after: str | None = None, limit: int = 100
+    ) -> TokenPage:
+        """Return a page of tokens without their secrets: the account's own, or for administrators of all."""
+        return self._perform(lambda client: client.list_tokens(account=account, after=after, limit=limit))
+
+    def rotate_token(self, token: str) -> MadeTokenView:
+        """Make a token in place of another one, which works for 24 hours more. It is named by its prefix."""
+        return self._perform(lambda client: client.rotate_token(token))
+
+    def revoke_token(self, token: str) -> TokenView:
+        """End a token, which is named by its prefix."""
+        return self._perform(lambda client: client.revoke_token(token))
 
     def list_audit(
         self,

@@ -19,12 +19,15 @@ from mainspring.errors import (
     Conflict,
     InvalidInput,
     MainspringError,
+    NeedsRight,
+    NotAuthenticated,
     NotFound,
     StoreUnavailable,
     TooMany,
     Unreachable,
 )
 from mainspring.sdk.bodies import check_key, check_texts, encode_body
+from mainspring.sdk.credentials import Credentials
 from mainspring.sdk.staging import check_allowed
 from mainspring.wire.operation import JSON
 
@@ -91,17 +94,26 @@ class Transport:
     Args:
         server: the address, like http://127.0.0.1:8620; separate several by commas.
         tenant: the tenant to act for.
+        token: the access token to present; None takes the one that MAINSPRING_TOKEN or the file in
+            MAINSPRING_TOKEN_FILE has, if any. That file is read again when a server refuses the token.
 
     Attributes:
         servers: the addresses.
+        credentials: the access token.
         relocate: returns the address as it is now, if the server may move. Then a request that no server can have
             received waits a while for the next one.
     """
 
     def __init__(
-        self, server: str, *, tenant: str = DEFAULT_TENANT, random: RandomSource | None = None
+        self,
+        server: str,
+        *,
+        tenant: str = DEFAULT_TENANT,
+        token: str | None = None,
+        random: RandomSource | None = None,
     ) -> None:
         self.servers: tuple[str, ...] = read_servers(server)
+        self.credentials: Credentials = Credentials(token)
         self._headers: dict[str, str] = {}
         if read_word(tenant, "tenant") != DEFAULT_TENANT:
             self._headers["Mainspring-Tenant"] = tenant
@@ -147,6 +159,8 @@ class Transport:
             StoreUnavailable: the server's store does not answer.
             InvalidInput: a value cannot be sent, or the server refuses it.
             NotFound, Conflict: the server refuses.
+            NeedsRight: the caller may not do that.
+            NotAuthenticated: it does not know the access token, or wants one.
             TooMany: it comes too soon, and has `retry_after` seconds.
         """
         return await self.call_as(operation, operation.answer, key, **given)
@@ -166,12 +180,15 @@ class Transport:
             operation.url(key),
             None if body is msgspec.UNSET else _encode(operation, body),
             {name: str(value) for name, value in query.items() if value is not None},
-            {**self._headers, "Content-Type": _media_type(operation), **headers},
+            {**self._headers, **self.credentials.headers, "Content-Type": _media_type(operation), **headers},
             given.get("seconds", ANSWER_SECONDS),
             given.get("may_move", False) and len(self.servers) > 1,
         )
         may_repeat = given.get("may_repeat", False) or operation.method == "GET"
         server, status, text = await self._ask(request, may_repeat=may_repeat)
+        if status == 401 and self.credentials.renew():
+            request = request._replace(headers={**request.headers, **self.credentials.headers})
+            server, status, text = await self._ask(request, may_repeat=may_repeat)
         if status >= 400:
             refusal = _refusal(status, text, operation, key)
             if isinstance(refusal, StoreUnavailable):
@@ -302,6 +319,11 @@ def _refusal(status: int, text: bytes, operation: Operation[Any], key: str | Non
     except msgspec.DecodeError:
         problem = _Problem(status, text[:200].decode(errors="replace"))
     first = problem.errors[0] if problem.errors else None
+    if status == 401:
+        return NotAuthenticated(problem.detail)
+    if status == 403:
+        field, message = ("request", problem.detail) if first is None else (first.field, first.message)
+        return NeedsRight(field, message)
     if status == 404:
         if operation.variable is None or key is None:
             return NotFound("path", operation.path, remedy="the server may be of an earlier release")

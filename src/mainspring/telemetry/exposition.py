@@ -45,6 +45,16 @@ def expose_process(telemetry: Telemetry) -> str:
     return expose(telemetry.snapshot()) + ("" if client is None else client.generate_latest().decode())
 
 
+def expose_tenant(telemetry: Telemetry, tenant: str) -> str:
+    """Return what a process measures of a tenant."""
+    return expose(measure for measure in telemetry.snapshot() if _tenant_of(measure) == tenant)
+
+
+def _tenant_of(measure: Measure) -> str | None:
+    labels = METRICS[measure.name].labels
+    return measure.labels[labels.index("tenant")] if "tenant" in labels else None
+
+
 class ProcessFacts:
     """What every process tells of itself."""
 

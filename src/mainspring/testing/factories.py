@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from hashlib import sha512
 from itertools import count
 from typing import Any
 from uuid import UUID
@@ -47,6 +48,10 @@ class IdSequence:
         """Return the next id."""
         number = next(self._numbers)
         return self._make(number, number % SHARDS)
+
+    def new_secret(self, size: int) -> bytes:
+        """Return so many bytes of the next number, at most 64. Everybody can guess them."""
+        return sha512(b"%d" % next(self._numbers)).digest()[:size]
 
     def new_job_id(self, *, shard: int | None = None) -> JobId:
         """Return the next id as a job id, in the given shard if any."""

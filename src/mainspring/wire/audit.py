@@ -21,11 +21,12 @@ class AuditEntryView(Struct, kw_only=True):
     actor_kind: Annotated[
         str,
         Meta(
-            description="`local`: a user of the server's machine. `process`: the user whose process did it by itself."
-            " `anybody`: the server does not tell its callers apart."
+            description="`account`: an account, by an access token. `local`: a user of the server's machine."
+            " `process`: the user whose process did it by itself. `anybody`: the server does not tell its callers"
+            " apart."
         ),
     ]
-    token_id: Annotated[int | None, Meta(description="The token that was shown.")]
+    token: Annotated[str | None, Meta(description="The prefix of the access token that was shown.")]
     address: Annotated[str | None, Meta(description="Where the request came from.")]
     request_id: Annotated[str | None, Meta(description="The request's `X-Request-Id`.")]
     action: Annotated[str, Meta(description="The operation, by its id in this description.")]
@@ -92,7 +93,7 @@ def view_entry(kept: KeptEntry) -> AuditEntryView:
         tenant=entry.tenant,
         actor=entry.actor,
         actor_kind=entry.actor_kind.value,
-        token_id=entry.token_id,
+        token=entry.token,
         address=entry.address,
         request_id=entry.request_id,
         action=entry.action,

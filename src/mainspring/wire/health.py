@@ -95,8 +95,11 @@ class JobsHealthView(Struct, kw_only=True):
 class HealthView(Struct, kw_only=True):
     """The server answers, and its store is reachable. If the server does not schedule, `scheduler` is null.
 
+    Callers who may not read what belongs to all tenants learn only the status; the rest is null or empty.
+
     Attributes:
-        access: `loopback`: only this machine; `trusted_network`: everyone who can reach the server may do everything.
+        access: who is answered. `loopback`: only processes of the server's user and root; `trusted_network`: everyone
+            who can reach the server, and may do everything; `tokens`: callers with an access token.
         figures: what this process has counted since its start, and its current state in numbers.
         failovers: the database failovers that this process has noticed since its start, at most the last twenty, the
             newest last.
@@ -104,9 +107,9 @@ class HealthView(Struct, kw_only=True):
     """
 
     status: str
-    store: str
-    version: str
-    access: str = "loopback"
+    store: str | None = None
+    version: str | None = None
+    access: str | None = None
     failovers: list[FailoverView] = []
     figures: dict[str, float] = {}
     scheduler: SchedulerView | None = None

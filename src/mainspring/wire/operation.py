@@ -86,6 +86,7 @@ class Operation(Generic[A]):
         media_type: of the answer. One that is not JSON is text.
         is_conflicting: whether it may answer 409.
         is_rationed: whether it may answer 429.
+        is_shared: whether it is about what all tenants share, though it needs no right of an administrator.
         is_described: whether it is part of the API's description, which does not describe itself.
     """
 
@@ -104,13 +105,23 @@ class Operation(Generic[A]):
     media_type: str = JSON
     is_conflicting: bool = False
     is_rationed: bool = False
+    is_shared: bool = False
     is_described: bool = True
 
     @property
     def all_headers(self) -> tuple[Parameter, ...]:
         """The headers that it uses, with those that many operations have in common."""
-        is_of_tenant = self.right not in {Right.PUBLIC, Right.WORK, Right.ADMIN}
-        return (*self.headers, TENANT) if is_of_tenant else self.headers
+        return (*self.headers, TENANT) if self.is_of_tenant else self.headers
+
+    @property
+    def needs_all_tenants(self) -> bool:
+        """Whether its caller needs the right for all tenants."""
+        return self.is_shared or self.right in {Right.ADMIN, Right.WORK}
+
+    @property
+    def is_of_tenant(self) -> bool:
+        """Whether it is about what belongs to one tenant."""
+        return self.right not in {Right.PUBLIC, Right.SELF, Right.WORK, Right.ADMIN}
 
     @property
     def variable(self) -> str | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import structlog
 
-from mainspring.errors import StoreUnavailable, Unreachable
+from mainspring.errors import NotAuthenticated, StoreUnavailable, Unreachable
 from mainspring.ports.clock import RandomSource
 
-OUTAGES = (Unreachable, StoreUnavailable)
-"""Temporary errors, after which the call may be repeated."""
+OUTAGES = (Unreachable, StoreUnavailable, NotAuthenticated)
+"""Temporary errors, after which the call may be repeated. An access token may be replaced in its file."""
 
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0

@@ -121,7 +121,7 @@ async def test_operation_takes_its_right_and_no_other(
     runtime: ManualRuntime, operation: Operation[Any]
 ) -> None:
     def status_with(rights: frozenset[Right]) -> Any:
-        principal = Principal(name="somebody", tenant=DEFAULT_TENANT, rights=rights)
+        principal = Principal(name="somebody", tenant=DEFAULT_TENANT, rights=rights, shared_rights=rights)
         return ask(api_of(runtime, identify=lambda _: principal))
 
     async def ask(api: Any) -> int:
@@ -150,7 +150,7 @@ async def test_a_backfill_above_the_settings_needs_another_right(
     runtime: ManualRuntime, job: dict[str, Any], wanted: dict[str, Any], field: str, setting: str
 ) -> None:
     def with_rights(rights: frozenset[Right]) -> Any:
-        principal = Principal(name="somebody", tenant=DEFAULT_TENANT, rights=rights)
+        principal = Principal(name="somebody", tenant=DEFAULT_TENANT, rights=rights, shared_rights=rights)
         return api_of(runtime, identify=lambda _: principal)
 
     now = runtime.clock.now()

@@ -21,6 +21,7 @@ from mainspring.core.ids import RunId, SessionId
 from mainspring.core.rights import Right
 from mainspring.ports.executor import Success
 from mainspring.ports.gateway import ClaimCall, Registration, Report
+from mainspring.sdk.access_calls import AccessCalls
 from mainspring.sdk.audit_calls import AuditCalls
 from mainspring.sdk.client import AsyncClient
 from mainspring.sdk.dead_calls import DeadCalls
@@ -74,6 +75,7 @@ def methods() -> dict[str, Callable[..., Any]]:
             **vars(DefinitionCalls),
             **vars(DeadCalls),
             **vars(OwnerCalls),
+            **vars(AccessCalls),
             **vars(AuditCalls),
             **vars(AsyncClient),
         }.items()
@@ -84,7 +86,7 @@ def methods() -> dict[str, Callable[..., Any]]:
 async def call_client(name: str) -> Asked:
     method = methods()[name]
     arguments = {
-        name: {} if name == "owners" else "1"
+        name: {} if name in {"owners", "grants"} else "1"
         for name, parameter in inspect.signature(method).parameters.items()
         if name != "self" and parameter.kind is not inspect.Parameter.VAR_KEYWORD
     }
@@ -202,6 +204,7 @@ def test_rights_are_those_of_the_design() -> None:
         by_right.setdefault(operation.right, set()).add(operation.id)
     assert by_right == {
         Right.PUBLIC: {"get_health", "get_openapi"},
+        Right.SELF: {"get_me", "make_token", "list_tokens", "rotate_token", "revoke_token"},
         Right.READ: {
             *(
                 "list_dead_runs",
@@ -260,6 +263,7 @@ def test_rights_are_those_of_the_design() -> None:
             *("upsert_owner", "apply_definitions"),
         },
         Right.ADMIN: {
+            *("list_accounts", "get_account", "upsert_account"),
             *("list_tenants", "get_tenant", "upsert_tenant"),
             *("list_queues", "get_queue", "upsert_queue"),
             *("upsert_priority_class", "delete_priority_class"),
@@ -275,3 +279,14 @@ def test_rights_are_those_of_the_design() -> None:
 def test_table_names_no_operation_twice() -> None:
     names = [name for name, value in vars(operations).items() if isinstance(value, Operation)]
     assert sorted(map(str.lower, names)) == sorted(operation.id for operation in OPERATIONS)
+
+
+def test_what_all_tenants_share_needs_the_right_for_all_of_them() -> None:
+    """Whoever has a role in one tenant only does not see or stop what others use."""
+    shared = {operation.id for operation in OPERATIONS if operation.is_shared}
+    assert shared == {
+        *("list_workers", "list_pauses", "pause_queue", "resume_queue"),
+        *("list_queue_blackouts", "upsert_queue_blackouts"),
+    }
+    for operation in OPERATIONS:
+        assert not (operation.is_shared and operation.right in {Right.ADMIN, Right.WORK}), "says it twice"

@@ -82,6 +82,7 @@ def client(ids: dict[str, str]) -> Iterator[Blocking]:
         body = {"from": "2025-11-01T00:00Z", "to": "2025-12-01T00:00Z"}
         made = client.ask("POST", f"/api/v1/jobs/{ids['job_id']}/backfills", json=body).json()
         ids["backfill_id"] = made["backfill"]["backfill_id"]
+        ids["account"], ids["token"] = "ann", "k3v9q2xa"
         ids["redrive_id"] = f"redrive_{'0' * 26}"
         yield client
 

@@ -65,6 +65,7 @@ def test_every_setting_has_a_variable_and_a_place_in_the_file(tmp_path: Path) ->
         "server": ('["http://a"]', "http://a"),
         "worker.name": ('"w"', "w"),
         "executors.function.threads": ("7", "7"),
+        "auth.admin_token_file": ('"/run/token"', "/run/token"),
         "metrics.port": ("9620", "9620"),
         "executors.shell.limits": ("{ nproc = 5 }", "nproc=5"),
         "logging.format": ('"json"', "json"),
@@ -105,7 +106,7 @@ def test_every_field_of_settings_is_a_setting_with_its_default() -> None:
     [
         ("[worker]\nslot = 1", "worker.slot: there is no such setting; did you mean 'worker.slots'?"),
         ("slots = 1", "slots: there is no such setting; did you mean 'worker.slots'?"),
-        ("[wroker]\nslots = 1", "wroker: there is no such table; known are api, audit, backfill, browse, calendars,"),
+        ("[wroker]\nslots = 1", "wroker: there is no such table; known are api, audit, auth, backfill, browse,"),
         ("callback_allow = []", "callback_allow: there is no such setting; did you mean 'executors.http.allow'?"),
         ("no_api = true", "no_api: there is no such setting; did you mean 'api.enabled'?"),
         ("zzz = 1", "zzz: there is no such setting; `mainspring config show` lists all"),

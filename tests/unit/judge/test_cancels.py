@@ -219,3 +219,15 @@ def test_end_that_was_read_before_the_fire_and_committed_after_it() -> None:
 
 def test_run_that_made_way_long_before_the_next_fire() -> None:
     assert made_way(15).broken == {"S11"}
+
+
+@pytest.mark.parametrize(("ended", "is_good"), [(20.02, True), (20.03, False)])
+def test_run_makes_way_for_a_fire_that_is_committed_long_after_its_instant(
+    ended: float, is_good: bool
+) -> None:
+    """The fire's server stood still between both, and meanwhile the run was made (seed 1699)."""
+    story = Story()
+    job = story.job(every(10), overlap=Overlap.CANCEL_RUNNING)
+    story.fires(job, 10, 20, 30, 40, 50)
+    story.cancel_waiting(story.submit(job, 45, "waiting"), ended, "overlap")
+    assert ("S11" not in story.broken) is is_good

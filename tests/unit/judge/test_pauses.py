@@ -124,3 +124,12 @@ def test_only_fires_are_skipped() -> None:
     story.submit(story.job(), 10.0, reason="paused")
     note(story, 9.0, mode="skip")
     assert "S34" in story.broken
+
+
+def test_a_dead_letter_that_is_run_again_is_no_fire() -> None:
+    """It keeps the instant of the fire that it repeats, and waits for the end of the pause (seeds 1225, 1298)."""
+    story = Story(read_at=60.0)
+    letter = story.fire(story.job(every(10)), 10, "failed", "spent")
+    note(story, 20.0, mode="skip", until=at(30.0))
+    story.redrive(letter, 25.0, "waiting")
+    assert "S34" not in story.broken

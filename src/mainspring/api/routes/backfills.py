@@ -14,7 +14,7 @@ from mainspring.wire.backfills import BackfillAnswer, BackfillPage, BackfillView
 
 @handles(operations.CREATE_BACKFILL)
 async def create_backfill(call: Call, body: dict[str, Any]) -> Answer[BackfillAnswer]:
-    job_id, rights = path_job_id(call.key), call.principal.rights
+    job_id, rights = path_job_id(call.key), call.principal.shared_rights
     planned = await call.engine.backfills.create(call.tenant, job_id, body, rights=rights, by=call.actor)
     options = planned.request.options
     answer = BackfillAnswer(

@@ -9,9 +9,6 @@ from mainspring.core.pauses import PauseScope
 from mainspring.wire import operations
 from mainspring.wire.blackouts import BlackoutList, view_blackouts
 
-_MADE_BY = "local"
-"""There are no accounts, so nobody is told apart."""
-
 
 async def _list(call: Call, scope: PauseScope) -> BlackoutList:
     return BlackoutList(view_blackouts(await call.engine.blackouts.list_of(scope, call.key)))
@@ -19,7 +16,7 @@ async def _list(call: Call, scope: PauseScope) -> BlackoutList:
 
 async def _upsert(call: Call, scope: PauseScope, body: dict[str, Any]) -> BlackoutList:
     states = await call.engine.blackouts.put(
-        scope, call.key, body, tenant=call.tenant, made_by=_MADE_BY, by=call.actor
+        scope, call.key, body, tenant=call.tenant, made_by=call.made_by, by=call.actor
     )
     return BlackoutList(view_blackouts(states))
 

@@ -56,7 +56,7 @@ def _owner_of(call: Call) -> str:
         raise InvalidInput("scope", f"must be tenant or cluster, not {scope!r}")
     if scope == "tenant":
         return call.tenant
-    if Right.ADMIN not in call.principal.rights:
+    if Right.ADMIN not in call.principal.shared_rights:
         needed = Right.ADMIN.value
         raise Rejected(
             403, f"{call.principal.name} may not do this for the cluster: it needs the right {needed!r}"

@@ -9,13 +9,10 @@ from mainspring.core.pauses import Pause, PauseScope
 from mainspring.wire import operations
 from mainspring.wire.pauses import PauseList, view_pauses
 
-_MADE_BY = "local"
-"""There are no accounts, so nobody is told apart."""
-
 
 async def _pause(call: Call, scope: PauseScope, body: dict[str, Any]) -> PauseList:
     return await _view(
-        call, await call.engine.pauses.pause(scope, call.key, body, made_by=_MADE_BY, by=call.actor)
+        call, await call.engine.pauses.pause(scope, call.key, body, made_by=call.made_by, by=call.actor)
     )
 
 

@@ -13,6 +13,7 @@ from mainspring.engine.common.restrictions import RestrictionReader
 from mainspring.engine.common.serving import OfferReader
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.settling.janitor import Retention
+from mainspring.engine.usecases.access import AccessControl
 from mainspring.engine.usecases.applying import Applying
 from mainspring.engine.usecases.audit_trail import AuditTrail
 from mainspring.engine.usecases.backfills import Backfills
@@ -52,7 +53,7 @@ class Client:
     workers offer. `client.applying` makes jobs what files say, and `client.versions` looks back at what a job was.
     `client.backfills` makes the runs of jobs for a range that is past, `client.redriving` runs a failed one again and
     `client.redrives` many at a rate, `client.ledgers` compares owed fires with records, and `client.overviews` says
-    what all of it does. `client.audit` says who changed what.
+    what all of it does. `client.audit` says who changed what, and `client.access` knows accounts and their tokens.
     """
 
     def __init__(
@@ -110,6 +111,7 @@ class Client:
         self.queues: Queues = Queues(store, self.caps, clock=clock)
         self.labels: Labels = Labels(self.caps)
         self.priority_classes: PriorityClasses = PriorityClasses(store, clock=clock)
+        self.access: AccessControl = AccessControl(store, clock=clock, ids=ids)
         self.pauses: PauseSwitch = PauseSwitch(store, clock=clock, wakeups=wakeups)
         self.blackouts: Blackouts = Blackouts(store, restrictions, clock=clock, wakeups=wakeups)
         self.overviews: OverviewReader = OverviewReader(store, restrictions, clock=clock)

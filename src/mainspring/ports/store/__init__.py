@@ -19,6 +19,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from mainspring.core.ids import RunId
+from mainspring.ports.store.access import AccessStore
 from mainspring.ports.store.applying import ApplyStore
 from mainspring.ports.store.audit import AuditStore
 from mainspring.ports.store.backfills import BackfillStore
@@ -70,6 +71,7 @@ class Store(
     EndStore,
     BackfillStore,
     OwnerStore,
+    AccessStore,
     ApplyStore,
     AuditStore,
     Protocol,

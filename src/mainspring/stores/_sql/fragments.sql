@@ -89,8 +89,15 @@ settled_at, settlement, settle_reason, redriven_as;
 id, tenant, state, filter, is_newest, rate, cursor, total, done, created_at, closed_at;
 
 -- fragment: audit_columns
-id, at, tenant, actor, actor_kind, token_id, address, request_id, action, subject_kind, subject_id, subject_name, outcome,
+id, at, tenant, actor, actor_kind, token, address, request_id, action, subject_kind, subject_id, subject_name, outcome,
 before, after, seal;
 
 -- fragment: seal_columns
 id, at, entries, digest, previous;
+
+-- fragment: account_columns
+name, grants, is_disabled, created_at;
+
+-- fragment: token_columns
+-- All but what the text of the token must come to.
+prefix, account, name, role, tenant, rate, created_at, expires_at, last_used_at, revoked_at, replaces;

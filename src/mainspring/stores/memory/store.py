@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from mainspring.ports.store import FailoverFacts, StoreCapabilities
+from mainspring.stores.memory.access import AccessTables, MemoryAccessStore
 from mainspring.stores.memory.applying import MemoryApplyStore
 from mainspring.stores.memory.audit import MemoryAuditStore
 from mainspring.stores.memory.backfills import MemoryBackfillStore
@@ -67,6 +68,7 @@ class MemoryStore(
     MemoryCalendarStore,
     MemoryBackfillStore,
     MemoryOwnerStore,
+    MemoryAccessStore,
 ):
     """A `Store` that lasts as long as the process.
 
@@ -76,6 +78,7 @@ class MemoryStore(
 
     def __init__(self, *, time: Callable[[], datetime]) -> None:
         self._tables = Tables()
+        self._access = AccessTables()
         self._time = time
 
     @property

@@ -12,6 +12,7 @@ import asyncpg
 from mainspring.ports.clock import RandomSource
 from mainspring.ports.store import FailoverFacts, StoreCapabilities
 from mainspring.stores._sql.queries import load_queries
+from mainspring.stores.postgres.access import PostgresAccessStore
 from mainspring.stores.postgres.applying import PostgresApplyStore
 from mainspring.stores.postgres.audit import PostgresAuditStore
 from mainspring.stores.postgres.backfills import PostgresBackfillStore
@@ -79,6 +80,7 @@ class PostgresStore(
     PostgresCalendarStore,
     PostgresBackfillStore,
     PostgresOwnerStore,
+    PostgresAccessStore,
     PostgresApplyStore,
     PostgresAuditStore,
 ):

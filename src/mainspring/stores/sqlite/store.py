@@ -11,6 +11,7 @@ import apsw
 from mainspring.ports.store import FailoverFacts, StoreCapabilities
 from mainspring.ports.telemetry import SIZES, Distribution, Measure
 from mainspring.stores._sql.migrate import Applied, Migration, pending, read_migrations
+from mainspring.stores.sqlite.access import SqliteAccessStore
 from mainspring.stores.sqlite.applying import SqliteApplyStore
 from mainspring.stores.sqlite.audit import SqliteAuditStore
 from mainspring.stores.sqlite.backfills import SqliteBackfillStore
@@ -78,6 +79,7 @@ class SqliteStore(
     SqliteCalendarStore,
     SqliteBackfillStore,
     SqliteOwnerStore,
+    SqliteAccessStore,
     SqliteApplyStore,
     SqliteAuditStore,
 ):

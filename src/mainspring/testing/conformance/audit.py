@@ -43,8 +43,9 @@ from mainspring.testing.factories import (
     submit,
 )
 
+_PREFIX = "k3v9q2xa"
 ANN = Actor(
-    name="ann", kind=ActorKind.LOCAL, action="do_it", token_id=7, address="10.0.0.7", request_id="req_1"
+    name="ann", kind=ActorKind.ACCOUNT, action="do_it", token=_PREFIX, address="10.0.0.7", request_id="req_1"
 )
 
 
@@ -79,7 +80,7 @@ class ChangesOfJobsAreAudited:
         audit = note("a", before=before, after=after, kind="job", tenant="acme", at=at(0.123456))
         await store.add_jobs([make_new_job()], now=START, audit=audit)
         bare = replace(
-            audit[0], token_id=None, address=None, request_id=None, before=None, after=None, subject_name="b"
+            audit[0], token=None, address=None, request_id=None, before=None, after=None, subject_name="b"
         )
         await store.add_jobs([make_new_job()], now=START, audit=[bare])
         first, second = await kept(store)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mainspring.testing.conformance import (
+    access,
     applying,
     audit,
     audit_seals,
@@ -65,6 +66,9 @@ SUITE: tuple[type, ...] = (
     owners.Owners,
     applying.Applying,
     owners.PastWorkers,
+    access.Accounts,
+    access.Tokens,
+    access.TokensAreReplaced,
     due_clocks.DueClocks,
     due_clocks.DueClocksByPriority,
     due_clocks.FiresHeldBackByJitter,

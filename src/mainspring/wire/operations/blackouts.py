@@ -24,6 +24,7 @@ LIST_QUEUE_BLACKOUTS = Operation(
     summary="List a queue's blackouts",
     description=f"Return the blackouts of a queue, {_STANDS}.",
     answer=BlackoutList,
+    is_shared=True,
 )
 UPSERT_QUEUE_BLACKOUTS = Operation(
     id="upsert_queue_blackouts",
@@ -35,6 +36,7 @@ UPSERT_QUEUE_BLACKOUTS = Operation(
     body=_BODY,
     answer=BlackoutList,
     is_conflicting=True,
+    is_shared=True,
 )
 LIST_TENANT_BLACKOUTS = Operation(
     id="list_tenant_blackouts",

@@ -23,6 +23,7 @@ LIST_PAUSES = Operation(
     summary="List pauses",
     description="Return what is paused now: queues, tenants, or everything. `blackouts` are those of all of them.",
     answer=PauseList,
+    is_shared=True,
 )
 PAUSE_QUEUE = Operation(
     id="pause_queue",
@@ -34,6 +35,7 @@ PAUSE_QUEUE = Operation(
     body=_BODY,
     answer=PauseList,
     is_conflicting=True,
+    is_shared=True,
 )
 RESUME_QUEUE = Operation(
     id="resume_queue",
@@ -43,6 +45,7 @@ RESUME_QUEUE = Operation(
     summary="Resume a queue",
     description=f"End the pause of a queue, and return what is still paused. {_RESUMED}",
     answer=PauseList,
+    is_shared=True,
 )
 PAUSE_TENANT = Operation(
     id="pause_tenant",

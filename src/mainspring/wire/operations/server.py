@@ -62,4 +62,5 @@ LIST_WORKERS = Operation(
         Parameter("after", "Only sessions after this one: the `next` of the previous page."),
     ),
     answer=WorkerPage,
+    is_shared=True,
 )

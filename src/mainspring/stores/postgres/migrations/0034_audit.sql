@@ -8,7 +8,7 @@ CREATE TABLE audit (
     tenant text NOT NULL,
     actor text NOT NULL,
     actor_kind text NOT NULL,
-    token_id bigint,
+    token text,
     address text,
     request_id text,
     -- The id of the operation.

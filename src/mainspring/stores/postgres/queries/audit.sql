@@ -2,14 +2,14 @@
 
 -- name: insert_audit
 INSERT INTO audit (
-    at, tenant, actor, actor_kind, token_id, address, request_id, action, subject_kind, subject_id, subject_name,
+    at, tenant, actor, actor_kind, token, address, request_id, action, subject_kind, subject_id, subject_name,
     outcome, before, after
 )
 SELECT
-    at, tenant, actor, actor_kind, token_id, address, request_id, action, subject_kind, subject_id, subject_name,
+    at, tenant, actor, actor_kind, token, address, request_id, action, subject_kind, subject_id, subject_name,
     outcome, before, after
 FROM jsonb_to_recordset(:entries::jsonb) AS entry (
-    at timestamptz, tenant text, actor text, actor_kind text, token_id bigint, address text, request_id text,
+    at timestamptz, tenant text, actor text, actor_kind text, token text, address text, request_id text,
     action text, subject_kind text, subject_id text, subject_name text, outcome text, before jsonb, after jsonb
 );
 

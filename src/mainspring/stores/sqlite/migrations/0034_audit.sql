@@ -9,7 +9,7 @@ CREATE TABLE audit (
     tenant TEXT NOT NULL,
     actor TEXT NOT NULL,
     actor_kind TEXT NOT NULL,
-    token_id INTEGER,
+    token TEXT,
     address TEXT,
     request_id TEXT,
     -- The id of the operation.
@@ -47,7 +47,7 @@ INSERT INTO audit_horizon (id, kept_from) VALUES (1, 0);
 
 CREATE TRIGGER audit_guard_rows
 BEFORE UPDATE OF
-    id, at, tenant, actor, actor_kind, token_id, address, request_id, action, subject_kind, subject_id, subject_name,
+    id, at, tenant, actor, actor_kind, token, address, request_id, action, subject_kind, subject_id, subject_name,
     outcome, before, after
 ON audit
 BEGIN

@@ -2,12 +2,12 @@
 
 -- name: insert_audit
 INSERT INTO audit (
-    at, tenant, actor, actor_kind, token_id, address, request_id, action, subject_kind, subject_id, subject_name,
+    at, tenant, actor, actor_kind, token, address, request_id, action, subject_kind, subject_id, subject_name,
     outcome, before, after
 )
 SELECT
     json_extract(value, '$.at'), json_extract(value, '$.tenant'), json_extract(value, '$.actor'),
-    json_extract(value, '$.actor_kind'), json_extract(value, '$.token_id'), json_extract(value, '$.address'),
+    json_extract(value, '$.actor_kind'), json_extract(value, '$.token'), json_extract(value, '$.address'),
     json_extract(value, '$.request_id'), json_extract(value, '$.action'), json_extract(value, '$.subject_kind'),
     json_extract(value, '$.subject_id'), json_extract(value, '$.subject_name'), json_extract(value, '$.outcome'),
     json_extract(value, '$.before'), json_extract(value, '$.after')

@@ -1,0 +1,235 @@
+"""Who calls, and whether the caller may do what it asks for: tokens once there are accounts, the address until then."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from starlette.types import Scope
+
+from mainspring.api.caller_rates import CallerRates
+from mainspring.api.errors import Rejected
+from mainspring.core.access import Identity, hash_token
+from mainspring.core.fields import read_word
+from mainspring.core.ids import DEFAULT_TENANT
+from mainspring.core.rates import Rate
+from mainspring.core.rights import (
+    ALL_RIGHTS,
+    ALL_TENANTS,
+    RIGHTS_OF,
+    STRANGER,
+    Principal,
+    Right,
+)
+from mainspring.engine.usecases.identities import Identities
+from mainspring.wire.operation import TENANT, Operation
+from mainspring.wire.operations import WORKER_BEAT, WORKER_LEAVE, WORKER_REPORT
+
+Identify = Callable[[Scope], Principal]
+"""Returns on whose behalf a request is made as long as there are no accounts; raises `Rejected`."""
+MOST_PRINCIPALS = 10_000
+UNKNOWN_TOKENS = Rate(20, timedelta(minutes=1))
+"""How often one address may present a token that nobody knows."""
+_LAST_WORDS = frozenset(operation.id for operation in (WORKER_BEAT, WORKER_REPORT, WORKER_LEAVE))
+"""What a worker may still call when its token has expired: it ends what it began."""
+_HOW = (
+    "send one as `Authorization: Bearer ms_…`; commands and workers take it from MAINSPRING_TOKEN or its file"
+)
+_CHALLENGE = {"www-authenticate": "Bearer"}
+
+
+class Gatekeeper:
+    """Decides for each request who makes it and whether it may be carried out.
+
+    Args:
+        identify: identifies callers as long as there are no accounts.
+        identities: finds whom tokens stand for; None means that there never are accounts.
+        admin_token: the text of a token that may do everything as long as there are no accounts. Nobody else may do
+            anything then.
+    """
+
+    def __init__(
+        self,
+        identify: Identify,
+        identities: Identities | None = None,
+        *,
+        admin_token: str | None = None,
+    ) -> None:
+        self._identify = identify
+        self._identities = identities
+        self._own = None if identities is None else hash_token(identities.own_token)
+        self._admin = None if admin_token is None else hash_token(admin_token)
+        self._principals: dict[tuple[str, int, str], Principal] = {}
+        self._strangers = CallerRates(
+            UNKNOWN_TOKENS, setting="unknown access tokens", burst=UNKNOWN_TOKENS.count
+        )
+        self._rates: dict[str, tuple[int, CallerRates]] = {}
+
+    async def admit(
+        self, scope: Scope, headers: Mapping[str, str], operation: Operation[Any] | None
+    ) -> tuple[Principal, Identity | None]:
+        """Return who makes a request, and the token's identity if there is one.
+
+        Args:
+            operation: what is asked for; None if there is no such thing.
+
+        Raises:
+            Rejected: 401, the caller is not known; 403, it may not do that; 400, it does not say for which tenant.
+            TooMany: it calls too often.
+            StoreUnavailable: whom the token stands for cannot be found out.
+        """
+        identities = self._identities
+        if identities is None or (identities.is_open and self._admin is None):
+            return _for_tenant(self._identify(scope), headers), None
+        text = _read_bearer(headers)
+        if text is None:
+            if operation is not None and operation.right is Right.PUBLIC:
+                return STRANGER, None
+            raise Rejected(
+                401, f"this server answers only callers with an access token; {_HOW}", headers=_CHALLENGE
+            )
+        if self._is_trusted(text, is_open=identities.is_open):
+            return _for_tenant(_OPERATOR, headers), None
+        now = identities.now()
+        identity = identities.recall(text) or await self._look_up(identities, text, scope, now)
+        _check_valid(identity, operation, now)
+        self._check_rate(identity, now)
+        identities.note_use(identity, now)
+        principal = self._principal_of(identity, _tenant_of(identity, headers, operation))
+        return principal, identity
+
+    def _is_trusted(self, text: str, *, is_open: bool) -> bool:
+        """Return whether a token is this process's own, or the operator's before there are accounts."""
+        digest = hash_token(text)
+        if self._own is not None and hmac.compare_digest(digest, self._own):
+            return True
+        return is_open and self._admin is not None and hmac.compare_digest(digest, self._admin)
+
+    async def _look_up(self, identities: Identities, text: str, scope: Scope, now: datetime) -> Identity:
+        identity = await identities.look_up(text)
+        if identity is None:
+            client = scope.get("client")
+            self._strangers.take(str(client[0]) if client else "somebody", now=now)
+            raise Rejected(
+                401,
+                "this access token is not known here: it may be misspelt, or of another server",
+                headers=_CHALLENGE,
+            )
+        return identity
+
+    def _check_rate(self, identity: Identity, now: datetime) -> None:
+        token = identity.token
+        if token.rate is None:
+            return
+        known = self._rates.get(token.prefix)
+        if known is None or known[0] != token.rate:
+            if len(self._rates) >= MOST_PRINCIPALS:
+                self._rates.clear()
+            known = (
+                token.rate,
+                CallerRates(Rate(token.rate, timedelta(seconds=1)), setting="the token's rate"),
+            )
+            self._rates[token.prefix] = known
+        known[1].take(f"ms_{token.prefix}_…", now=now)
+
+    def _principal_of(self, identity: Identity, tenant: str) -> Principal:
+        key = identity.token.prefix, identity.revision, tenant
+        principal = self._principals.get(key)
+        if principal is None:
+            if len(self._principals) >= MOST_PRINCIPALS:
+                self._principals.clear()
+            principal = self._principals[key] = make_principal(identity, tenant)
+        return principal
+
+
+def make_principal(identity: Identity, tenant: str) -> Principal:
+    """Return what an identity is and may do in a tenant."""
+    always = RIGHTS_OF[identity.token.role] & {Right.SELF, Right.PUBLIC}
+    return Principal(
+        name=identity.name,
+        tenant=tenant,
+        rights=identity.rights_in(tenant) | always,
+        shared_rights=identity.rights_in(ALL_TENANTS) | always,
+    )
+
+
+def check_right(principal: Principal, operation: Operation[Any]) -> None:
+    """Refuse a caller what it has no right to.
+
+    Raises:
+        Rejected: 403.
+    """
+    rights = principal.shared_rights if operation.needs_all_tenants else principal.rights
+    if operation.right in rights:
+        return
+    where = ""
+    if operation.needs_all_tenants and principal.rights != principal.shared_rights:
+        where = " for all tenants"
+    elif principal.rights != principal.shared_rights:
+        where = f" in tenant {principal.tenant!r}"
+    raise Rejected(
+        403, f"{principal.name} may not do this: it needs the right {operation.right.value!r}{where}"
+    )
+
+
+_OPERATOR = Principal(name="the operator", tenant=DEFAULT_TENANT, rights=ALL_RIGHTS, shared_rights=ALL_RIGHTS)
+
+
+def _for_tenant(principal: Principal, headers: Mapping[str, str]) -> Principal:
+    tenant = headers.get("mainspring-tenant")
+    return principal if tenant is None else replace(principal, tenant=read_word(tenant, TENANT.name))
+
+
+def _read_bearer(headers: Mapping[str, str]) -> str | None:
+    """Return the token that a request presents.
+
+    Raises:
+        Rejected: 401, it presents something else.
+    """
+    given = headers.get("authorization")
+    if given is None:
+        return None
+    scheme, _, text = given.partition(" ")
+    if scheme.lower() != "bearer" or not text.strip():
+        raise Rejected(401, f"the header Authorization has no access token; {_HOW}", headers=_CHALLENGE)
+    return text.strip()
+
+
+def _check_valid(identity: Identity, operation: Operation[Any] | None, now: datetime) -> None:
+    shown = f"the access token ms_{identity.token.prefix}_…"
+    if identity.token.revoked_at is not None:
+        raise Rejected(401, f"{shown} was revoked", headers=_CHALLENGE)
+    if identity.account.is_disabled:
+        raise Rejected(401, f"the account {identity.name!r} is disabled", headers=_CHALLENGE)
+    if not identity.has_expired(now):
+        return
+    if operation is not None and operation.id in _LAST_WORDS and not identity.is_past_last_words(now):
+        return
+    raise Rejected(
+        401, f"{shown} expired at {identity.token.expires_at:%Y-%m-%dT%H:%M:%SZ}", headers=_CHALLENGE
+    )
+
+
+def _tenant_of(identity: Identity, headers: Mapping[str, str], operation: Operation[Any] | None) -> str:
+    """Return the tenant that a request is for.
+
+    Raises:
+        Rejected: 400, it does not say which; 403, the caller has no role there.
+    """
+    usual = identity.usual_tenant
+    given = headers.get("mainspring-tenant")
+    if operation is None or not operation.is_of_tenant:
+        return usual or DEFAULT_TENANT
+    if given is None:
+        if usual is None and not identity.may_enter(DEFAULT_TENANT):
+            raise Rejected(
+                400, f"{identity.name} has a role in several tenants; name one in the header {TENANT.name}"
+            )
+        return usual or DEFAULT_TENANT
+    tenant = read_word(given, TENANT.name)
+    if not identity.may_enter(tenant):
+        raise Rejected(403, f"{identity.name} may do nothing in tenant {tenant[:60]!r} with this token")
+    return tenant

@@ -1,0 +1,100 @@
+"""`mainspring account`: says who may use the API, and what each may do where."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from mainspring.cli.calling import call, plain
+from mainspring.cli.options import json_option, kind_option, server_option
+from mainspring.cli.output import print_fields, print_json, print_table
+from mainspring.core.kinds import Whole
+from mainspring.core.rights import AccessRole
+from mainspring.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from mainspring.wire.access import AccountView
+
+_ROLES = ", ".join(role.value for role in AccessRole)
+
+
+@click.group("account")
+def account_group() -> None:
+    """Set who may use the API, and what each may do in which tenant."""
+
+
+@account_group.command("set")
+@click.argument("name")
+@click.option(
+    "--grant",
+    "grants",
+    metavar="TENANT=ROLE",
+    multiple=True,
+    help=f"A role in a tenant; the tenant * is all. Roles: {_ROLES}. Repeatable.",
+)
+@click.option("--disabled", is_flag=True, help="Its tokens no longer work.")
+@server_option
+@json_option
+def set_command(name: str, grants: tuple[str, ...], server: str, *, disabled: bool, as_json: bool) -> None:
+    """Create account NAME, or give it these roles and no others. It holds within two seconds.
+
+    Accounts are not deleted, because records name them. Disable those that are no longer needed.
+    """
+    given = dict(map(_read_grant, grants))
+    _print(call(server, lambda client: client.put_account(name, given, disabled=disabled)), as_json=as_json)
+
+
+@account_group.command("show")
+@click.argument("name")
+@server_option
+@json_option
+def show_command(name: str, server: str, *, as_json: bool) -> None:
+    """Show account NAME, and what it may do."""
+    _print(call(server, lambda client: client.get_account(name)), as_json=as_json)
+
+
+@account_group.command("list")
+@kind_option("--limit", Whole(1, 1000), default="100", words="The most to list.")
+@click.option("--after", metavar="NAME", help="Only accounts after this one, to go on with a list.")
+@server_option
+@json_option
+def list_command(limit: int, after: str | None, server: str, *, as_json: bool) -> None:
+    """List the accounts."""
+    page = call(server, lambda client: client.list_accounts(after=after, limit=limit))
+    if as_json:
+        print_json(plain(page))
+        return
+    rows = [
+        (one.name, _show_grants(one), "disabled" if one.disabled else "active", one.created_at)
+        for one in page.items
+    ]
+    empty = "there are no accounts; the first token makes one: mainspring token create --role admin"
+    print_table(("ACCOUNT", "ROLES", "STATE", "SINCE"), rows, empty=empty)
+    if page.next is not None:
+        click.echo(f"for later ones, add --after {page.next}", err=True)
+
+
+def _read_grant(text: str) -> tuple[str, str]:
+    tenant, separator, role = text.partition("=")
+    if not separator or not tenant or not role:
+        raise InvalidInput("grant", f"{text[:60]!r} is not TENANT=ROLE, like shop=operator or '*=viewer'")
+    return tenant, role
+
+
+def _show_grants(account: AccountView) -> str:
+    return " ".join(f"{tenant}={role}" for tenant, role in account.grants.items()) or "none"
+
+
+def _print(account: AccountView, *, as_json: bool) -> None:
+    if as_json:
+        print_json(plain(account))
+        return
+    print_fields(
+        {
+            "account": account.name,
+            "roles": _show_grants(account),
+            "state": "disabled" if account.disabled else "active",
+            "since": account.created_at,
+        }
+    )

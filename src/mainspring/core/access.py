@@ -1,0 +1,227 @@
+"""Accounts and access tokens: who there is, and what each may do where."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from mainspring.core.fields import kind, read_choice, read_mapping, read_word
+from mainspring.core.rights import ALL_TENANTS, NO_RIGHTS, RIGHTS_OF, AccessRole, Right
+from mainspring.core.values import value
+from mainspring.errors import InvalidInput
+
+TOKEN_BYTES = 5 + 32
+"""How many random bytes a token takes: 40 bits for its prefix, and 256 that nobody can guess."""
+ROTATION_GRACE = timedelta(hours=24)
+"""How long a token still works after another one was made in its place."""
+LAST_WORDS = timedelta(hours=24)
+"""How long a worker whose token has expired may still report what it does."""
+MOST_GRANTS = 1000
+MOST_RATE = 1_000_000
+"""Requests a second."""
+_LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"
+"""Base 32, without letters that look like others."""
+_TOKEN = re.compile(rf"ms_([{_LETTERS}]{{8}})_[{_LETTERS}]{{52}}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """Someone, or something, that may use the API.
+
+    Attributes:
+        grants: its role in each tenant; `*` stands for all tenants.
+    """
+
+    name: str
+    grants: Mapping[str, AccessRole]
+    is_disabled: bool = False
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessToken:
+    """A token of an account, without its secret.
+
+    Attributes:
+        prefix: the part by which it is known.
+        name: what it is for.
+        role, tenant: bounds on what the account may do otherwise.
+        rate: requests a second that one server answers; None is any number.
+        last_used_at: when a server saw it last, give or take a minute.
+        replaces: the prefix of the token in whose place it was made.
+    """
+
+    prefix: str
+    account: str
+    name: str
+    role: AccessRole
+    tenant: str
+    rate: int | None = None
+    created_at: datetime
+    expires_at: datetime | None = None
+    last_used_at: datetime | None = None
+    revoked_at: datetime | None = None
+    replaces: str | None = None
+
+
+@value(kw_only=True)
+class TokenWish:
+    """What a token is to be.
+
+    Attributes:
+        account: whose it is; None is whoever asks.
+        tenant: None is all tenants that the account has.
+        lasts: None is for ever.
+        rate: requests a second; None is any number.
+    """
+
+    name: str
+    role: AccessRole
+    account: str | None = None
+    tenant: str | None = None
+    lasts: timedelta | None = None
+    rate: int | None = None
+
+
+class TokenState(StrEnum):
+    """Whether a token works."""
+
+    ACTIVE = "active"
+    EXPIRED = "expired"
+    REVOKED = "revoked"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A token with its account, as they were at a revision of all accounts and tokens."""
+
+    token: AccessToken
+    account: Account
+    revision: int
+
+    @property
+    def name(self) -> str:
+        """The name in logs and errors."""
+        return self.account.name
+
+    @property
+    def is_revoked(self) -> bool:
+        """Whether it stands for nobody any more."""
+        return self.token.revoked_at is not None or self.account.is_disabled
+
+    def has_expired(self, now: datetime) -> bool:
+        """Return whether the token's time is over."""
+        return state_of(self.token, now) is TokenState.EXPIRED
+
+    def is_past_last_words(self, now: datetime) -> bool:
+        """Return whether not even a worker's reports of what it began under this token are taken any more."""
+        expires_at = self.token.expires_at
+        return expires_at is not None and now >= expires_at + LAST_WORDS
+
+    def may_enter(self, tenant: str) -> bool:
+        """Return whether it may do anything in a tenant."""
+        return self.rights_in(tenant) > NO_RIGHTS
+
+    def rights_in(self, tenant: str) -> frozenset[Right]:
+        """Return what it may do in a tenant: what the account may there, within the bounds of the token.
+
+        Of `*`, this is what it may do with what all tenants share.
+        """
+        if self.token.tenant not in {ALL_TENANTS, tenant}:
+            return NO_RIGHTS
+        return rights_of(self.account, tenant) & RIGHTS_OF[self.token.role]
+
+    @property
+    def usual_tenant(self) -> str | None:
+        """The tenant that is meant if a request names none: the only one. None if there are several."""
+        if self.token.tenant != ALL_TENANTS:
+            return self.token.tenant
+        tenants = list(self.account.grants)
+        return tenants[0] if len(tenants) == 1 and tenants[0] != ALL_TENANTS else None
+
+
+def rights_of(account: Account, tenant: str) -> frozenset[Right]:
+    """Return what an account may do in a tenant; `*` is what all tenants share."""
+    roles = {account.grants[key] for key in (tenant, ALL_TENANTS) if key in account.grants}
+    return NO_RIGHTS.union(*(RIGHTS_OF[role] for role in roles))
+
+
+def is_admin(account: Account) -> bool:
+    """Return whether an account may administer everything."""
+    return not account.is_disabled and account.grants.get(ALL_TENANTS) is AccessRole.ADMIN
+
+
+def has_admin(accounts: Iterable[Account]) -> bool:
+    """Return whether somebody is left who may administer everything."""
+    return any(map(is_admin, accounts))
+
+
+def state_of(token: AccessToken, now: datetime) -> TokenState:
+    """Return whether a token works. Its account may be disabled all the same."""
+    if token.revoked_at is not None:
+        return TokenState.REVOKED
+    is_over = token.expires_at is not None and now >= token.expires_at
+    return TokenState.EXPIRED if is_over else TokenState.ACTIVE
+
+
+def read_grants(roles: object, field: str) -> dict[str, AccessRole]:
+    """Read roles by tenant: `{"shop": "operator", "*": "viewer"}`.
+
+    Raises:
+        InvalidInput: it is not that.
+    """
+    given = read_mapping(roles, field)
+    if len(given) > MOST_GRANTS:
+        raise InvalidInput(field, f"names {len(given):,} tenants; at most {MOST_GRANTS:,} are allowed")
+    return {
+        read_tenant(tenant, field): read_choice(role, f"{field}.{tenant}", AccessRole)
+        for tenant, role in given.items()
+    }
+
+
+def read_tenant(given: object, field: str) -> str:
+    """Read a tenant's name, or `*` for all.
+
+    Raises:
+        InvalidInput: it is neither.
+    """
+    if given == ALL_TENANTS:
+        return ALL_TENANTS
+    if not isinstance(given, str):
+        raise InvalidInput(field, f"must be the name of a tenant, or * for all, not {kind(given)}")
+    return read_word(given, field)
+
+
+def write_token(secret: bytes) -> str:
+    """Return a token's text: `ms_`, 8 characters of prefix, `_`, and 52 that are secret.
+
+    Args:
+        secret: `TOKEN_BYTES` random bytes.
+    """
+    prefix, rest = secret[:5], secret[5:TOKEN_BYTES]
+    return f"ms_{_spell(prefix, 8)}_{_spell(rest, 52)}"
+
+
+def prefix_of(text: str) -> str | None:
+    """Return the prefix in a token's text; None if it does not have a token's form."""
+    match = _TOKEN.fullmatch(text)
+    return None if match is None else match[1]
+
+
+def read_prefix(text: str) -> str:
+    """Return the prefix of a token that is named by it, by `ms_` and it, or by its whole text."""
+    return text.removeprefix("ms_").partition("_")[0]
+
+
+def hash_token(text: str) -> bytes:
+    """Return what the store keeps of a token's text. It has 256 random bits, so a quick hash is enough."""
+    return hashlib.sha256(text.encode()).digest()
+
+
+def _spell(data: bytes, letters: int) -> str:
+    number = int.from_bytes(data)
+    return "".join(_LETTERS[number >> 5 * place & 31] for place in reversed(range(letters)))

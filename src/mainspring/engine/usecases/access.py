@@ -1,0 +1,254 @@
+"""Use cases on accounts and access tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from mainspring.core.access import (
+    ROTATION_GRACE,
+    TOKEN_BYTES,
+    AccessToken,
+    Account,
+    Identity,
+    TokenWish,
+    hash_token,
+    prefix_of,
+    rights_of,
+    write_token,
+)
+from mainspring.core.rights import ALL_TENANTS, RIGHTS_OF, AccessRole, Right
+from mainspring.core.values import value
+from mainspring.errors import Conflict, InvalidInput, NeedsRight, NotFound
+from mainspring.ports.clock import Clock, IdSource
+from mainspring.ports.store import Store
+from mainspring.ports.store.access import AccountWritten, NewToken
+
+_TRIES = 5
+
+
+@value(kw_only=True)
+class MadeToken:
+    """A token that was made. Its text is shown this once: the store does not have it."""
+
+    token: AccessToken
+    text: str
+
+
+class AccessControl:
+    """Use cases on accounts and tokens.
+
+    `asker` is who asks: an identity, which may manage the tokens of its own account, and everything if it may
+    administer what all tenants share. None is the operator, whom the process trusts.
+    """
+
+    def __init__(self, store: Store, *, clock: Clock, ids: IdSource) -> None:
+        self._store = store
+        self._clock = clock
+        self._ids = ids
+
+    async def list_accounts(self, *, after: str | None = None, limit: int = 100) -> list[Account]:
+        """Return a page of accounts, by name."""
+        return await self._store.list_accounts(after=after, limit=limit)
+
+    async def get_account(self, name: str) -> Account:
+        """Return an account.
+
+        Raises:
+            NotFound: there is none.
+        """
+        account = await self._store.get_account(name)
+        if account is None:
+            raise NotFound("account", name)
+        return account
+
+    async def put_account(
+        self, name: str, grants: Mapping[str, AccessRole], *, is_disabled: bool = False
+    ) -> tuple[Account, bool]:
+        """Create an account, or give it other grants. Return it, and whether it is new.
+
+        Raises:
+            Conflict: nobody would be left who may administer everything.
+        """
+        account = Account(name=name, grants=grants, is_disabled=is_disabled, created_at=self._clock.now())
+        written = await self._store.write_account(account)
+        if written is AccountWritten.REFUSED:
+            raise Conflict(
+                "grants",
+                f"no other account has the role {AccessRole.ADMIN.value!r} for all tenants (*); give it to one first",
+            )
+        return await self.get_account(name), written is AccountWritten.NEW
+
+    async def make_first_token(self, account: str, wish: TokenWish) -> MadeToken:
+        """Make the first account of all, which may administer everything, with a token. That closes the server.
+
+        Raises:
+            InvalidInput: with that token nobody could administer the server.
+            Conflict: there is an account already.
+        """
+        if wish.role is not AccessRole.ADMIN or wish.tenant not in {None, ALL_TENANTS}:
+            raise InvalidInput(
+                "role",
+                f"the first token must be one of {AccessRole.ADMIN.value!r} for all tenants: from then on only callers"
+                " with a token are answered, and somebody has to make the other tokens",
+            )
+        now = self._clock.now()
+        first = Account(name=account, grants={ALL_TENANTS: AccessRole.ADMIN}, created_at=now)
+        made = self._make(replace(wish, account=account, tenant=ALL_TENANTS), now)
+        if not await self._store.add_first_token(first, NewToken(made.token, hash_token(made.text))):
+            raise Conflict("account", "there is an account already; ask with one of its tokens")
+        return made
+
+    async def make_token(self, wish: TokenWish, *, asker: Identity | None) -> MadeToken:
+        """Make a token for an account that exists.
+
+        Raises:
+            NotFound: there is no such account.
+            NeedsRight: it is another one's, and the asker may not administer that, or it would be able to do more
+                than the asker.
+            InvalidInput: the account has no such role.
+        """
+        name = wish.account or (None if asker is None else asker.account.name)
+        if name is None:
+            raise InvalidInput("account", "name the account whose token it is to be")
+        _check_own(name, asker, "account")
+        account = await self.get_account(name)
+        tenant = wish.tenant or _usual_tenant(account)
+        _check_role(account, wish.role, tenant)
+        if asker is not None:
+            _check_no_more(asker, wish.role, tenant)
+        for _ in range(_TRIES):
+            made = self._make(replace(wish, account=name, tenant=tenant), self._clock.now())
+            if await self._store.add_token(NewToken(made.token, hash_token(made.text))):
+                return made
+        raise AssertionError("so many prefixes cannot be taken")
+
+    async def rotate(self, prefix: str, *, asker: Identity | None) -> MadeToken:
+        """Make a token in place of another one, which works for a while yet. It lasts as long as that was to last.
+
+        Raises:
+            NotFound: there is no such token, or it is not the asker's to see.
+            Conflict: it was revoked.
+        """
+        old = await self._get_token(prefix, asker)
+        if old.revoked_at is not None:
+            raise Conflict("token", f"ms_{old.prefix}_… was revoked; make a new one")
+        if asker is not None:
+            _check_no_more(asker, old.role, old.tenant)
+        now = self._clock.now()
+        for _ in range(_TRIES):
+            lasts = None if old.expires_at is None else old.expires_at - old.created_at
+            wish = TokenWish(
+                name=old.name,
+                role=old.role,
+                account=old.account,
+                tenant=old.tenant,
+                lasts=lasts,
+                rate=old.rate,
+            )
+            made = self._make(wish, now, replaces=old.prefix)
+            new = NewToken(made.token, hash_token(made.text))
+            if await self._store.rotate_token(new, ends_at=now + ROTATION_GRACE):
+                return made
+        raise Conflict("token", f"ms_{old.prefix}_… has changed meanwhile; try again")
+
+    async def revoke(self, prefix: str, *, asker: Identity | None) -> AccessToken:
+        """End a token at once. One that was revoked before stays as it is.
+
+        Raises:
+            NotFound: there is no such token, or it is not the asker's to see.
+        """
+        token = await self._get_token(prefix, asker)
+        await self._store.revoke_token(token.prefix, now=self._clock.now())
+        return await self._get_token(token.prefix, asker)
+
+    async def list_tokens(
+        self,
+        *,
+        account: str | None = None,
+        after: str | None = None,
+        limit: int = 100,
+        asker: Identity | None,
+    ) -> list[AccessToken]:
+        """Return a page of tokens: of one account, or of all that the asker may see.
+
+        Raises:
+            NeedsRight: they are another one's, and the asker may not administer that.
+        """
+        if account is not None:
+            _check_own(account, asker, "account")
+        elif asker is not None and not _may_administer(asker):
+            account = asker.account.name
+        return await self._store.list_tokens(account=account, after=after, limit=limit)
+
+    async def _get_token(self, prefix: str, asker: Identity | None) -> AccessToken:
+        found = await self._store.find_token(prefix)
+        if found is not None:
+            token = found.identity.token
+            if asker is None or token.account == asker.account.name or _may_administer(asker):
+                return token
+        raise NotFound("token", prefix)
+
+    def _make(self, wish: TokenWish, now: datetime, *, replaces: str | None = None) -> MadeToken:
+        text = write_token(self._ids.new_secret(TOKEN_BYTES))
+        assert wish.account is not None
+        assert wish.tenant is not None
+        token = AccessToken(
+            prefix=prefix_of(text) or "",
+            account=wish.account,
+            name=wish.name,
+            role=wish.role,
+            tenant=wish.tenant,
+            rate=wish.rate,
+            created_at=now,
+            expires_at=None if wish.lasts is None else now + wish.lasts,
+            replaces=replaces,
+        )
+        return MadeToken(token=token, text=text)
+
+
+def _may_administer(asker: Identity) -> bool:
+    return Right.ADMIN in asker.rights_in(ALL_TENANTS)
+
+
+def _check_own(account: str, asker: Identity | None, field: str) -> None:
+    if asker is None or account == asker.account.name or _may_administer(asker):
+        return
+    raise NeedsRight(
+        field,
+        f"{account!r} is not your account; only callers with the right {Right.ADMIN.value!r} for all tenants may"
+        " manage its tokens",
+    )
+
+
+def _check_role(account: Account, role: AccessRole, tenant: str) -> None:
+    """Refuse a token that promises more than its account may do: there, or for all tenants in any of its own."""
+    places = [tenant] if tenant != ALL_TENANTS else list(account.grants)
+    if any(RIGHTS_OF[role] <= rights_of(account, place) for place in places):
+        return
+    granted = ", ".join(f"{known}={each.value}" for known, each in sorted(account.grants.items()))
+    where = "" if tenant == ALL_TENANTS else f" in tenant {tenant!r}"
+    raise InvalidInput(
+        "role",
+        f"the account {account.name!r} has not the role {role.value!r}{where}; it has {granted or 'none'}",
+    )
+
+
+def _check_no_more(asker: Identity, role: AccessRole, tenant: str) -> None:
+    """Refuse a token of the same account that could do more than the one with which it is asked for."""
+    bounds = asker.token
+    if _may_administer(asker) or (
+        RIGHTS_OF[role] <= RIGHTS_OF[bounds.role] and bounds.tenant in {ALL_TENANTS, tenant}
+    ):
+        return
+    raise NeedsRight(
+        "role",
+        "the new token could do more than the one with which you ask; ask with one that may do as much",
+    )
+
+
+def _usual_tenant(account: Account) -> str:
+    """Return the tenant of a token if none is named: the only one of its account, or else all."""
+    tenants = list(account.grants)
+    return tenants[0] if len(tenants) == 1 else ALL_TENANTS

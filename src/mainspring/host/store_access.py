@@ -1,0 +1,59 @@
+"""Makes a token straight in a store: the first one, or another one when the last one is lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mainspring.wire.access import MadeTokenView
+
+_FIRST_ACCOUNT = "admin"
+
+
+async def make_token_in(
+    url: str,
+    name: str,
+    role: str,
+    *,
+    account: str | None = None,
+    tenant: str | None = None,
+    expires_in: str | None = None,
+    rate: int | None = None,
+) -> tuple[MadeTokenView, bool]:
+    """Make a token, and say whether it is the first one. Whoever may write to the store may do everything anyway.
+
+    Args:
+        url: where the store is. Only PostgreSQL can be asked while servers run.
+        account: an account that exists, or the name of the first one; None makes that `admin`.
+
+    Raises:
+        InvalidInput: the URL or a value is wrong.
+        MainspringError: the store cannot be used.
+    """
+    from mainspring.clock import StoreClock, UuidSource
+    from mainspring.config.settings import StoreLocation
+    from mainspring.engine.usecases.access import AccessControl
+    from mainspring.host.hosting import make_folder
+    from mainspring.runtime import make_store
+    from mainspring.wire.access import MakeTokenBody, read_wish, view_made_token
+
+    given = MakeTokenBody(
+        name=name, role=role, account=account, tenant=tenant, expires_in=expires_in, rate=rate
+    )
+    wish = read_wish(given)
+    location = StoreLocation.parse(url)
+    make_folder(location, "store")
+    store = make_store(location)
+    await store.open()
+    try:
+        clock = StoreClock(store.read_time)
+        await clock.sample()
+        access = AccessControl(store, clock=clock, ids=UuidSource())
+        is_first = await store.read_access_revision() == 0
+        if is_first:
+            made = await access.make_first_token(account or _FIRST_ACCOUNT, wish)
+        else:
+            made = await access.make_token(wish, asker=None)
+    finally:
+        await store.close()
+    return view_made_token(made.token, made.text), is_first

@@ -1,0 +1,83 @@
+"""The calls on accounts and access tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mainspring.core.access import read_prefix
+from mainspring.sdk.transport import Transport
+from mainspring.wire import operations
+from mainspring.wire.access import (
+    AccountPage,
+    AccountView,
+    MadeTokenView,
+    MeView,
+    TokenPage,
+    TokenView,
+)
+
+
+class AccessCalls(Transport):
+    """A part of `AsyncClient`."""
+
+    async def get_me(self) -> MeView:
+        """Return the account and the token of this client, and what they may do."""
+        return await self.call(operations.GET_ME)
+
+    async def list_accounts(self, *, after: str | None = None, limit: int = 100) -> AccountPage:
+        """Return a page of accounts, by name."""
+        return await self.call(operations.LIST_ACCOUNTS, query={"after": after, "limit": limit})
+
+    async def get_account(self, account: str) -> AccountView:
+        """Return an account, and what it may do."""
+        return await self.call(operations.GET_ACCOUNT, account)
+
+    async def put_account(
+        self, account: str, grants: Mapping[str, str], *, disabled: bool = False
+    ) -> AccountView:
+        """Create an account, or give it these roles by tenant (`*` is all), and no others."""
+        body = {"grants": dict(grants), "disabled": disabled}
+        return await self.call(operations.UPSERT_ACCOUNT, account, body=body)
+
+    async def make_token(
+        self,
+        name: str,
+        role: str,
+        *,
+        account: str | None = None,
+        tenant: str | None = None,
+        expires_in: str | None = None,
+        rate: int | None = None,
+    ) -> MadeTokenView:
+        """Make a token. Its text is in the answer, and nowhere else.
+
+        Args:
+            name: what it is for.
+            role: `viewer`, `operator`, `editor`, `admin` or `worker`.
+            account: whose it is; None is this client's own.
+            tenant: the only one that it is for; None is all that the account has.
+            expires_in: how long it lasts, like `90d`; None is for ever.
+            rate: requests a second that one server answers; None is as many as come.
+        """
+        given = {"account": account, "tenant": tenant, "expires_in": expires_in, "rate": rate}
+        body = {
+            "name": name,
+            "role": role,
+            **{key: value for key, value in given.items() if value is not None},
+        }
+        return await self.call(operations.MAKE_TOKEN, body=body)
+
+    async def list_tokens(
+        self, *, account: str | None = None, after: str | None = None, limit: int = 100
+    ) -> TokenPage:
+        """Return a page of tokens without their secrets: the account's own, or for administrators of all."""
+        query: dict[str, str | int | None] = {"account": account, "after": after, "limit": limit}
+        return await self.call(operations.LIST_TOKENS, query=query)
+
+    async def rotate_token(self, token: str) -> MadeTokenView:
+        """Make a token in place of another one, which works for 24 hours more. It is named by its prefix."""
+        return await self.call(operations.ROTATE_TOKEN, read_prefix(token))
+
+    async def revoke_token(self, token: str) -> TokenView:
+        """End a token, which is named by its prefix."""
+        return await self.call(operations.REVOKE_TOKEN, read_prefix(token))

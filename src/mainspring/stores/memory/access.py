@@ -1,0 +1,98 @@
+"""Accounts and access tokens, in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from mainspring.core.access import AccessToken, Account, Identity, has_admin
+from mainspring.ports.store.access import AccountWritten, FoundToken, NewToken
+
+
+@dataclass(slots=True)
+class AccessTables:
+    """Accounts by name, tokens by prefix with what their texts must come to, and the revision."""
+
+    accounts: dict[str, Account] = field(default_factory=dict)
+    tokens: dict[str, NewToken] = field(default_factory=dict)
+    revision: int = 0
+
+
+class MemoryAccessStore:
+    """`AccessStore` in memory."""
+
+    _access: AccessTables
+
+    async def read_access_revision(self) -> int:
+        return self._access.revision
+
+    async def find_token(self, prefix: str) -> FoundToken | None:
+        found = self._access.tokens.get(prefix)
+        if found is None:
+            return None
+        account = self._access.accounts[found.token.account]
+        return FoundToken(Identity(found.token, account, self._access.revision), found.hash)
+
+    async def get_account(self, name: str) -> Account | None:
+        return self._access.accounts.get(name)
+
+    async def list_accounts(self, *, after: str | None = None, limit: int = 100) -> list[Account]:
+        found = [account for name, account in sorted(self._access.accounts.items()) if name > (after or "")]
+        return found[:limit]
+
+    async def write_account(self, account: Account) -> AccountWritten:
+        known = self._access.accounts
+        former = known.get(account.name)
+        if not has_admin([*(known | {account.name: account}).values()]):
+            return AccountWritten.REFUSED
+        self._access.revision += 1
+        known[account.name] = account if former is None else replace(account, created_at=former.created_at)
+        return AccountWritten.NEW if former is None else AccountWritten.CHANGED
+
+    async def add_first_token(self, account: Account, new: NewToken) -> bool:
+        if self._access.accounts:
+            return False
+        self._access.revision += 1
+        self._access.accounts[account.name] = account
+        return await self.add_token(new)
+
+    async def add_token(self, new: NewToken) -> bool:
+        return self._access.tokens.setdefault(new.token.prefix, new) is new
+
+    async def rotate_token(self, new: NewToken, *, ends_at: datetime) -> bool:
+        tokens = self._access.tokens
+        old = tokens.get(new.token.replaces or "")
+        if new.token.prefix in tokens or old is None or old.token.revoked_at is not None:
+            return False
+        self._access.revision += 1
+        expires_at = min(old.token.expires_at or ends_at, ends_at)
+        tokens[old.token.prefix] = NewToken(replace(old.token, expires_at=expires_at), old.hash)
+        return await self.add_token(new)
+
+    async def revoke_token(self, prefix: str, *, now: datetime) -> bool:
+        found = self._access.tokens.get(prefix)
+        if found is None:
+            return False
+        self._access.revision += 1
+        revoked_at = found.token.revoked_at or now
+        self._access.tokens[prefix] = NewToken(replace(found.token, revoked_at=revoked_at), found.hash)
+        return True
+
+    async def list_tokens(
+        self, *, account: str | None = None, after: str | None = None, limit: int = 100
+    ) -> list[AccessToken]:
+        found = [
+            each.token
+            for prefix, each in sorted(self._access.tokens.items())
+            if prefix > (after or "") and account in {None, each.token.account}
+        ]
+        return found[:limit]
+
+    async def note_token_uses(self, uses: Mapping[str, datetime]) -> None:
+        tokens = self._access.tokens
+        for prefix, at in uses.items():
+            found = tokens.get(prefix)
+            if found is not None:
+                used_at = max(found.token.last_used_at or at, at)
+                tokens[prefix] = NewToken(replace(found.token, last_used_at=used_at), found.hash)

@@ -1,0 +1,173 @@
+"""Accounts and access tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from asyncpg import Record
+
+from mainspring.core.access import AccessToken, Account, Identity, has_admin
+from mainspring.core.rights import AccessRole
+from mainspring.ports.store.access import AccountWritten, FoundToken, NewToken
+from mainspring.stores._sql.grants import decode_grants, encode_grants
+from mainspring.stores.postgres.connecting import Role
+from mainspring.stores.postgres.connection import Connections, Transaction
+
+
+class PostgresAccessStore:
+    """`AccessStore` on PostgreSQL."""
+
+    _connections: Connections
+
+    async def read_access_revision(self) -> int:
+        [row] = await self._connections.fetch(Role.WATCH, "read_access_revision", is_repeatable=True)
+        number: int = row["number"]
+        return number
+
+    async def find_token(self, prefix: str) -> FoundToken | None:
+        rows = await self._connections.fetch(Role.READ, "find_token", is_repeatable=True, prefix=prefix)
+        if not rows:
+            return None
+        [row] = rows
+        account = Account(
+            name=row["account"],
+            grants=decode_grants(row["grants"]),
+            is_disabled=row["is_disabled"],
+            created_at=row["joined_at"],
+        )
+        return FoundToken(Identity(_token_of(row), account, row["revision"]), row["hash"])
+
+    async def get_account(self, name: str) -> Account | None:
+        rows = await self._connections.fetch(Role.READ, "get_account", is_repeatable=True, name=name)
+        return _account_of(rows[0]) if rows else None
+
+    async def list_accounts(self, *, after: str | None = None, limit: int = 100) -> list[Account]:
+        rows = await self._connections.fetch(
+            Role.READ, "list_accounts", is_repeatable=True, after=after or "", limit=limit
+        )
+        return list(map(_account_of, rows))
+
+    async def write_account(self, account: Account) -> AccountWritten:
+        async def work(transaction: Transaction) -> AccountWritten:
+            await transaction.execute("raise_access_revision")
+            rows = await transaction.fetch("list_all_accounts")
+            known = {row["name"]: _account_of(row) for row in rows}
+            is_new = account.name not in known
+            if not has_admin([*(known | {account.name: account}).values()]):
+                return AccountWritten.REFUSED
+            await transaction.execute("write_account", **_values_of_account(account))
+            return AccountWritten.NEW if is_new else AccountWritten.CHANGED
+
+        return await self._connections.transact(Role.EDIT, work)
+
+    async def add_first_token(self, account: Account, new: NewToken) -> bool:
+        async def work(transaction: Transaction) -> bool:
+            await transaction.execute("raise_access_revision")
+            if await transaction.fetch("list_all_accounts"):
+                return False
+            await transaction.execute("write_account", **_values_of_account(account))
+            await transaction.execute("add_token", **_values_of_token(new))
+            return True
+
+        return await self._connections.transact(Role.EDIT, work)
+
+    async def add_token(self, new: NewToken) -> bool:
+        async def work(transaction: Transaction) -> bool:
+            return bool(await transaction.fetch("add_token", **_values_of_token(new)))
+
+        return await self._connections.transact(Role.EDIT, work)
+
+    async def rotate_token(self, new: NewToken, *, ends_at: datetime) -> bool:
+        async def work(transaction: Transaction) -> bool:
+            await transaction.execute("raise_access_revision")
+            if await transaction.fetch("find_token", prefix=new.token.prefix):
+                return False
+            if not await transaction.fetch("shorten_token", prefix=new.token.replaces, ends_at=ends_at):
+                return False
+            await transaction.execute("add_token", **_values_of_token(new))
+            return True
+
+        return await self._connections.transact(Role.EDIT, work)
+
+    async def revoke_token(self, prefix: str, *, now: datetime) -> bool:
+        async def work(transaction: Transaction) -> bool:
+            await transaction.execute("raise_access_revision")
+            return bool(await transaction.fetch("revoke_token", prefix=prefix, now=now))
+
+        return await self._connections.transact(Role.EDIT, work)
+
+    async def list_tokens(
+        self, *, account: str | None = None, after: str | None = None, limit: int = 100
+    ) -> list[AccessToken]:
+        values: dict[str, Any] = {"after": after or "", "limit": limit}
+        name = "list_tokens"
+        if account is not None:
+            name, values["account"] = "list_tokens_of_account", account
+        rows = await self._connections.fetch(Role.READ, name, is_repeatable=True, **values)
+        return list(map(_token_of, rows))
+
+    async def note_token_uses(self, uses: Mapping[str, datetime]) -> None:
+        if not uses:
+            return
+        ordered = sorted(uses.items())
+
+        async def work(transaction: Transaction) -> None:
+            await transaction.execute(
+                "note_token_uses",
+                prefixes=[prefix for prefix, _ in ordered],
+                times=[at for _, at in ordered],
+            )
+
+        await self._connections.transact(Role.UPKEEP, work, is_repeatable=True)
+
+
+def _values_of_account(account: Account) -> dict[str, Any]:
+    return {
+        "name": account.name,
+        "grants": encode_grants(account.grants),
+        "is_disabled": account.is_disabled,
+        "created_at": account.created_at,
+    }
+
+
+def _values_of_token(new: NewToken) -> dict[str, Any]:
+    token = new.token
+    return {
+        "prefix": token.prefix,
+        "hash": new.hash,
+        "account": token.account,
+        "name": token.name,
+        "role": token.role.value,
+        "tenant": token.tenant,
+        "rate": token.rate,
+        "created_at": token.created_at,
+        "expires_at": token.expires_at,
+        "replaces": token.replaces,
+    }
+
+
+def _account_of(row: Record) -> Account:
+    return Account(
+        name=row["name"],
+        grants=decode_grants(row["grants"]),
+        is_disabled=row["is_disabled"],
+        created_at=row["created_at"],
+    )
+
+
+def _token_of(row: Record) -> AccessToken:
+    return AccessToken(
+        prefix=row["prefix"],
+        account=row["account"],
+        name=row["name"],
+        role=AccessRole(row["role"]),
+        tenant=row["tenant"],
+        rate=row["rate"],
+        created_at=row["created_at"],
+        expires_at=row["expires_at"],
+        last_used_at=row["last_used_at"],
+        revoked_at=row["revoked_at"],
+        replaces=row["replaces"],
+    )

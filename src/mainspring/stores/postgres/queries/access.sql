@@ -1,0 +1,54 @@
+-- Accounts and access tokens.
+
+-- name: read_access_revision
+SELECT number FROM revision WHERE name = 'access';
+
+-- name: raise_access_revision
+-- Whoever changes accounts or tokens begins with this, so one comes after the other.
+UPDATE revision SET number = number + 1 WHERE name = 'access';
+
+-- name: find_token
+SELECT
+    {token.token_columns}, token.hash, account.grants, account.is_disabled, account.created_at AS joined_at,
+    revision.number AS revision
+FROM token JOIN account ON account.name = token.account JOIN revision ON revision.name = 'access'
+WHERE token.prefix = :prefix;
+
+-- name: get_account
+SELECT {account_columns} FROM account WHERE name = :name;
+
+-- name: list_accounts
+SELECT {account_columns} FROM account WHERE name > :after ORDER BY name LIMIT :limit;
+
+-- name: list_all_accounts
+SELECT {account_columns} FROM account;
+
+-- name: write_account
+INSERT INTO account (name, grants, is_disabled, created_at) VALUES (:name, :grants, :is_disabled, :created_at)
+ON CONFLICT (name) DO UPDATE SET grants = excluded.grants, is_disabled = excluded.is_disabled;
+
+-- name: add_token
+INSERT INTO token (prefix, hash, account, name, role, tenant, rate, created_at, expires_at, replaces)
+VALUES (:prefix, :hash, :account, :name, :role, :tenant, :rate, :created_at, :expires_at, :replaces)
+ON CONFLICT (prefix) DO NOTHING
+RETURNING prefix;
+
+-- name: shorten_token
+UPDATE token SET expires_at = least(expires_at, :ends_at)
+WHERE prefix = :prefix AND revoked_at IS NULL
+RETURNING prefix;
+
+-- name: revoke_token
+UPDATE token SET revoked_at = coalesce(revoked_at, :now) WHERE prefix = :prefix RETURNING prefix;
+
+-- name: list_tokens
+SELECT {token_columns} FROM token WHERE prefix > :after ORDER BY prefix LIMIT :limit;
+
+-- name: list_tokens_of_account
+SELECT {token_columns} FROM token WHERE account = :account AND prefix > :after ORDER BY prefix LIMIT :limit;
+
+-- name: note_token_uses
+-- The arguments are sorted, so that two servers cannot deadlock.
+UPDATE token SET last_used_at = greatest(token.last_used_at, used.at)
+FROM unnest(:prefixes::text[], :times::timestamptz[]) AS used (prefix, at)
+WHERE token.prefix = used.prefix;

@@ -1,0 +1,189 @@
+"""Accounts and access tokens, on SQLite."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import apsw
+
+from mainspring.core.access import AccessToken, Account, Identity, has_admin
+from mainspring.core.rights import AccessRole
+from mainspring.ports.store.access import AccountWritten, FoundToken, NewToken
+from mainspring.stores._sql.grants import decode_grants, encode_grants
+from mainspring.stores.sqlite.connection import Database
+from mainspring.stores.sqlite.rows import (
+    NamedRow,
+    to_instant,
+    to_micros,
+    to_optional_instant,
+    to_optional_micros,
+)
+from mainspring.stores.sqlite.statements import (
+    execute,
+    execute_many,
+    fetch_row,
+    fetch_rows,
+    fetch_value,
+    fetch_values,
+)
+
+
+class SqliteAccessStore:
+    """Implements `AccessStore`."""
+
+    _reader: Database
+    _writer: Database
+
+    async def read_access_revision(self) -> int:
+        """See `AccessStore`."""
+        number: int = await self._reader.call(lambda db: fetch_value(db, "read_access_revision"))
+        return number
+
+    async def find_token(self, prefix: str) -> FoundToken | None:
+        """See `AccessStore`."""
+        row = await self._reader.call(lambda db: fetch_row(db, "find_token", {"prefix": prefix}))
+        if row is None:
+            return None
+        account = Account(
+            name=row.account,
+            grants=decode_grants(row.grants),
+            is_disabled=bool(row.is_disabled),
+            created_at=to_instant(row.joined_at),
+        )
+        return FoundToken(Identity(_make_token(row), account, row.revision), row.hash)
+
+    async def get_account(self, name: str) -> Account | None:
+        """See `AccessStore`."""
+        row = await self._reader.call(lambda db: fetch_row(db, "get_account", {"name": name}))
+        return None if row is None else _make_account(row)
+
+    async def list_accounts(self, *, after: str | None = None, limit: int = 100) -> list[Account]:
+        """See `AccessStore`."""
+        values = {"after": after or "", "limit": limit}
+        rows = await self._reader.call(lambda db: fetch_rows(db, "list_accounts", values))
+        return list(map(_make_account, rows))
+
+    async def write_account(self, account: Account) -> AccountWritten:
+        """See `AccessStore`."""
+
+        def work(db: apsw.Connection) -> AccountWritten:
+            known = {row.name: _make_account(row) for row in fetch_rows(db, "list_all_accounts")}
+            is_new = account.name not in known
+            if not has_admin([*(known | {account.name: account}).values()]):
+                return AccountWritten.REFUSED
+            execute(db, "raise_access_revision")
+            execute(db, "write_account", _values_of_account(account))
+            return AccountWritten.NEW if is_new else AccountWritten.CHANGED
+
+        return await self._writer.call(work)
+
+    async def add_first_token(self, account: Account, new: NewToken) -> bool:
+        """See `AccessStore`."""
+
+        def work(db: apsw.Connection) -> bool:
+            if fetch_rows(db, "list_all_accounts"):
+                return False
+            execute(db, "raise_access_revision")
+            execute(db, "write_account", _values_of_account(account))
+            execute(db, "add_token", _values_of_token(new))
+            return True
+
+        return await self._writer.call(work)
+
+    async def add_token(self, new: NewToken) -> bool:
+        """See `AccessStore`."""
+        return bool(await self._writer.call(lambda db: fetch_values(db, "add_token", _values_of_token(new))))
+
+    async def rotate_token(self, new: NewToken, *, ends_at: datetime) -> bool:
+        """See `AccessStore`."""
+        old = {"prefix": new.token.replaces, "ends_at": to_micros(ends_at)}
+
+        def work(db: apsw.Connection) -> bool:
+            if fetch_rows(db, "find_token", {"prefix": new.token.prefix}):
+                return False
+            if not fetch_values(db, "shorten_token", old):
+                return False
+            execute(db, "raise_access_revision")
+            execute(db, "add_token", _values_of_token(new))
+            return True
+
+        return await self._writer.call(work)
+
+    async def revoke_token(self, prefix: str, *, now: datetime) -> bool:
+        """See `AccessStore`."""
+        values = {"prefix": prefix, "now": to_micros(now)}
+
+        def work(db: apsw.Connection) -> bool:
+            execute(db, "raise_access_revision")
+            return bool(fetch_values(db, "revoke_token", values))
+
+        return await self._writer.call(work)
+
+    async def list_tokens(
+        self, *, account: str | None = None, after: str | None = None, limit: int = 100
+    ) -> list[AccessToken]:
+        """See `AccessStore`."""
+        values: dict[str, Any] = {"after": after or "", "limit": limit}
+        name = "list_tokens"
+        if account is not None:
+            name, values["account"] = "list_tokens_of_account", account
+        rows = await self._reader.call(lambda db: fetch_rows(db, name, values))
+        return list(map(_make_token, rows))
+
+    async def note_token_uses(self, uses: Mapping[str, datetime]) -> None:
+        """See `AccessStore`."""
+        values = [{"prefix": prefix, "used_at": to_micros(at)} for prefix, at in uses.items()]
+        if values:
+            await self._writer.call(lambda db: execute_many(db, "note_token_use", values))
+
+
+def _values_of_account(account: Account) -> dict[str, Any]:
+    return {
+        "name": account.name,
+        "grants": encode_grants(account.grants),
+        "is_disabled": account.is_disabled,
+        "created_at": to_micros(account.created_at),
+    }
+
+
+def _values_of_token(new: NewToken) -> dict[str, Any]:
+    token = new.token
+    return {
+        "prefix": token.prefix,
+        "hash": new.hash,
+        "account": token.account,
+        "name": token.name,
+        "role": token.role.value,
+        "tenant": token.tenant,
+        "rate": token.rate,
+        "created_at": to_micros(token.created_at),
+        "expires_at": to_optional_micros(token.expires_at),
+        "replaces": token.replaces,
+    }
+
+
+def _make_account(row: NamedRow) -> Account:
+    return Account(
+        name=row.name,
+        grants=decode_grants(row.grants),
+        is_disabled=bool(row.is_disabled),
+        created_at=to_instant(row.created_at),
+    )
+
+
+def _make_token(row: NamedRow) -> AccessToken:
+    return AccessToken(
+        prefix=row.prefix,
+        account=row.account,
+        name=row.name,
+        role=AccessRole(row.role),
+        tenant=row.tenant,
+        rate=row.rate,
+        created_at=to_instant(row.created_at),
+        expires_at=to_optional_instant(row.expires_at),
+        last_used_at=to_optional_instant(row.last_used_at),
+        revoked_at=to_optional_instant(row.revoked_at),
+        replaces=row.replaces,
+    )

@@ -1,0 +1,207 @@
+"""Accounts and access tokens are kept, and every change of them shows in the revision."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+from mainspring.core.access import AccessToken, Account, Identity, hash_token
+from mainspring.core.rights import AccessRole
+from mainspring.ports.store import Store
+from mainspring.ports.store.access import AccountWritten, FoundToken, NewToken
+from mainspring.testing.factories import at
+
+ROOT = Account(name="root", grants={"*": AccessRole.ADMIN}, created_at=at(0.5))
+ANN = Account(name="ann", grants={"shop": AccessRole.OPERATOR, "*": AccessRole.VIEWER}, created_at=at(1))
+
+
+def make_token(prefix: str, **fields: Any) -> NewToken:
+    """Make a token of `root`."""
+    values: dict[str, Any] = {
+        "account": "root",
+        "name": "ci",
+        "role": AccessRole.ADMIN,
+        "tenant": "*",
+        "created_at": at(2),
+        **fields,
+    }
+    return NewToken(AccessToken(prefix=prefix, **values), hash_token(prefix))
+
+
+async def found(store: Store, prefix: str) -> AccessToken:
+    """Return a token that exists."""
+    token = await store.find_token(prefix)
+    assert token is not None
+    return token.identity.token
+
+
+class Accounts:
+    """Accounts are written by name, and one of them can always administer everything."""
+
+    __test__ = False
+
+    async def test_a_new_store_is_of_revision_zero_and_has_no_account(self, store: Store) -> None:
+        assert await store.read_access_revision() == 0
+        assert await store.list_accounts() == []
+        assert await store.get_account("root") is None
+
+    async def test_an_account_is_as_it_was_written(self, store: Store) -> None:
+        assert await store.write_account(ROOT) is AccountWritten.NEW
+        assert await store.write_account(ANN) is AccountWritten.NEW
+        assert await store.get_account("ann") == ANN
+        assert await store.list_accounts() == [ANN, ROOT]
+
+    async def test_an_account_changes_but_for_the_time_of_its_creation(self, store: Store) -> None:
+        await store.write_account(ROOT)
+        await store.write_account(ANN)
+        other = replace(ANN, grants={"mail": AccessRole.EDITOR}, is_disabled=True, created_at=at(9))
+        assert await store.write_account(other) is AccountWritten.CHANGED
+        assert await store.get_account("ann") == replace(other, created_at=at(1))
+
+    async def test_a_page_of_accounts_goes_by_name(self, store: Store) -> None:
+        for name in ("root", "c", "a", "b"):
+            await store.write_account(replace(ROOT, name=name))
+        assert [one.name for one in await store.list_accounts(limit=2)] == ["a", "b"]
+        assert [one.name for one in await store.list_accounts(after="b")] == ["c", "root"]
+
+    async def test_the_last_administrator_stays(self, store: Store) -> None:
+        assert await store.write_account(ANN) is AccountWritten.REFUSED
+        await store.write_account(ROOT)
+        for other in (
+            replace(ROOT, is_disabled=True),
+            replace(ROOT, grants={"*": AccessRole.EDITOR}),
+            replace(ROOT, grants={"shop": AccessRole.ADMIN}),
+        ):
+            assert await store.write_account(other) is AccountWritten.REFUSED
+        assert await store.list_accounts() == [ROOT]
+        await store.write_account(replace(ROOT, name="second"))
+        assert await store.write_account(replace(ROOT, is_disabled=True)) is AccountWritten.CHANGED
+
+    async def test_two_administrators_cannot_disable_each_other_at_once(self, store: Store) -> None:
+        pair = [ROOT, replace(ROOT, name="second")]
+        for one in pair:
+            await store.write_account(one)
+        written = await asyncio.gather(*(store.write_account(replace(one, is_disabled=True)) for one in pair))
+        assert sorted(written) == [AccountWritten.CHANGED, AccountWritten.REFUSED]
+
+    async def test_changes_of_accounts_raise_the_revision(self, store: Store) -> None:
+        revisions = [await store.read_access_revision()]
+        for account in (ROOT, ANN, replace(ANN, is_disabled=True)):
+            await store.write_account(account)
+            revisions.append(await store.read_access_revision())
+        assert sorted(set(revisions)) == revisions
+
+
+class Tokens:
+    """Tokens are found by their prefixes with their accounts, and revoked for good."""
+
+    __test__ = False
+
+    async def test_a_token_is_found_with_its_account_and_the_revision(self, store: Store) -> None:
+        await store.write_account(ROOT)
+        await store.write_account(ANN)
+        new = make_token(
+            "abcdefgh",
+            account="ann",
+            name="nightly build",
+            role=AccessRole.OPERATOR,
+            tenant="shop",
+            rate=200,
+            expires_at=at(100.000001),
+        )
+        assert await store.add_token(new)
+        revision = await store.read_access_revision()
+        assert await store.find_token("abcdefgh") == FoundToken(Identity(new.token, ANN, revision), new.hash)
+        assert await store.find_token("zzzzzzzz") is None
+
+    async def test_a_prefix_is_taken_once(self, store: Store) -> None:
+        await store.write_account(ROOT)
+        assert await store.add_token(make_token("abcdefgh"))
+        assert not await store.add_token(make_token("abcdefgh", name="other"))
+        assert (await found(store, "abcdefgh")).name == "ci"
+
+    async def test_the_first_token_comes_with_the_first_account(self, store: Store) -> None:
+        firsts = [
+            store.add_first_token(replace(ROOT, name=name), make_token(prefix, account=name))
+            for name, prefix in (("root", "abcdefgh"), ("other", "bbbbbbbb"))
+        ]
+        stored = await asyncio.gather(*firsts)
+        assert sorted(stored) == [False, True]
+        assert len(await store.list_accounts()) == len(await store.list_tokens()) == 1
+        assert await store.read_access_revision() > 0
+
+    async def test_a_page_of_tokens_is_of_one_account_or_of_all(self, store: Store) -> None:
+        await store.write_account(ROOT)
+        await store.write_account(ANN)
+        for prefix, account in (("a", "root"), ("b", "ann"), ("c", "root"), ("d", "root")):
+            await store.add_token(make_token(prefix * 8, account=account))
+        for given, expected in (
+            ({}, "abcd"),
+            ({"limit": 2}, "ab"),
+            ({"after": "b" * 8}, "cd"),
+            ({"account": "root"}, "acd"),
+            ({"account": "root", "after": "a" * 8, "limit": 1}, "c"),
+            ({"account": "nobody"}, ""),
+        ):
+            page = await store.list_tokens(**given)
+            assert "".join(token.prefix[0] for token in page) == expected
+
+    async def test_a_token_is_revoked_for_good(self, store: Store) -> None:
+        await store.write_account(ROOT)
+        await store.add_token(make_token("abcdefgh"))
+        before = await store.read_access_revision()
+        assert await store.revoke_token("abcdefgh", now=at(5))
+        assert await store.read_access_revision() > before
+        assert await store.revoke_token("abcdefgh", now=at(6))
+        assert (await found(store, "abcdefgh")).revoked_at == at(5)
+        assert not await store.revoke_token("zzzzzzzz", now=at(5))
+
+    async def test_the_latest_use_of_a_token_is_kept(self, store: Store) -> None:
+        await store.write_account(ROOT)
+        for prefix in ("abcdefgh", "bbbbbbbb"):
+            await store.add_token(make_token(prefix))
+        await store.note_token_uses({"bbbbbbbb": at(9), "abcdefgh": at(8), "zzzzzzzz": at(8)})
+        await store.note_token_uses({"bbbbbbbb": at(7), "abcdefgh": at(10)})
+        await store.note_token_uses({})
+        assert [(await found(store, prefix)).last_used_at for prefix in ("abcdefgh", "bbbbbbbb")] == [
+            at(10),
+            at(9),
+        ]
+
+
+class TokensAreReplaced:
+    """A token in place of another one leaves that a while."""
+
+    __test__ = False
+
+    async def test_the_old_token_ends_a_while_after_the_new_one_was_made(self, store: Store) -> None:
+        await store.write_account(ROOT)
+        await store.add_token(make_token("abcdefgh"))
+        before = await store.read_access_revision()
+        new = make_token("bbbbbbbb", replaces="abcdefgh")
+        assert await store.rotate_token(new, ends_at=at(50))
+        assert await store.read_access_revision() > before
+        assert (await found(store, "abcdefgh")).expires_at == at(50)
+        assert await found(store, "bbbbbbbb") == new.token
+
+    async def test_a_token_that_ends_sooner_does_so(self, store: Store) -> None:
+        await store.write_account(ROOT)
+        await store.add_token(make_token("abcdefgh", expires_at=at(20)))
+        assert await store.rotate_token(make_token("bbbbbbbb", replaces="abcdefgh"), ends_at=at(50))
+        assert (await found(store, "abcdefgh")).expires_at == at(20)
+
+    async def test_what_is_unknown_or_revoked_is_not_replaced(self, store: Store) -> None:
+        await store.write_account(ROOT)
+        await store.add_token(make_token("abcdefgh"))
+        await store.revoke_token("abcdefgh", now=at(3))
+        for old in ("abcdefgh", "zzzzzzzz"):
+            assert not await store.rotate_token(make_token("bbbbbbbb", replaces=old), ends_at=at(50))
+        assert await store.find_token("bbbbbbbb") is None
+
+    async def test_a_prefix_that_is_taken_replaces_nothing(self, store: Store) -> None:
+        await store.write_account(ROOT)
+        for prefix in ("abcdefgh", "bbbbbbbb"):
+            await store.add_token(make_token(prefix))
+        assert not await store.rotate_token(make_token("bbbbbbbb", replaces="abcdefgh"), ends_at=at(50))
+        assert (await found(store, "abcdefgh")).expires_at is None

@@ -1,0 +1,49 @@
+"""Plans in which the loss of a guard shows that seldom shows among the faults of the drawn ones.
+
+What a rule allows grows with the faults of a history, so that a guard which only shifts whose turn it is needs a quiet
+one, or one with just the fault that it is there for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from tools.simulator.plan import Action, FaultPlan, Plan
+
+Staging = Callable[[Plan], Plan | None]
+"""Returns what to simulate instead of a drawn plan; None leaves the seed out."""
+_LATER = 25.0
+"""Seconds after the loss of the workers: by then, their sessions are declared dead, and their runs have run again."""
+
+
+def without_faults(plan: Plan) -> Plan | None:
+    """Leave out the faults of a plan in which tenants have weights."""
+    if not any(action.kind == "weigh" for action in plan.actions):
+        return None
+    return replace(plan, faults=(), failure_rate=0.0)
+
+
+def with_lost_workers(plan: Plan) -> Plan | None:
+    """Lose all workers while a tenant with a reserve runs; later, it and another one have work again."""
+    floods = [action for action in plan.actions if action.kind == "flood" and action.job == "promised"]
+    if not floods:
+        return None
+    lost_at = floods[0].at + 0.5
+    again = (
+        Action(at=lost_at + _LATER, kind="flood", job="rushing", body={"count": 400}),
+        Action(at=lost_at + _LATER + 1, kind="flood", job="promised", body={"count": 40, "customers": 2}),
+    )
+    actions = sorted((*plan.actions, *again), key=lambda action: action.at)
+    faults = tuple(
+        FaultPlan(at=lost_at, seconds=2.0, kind="kill", target=f"worker-{number}")
+        for number in range(len(plan.workers))
+    )
+    return replace(plan, faults=faults, failure_rate=0.0, actions=tuple(actions))
+
+
+STAGINGS: Mapping[str, Staging] = {
+    "without_faults": without_faults,
+    "with_lost_workers": with_lost_workers,
+}
+"""By the names that guards use."""

@@ -1,0 +1,571 @@
+"""Who is let in: everyone that the address admits until there is an account, callers with a token from then on."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from httpx import AsyncClient, Response
+
+from mainspring.core.access import write_token
+from mainspring.core.rights import RIGHTS_OF, AccessRole, Right
+from mainspring.engine.usecases.identities import BLIND_SECONDS, UNKNOWN_SECONDS, Identities
+from mainspring.errors import StoreUnavailable
+from mainspring.testing.clock import ManualWaiter
+from mainspring.testing.factories import IdSequence
+from mainspring.testing.manual import ManualRuntime
+from mainspring.wire.operation import Operation
+from mainspring.wire.operations import OPERATIONS
+from tests.unit.api.asgi import api_of, client_of
+
+FIRST = {"name": "first", "role": "admin"}
+TOKENS, ACCOUNTS = "/api/v1/tokens", "/api/v1/accounts"
+UNKNOWN = write_token(b"\0" * 37)
+
+
+@pytest.fixture
+async def identities(runtime: ManualRuntime) -> Identities:
+    return Identities(runtime.store, clock=runtime.clock, ids=IdSequence(1000), waiter=ManualWaiter())
+
+
+@pytest.fixture
+async def http(runtime: ManualRuntime, identities: Identities) -> AsyncIterator[AsyncClient]:
+    async with client_of(api_of(runtime, identities=identities)) as client:
+        yield client
+
+
+@pytest.fixture
+async def admin(http: AsyncClient) -> str:
+    """The token of the first account, whose making closes the server."""
+    return await made(await http.post(TOKENS, json=FIRST))
+
+
+async def made(answer: Response) -> str:
+    assert answer.status_code == 201, answer.text
+    text: str = answer.json()["token"]
+    return text
+
+
+def bearer(text: str, **headers: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {text}", **headers}
+
+
+async def add_account(http: AsyncClient, admin: str, name: str, **fields: Any) -> Response:
+    return await http.put(f"{ACCOUNTS}/{name}", json=fields, headers=bearer(admin))
+
+
+async def make_token(
+    http: AsyncClient, admin: str, account: str, grants: dict[str, str], role: str, **fields: Any
+) -> str:
+    """Make an account with a token."""
+    assert (await add_account(http, admin, account, grants=grants)).status_code in {200, 201}
+    body = {"name": "t", "role": role, "account": account, **fields}
+    return await made(await http.post(TOKENS, json=body, headers=bearer(admin)))
+
+
+# -- open, and closed --------------------------------------------------------------------------------------------------
+
+
+async def test_until_there_is_an_account_the_address_decides(http: AsyncClient) -> None:
+    assert (await http.get("/api/v1/jobs")).status_code == 200
+    me = (await http.get("/api/v1/me")).json()
+    assert (me["account"], me["grants"], me["token"]) == ("anybody", None, None)
+    assert (await http.get("/health")).json()["access"] == "loopback"
+
+
+async def test_the_first_token_closes_the_server(http: AsyncClient, admin: str) -> None:
+    refused = await http.get("/api/v1/jobs")
+    assert refused.status_code == 401
+    assert refused.headers["www-authenticate"] == "Bearer"
+    assert "MAINSPRING_TOKEN" in refused.json()["detail"]
+    assert (await http.get("/api/v1/jobs", headers=bearer(admin))).status_code == 200
+    assert (await http.get("/nothing/here")).status_code == 401
+    assert (await http.get("/health", headers=bearer(admin))).json()["access"] == "tokens"
+
+
+@pytest.mark.parametrize("wrong", [{"role": "editor"}, {"tenant": "shop"}])
+async def test_the_first_token_must_be_of_an_administrator(http: AsyncClient, wrong: dict[str, str]) -> None:
+    refused = await http.post(TOKENS, json=FIRST | wrong)
+    assert refused.status_code == 422
+    assert "'admin' for all tenants" in refused.json()["errors"][0]["message"]
+    assert (await http.get("/api/v1/jobs")).status_code == 200
+
+
+async def test_no_account_comes_before_the_first_token(http: AsyncClient) -> None:
+    refused = await http.put(f"{ACCOUNTS}/ann", json={"grants": {"*": "admin"}})
+    assert refused.status_code == 409
+    assert "token create --role admin" in refused.json()["detail"]
+
+
+async def test_another_server_closes_when_it_looks_next(
+    runtime: ManualRuntime, identities: Identities, admin: str
+) -> None:
+    other = Identities(runtime.store, clock=runtime.clock, ids=IdSequence(), waiter=ManualWaiter())
+    assert other.is_open
+    await other.tick(runtime.clock.now())
+    assert not other.is_open
+
+
+async def test_the_operators_token_works_alone_until_there_is_an_account(
+    runtime: ManualRuntime, identities: Identities
+) -> None:
+    operators = write_token(b"\1" * 37)
+    api = api_of(runtime, identities=identities, admin_token=operators)
+    async with client_of(api) as http:
+        assert (await http.get("/api/v1/jobs")).status_code == 401
+        assert (await http.get("/api/v1/jobs", headers=bearer(operators))).status_code == 200
+        admin = await made(await http.post(TOKENS, json=FIRST, headers=bearer(operators)))
+        assert (await http.get("/api/v1/jobs", headers=bearer(operators))).status_code == 401
+        assert (await http.get("/api/v1/jobs", headers=bearer(admin))).status_code == 200
+
+
+async def test_a_process_calls_itself_by_a_token_of_its_own(
+    http: AsyncClient, identities: Identities, admin: str
+) -> None:
+    own = bearer(identities.own_token, **{"Mainspring-Tenant": "shop"})
+    assert (await http.get("/api/v1/jobs", headers=own)).status_code == 200
+    listed = (await http.get(TOKENS, headers=bearer(admin))).json()["items"]
+    assert len(listed) == 1
+
+
+# -- strangers ---------------------------------------------------------------------------------------------------------
+
+
+async def test_a_stranger_learns_that_the_server_lives_and_nothing_else(
+    http: AsyncClient, admin: str
+) -> None:
+    health = (await http.get("/health")).json()
+    assert health == {
+        "status": "ok",
+        "store": None,
+        "version": None,
+        "access": None,
+        "failovers": [],
+        "figures": {},
+        "scheduler": None,
+        "jobs": None,
+    }
+    assert (await http.get("/openapi.json")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["Bearer", "Bearer  ", "Basic YTpi", "ms_abc", f"bearer {UNKNOWN}", "Bearer ms_x", f"Bearer {UNKNOWN}x"],
+)
+async def test_what_is_no_known_token_is_refused_everywhere(
+    http: AsyncClient, admin: str, header: str
+) -> None:
+    for path in ("/api/v1/jobs", "/health", "/api/v1/nothing"):
+        refused = await http.get(path, headers={"Authorization": header})
+        assert refused.status_code == 401, path
+        assert refused.headers["www-authenticate"] == "Bearer"
+
+
+async def test_a_token_with_a_known_prefix_and_another_secret_is_refused(
+    http: AsyncClient, admin: str
+) -> None:
+    forged = admin[:12] + UNKNOWN[12:]
+    assert forged.split("_")[1] == admin.split("_")[1]
+    assert (await http.get("/api/v1/jobs", headers=bearer(forged))).status_code == 401
+
+
+async def test_a_token_given_twice_is_refused(http: AsyncClient, admin: str) -> None:
+    headers = [("Authorization", f"Bearer {admin}"), ("authorization", f"Bearer {UNKNOWN}")]
+    refused = await http.get("/api/v1/jobs", headers=headers)
+    assert refused.status_code == 400
+    assert "given twice" in refused.json()["detail"]
+
+
+async def test_guessing_is_slowed_down(http: AsyncClient, admin: str, runtime: ManualRuntime) -> None:
+    statuses = []
+    for number in range(22):
+        guess = bearer(write_token(bytes([number + 1]) * 37))
+        statuses.append((await http.get("/api/v1/jobs", headers=guess)).status_code)
+    assert statuses == [401] * 20 + [429] * 2
+    assert (await http.get("/api/v1/jobs", headers=bearer(admin))).status_code == 200
+    runtime.clock.advance(4)
+    assert (await http.get("/api/v1/jobs", headers=bearer(UNKNOWN))).status_code == 401
+
+
+# -- the end of a token ------------------------------------------------------------------------------------------------
+
+
+async def test_a_revoked_token_is_refused_at_once_here_and_soon_elsewhere(
+    http: AsyncClient, admin: str, runtime: ManualRuntime, identities: Identities
+) -> None:
+    text = await make_token(http, admin, "ann", {"*": "viewer"}, "viewer")
+    other = Identities(runtime.store, clock=runtime.clock, ids=IdSequence(), waiter=ManualWaiter())
+    await other.refresh()
+    assert await other.look_up(text) is not None
+    prefix = text.split("_")[1]
+    revoked = await http.post(f"{TOKENS}/{prefix}/revoke", headers=bearer(admin))
+    assert revoked.json()["state"] == "revoked"
+    refused = await http.get("/api/v1/jobs", headers=bearer(text))
+    assert (refused.status_code, refused.json()["detail"]) == (
+        401,
+        f"the access token ms_{prefix}_… was revoked",
+    )
+    assert other.recall(text) is not None
+    await other.tick(runtime.clock.now())
+    assert other.recall(text) is None
+
+
+async def test_an_account_that_is_disabled_or_loses_a_role_takes_its_tokens_along(
+    http: AsyncClient, admin: str
+) -> None:
+    text = await make_token(http, admin, "ann", {"*": "operator"}, "operator")
+    assert (await http.post("/api/v1/redrives", json={}, headers=bearer(text))).status_code == 422
+    await add_account(http, admin, "ann", grants={"*": "viewer"})
+    assert (await http.post("/api/v1/redrives", json={}, headers=bearer(text))).status_code == 403
+    assert (await http.get("/api/v1/jobs", headers=bearer(text))).status_code == 200
+    await add_account(http, admin, "ann", grants={"*": "viewer"}, disabled=True)
+    refused = await http.get("/api/v1/jobs", headers=bearer(text))
+    assert (refused.status_code, refused.json()["detail"]) == (401, "the account 'ann' is disabled")
+
+
+async def test_an_expired_token_is_refused_and_says_when(
+    http: AsyncClient, admin: str, runtime: ManualRuntime
+) -> None:
+    text = await make_token(http, admin, "ann", {"*": "viewer"}, "viewer", expires_in="90s")
+    runtime.clock.advance(89)
+    assert (await http.get("/api/v1/jobs", headers=bearer(text))).status_code == 200
+    runtime.clock.advance(1)
+    refused = await http.get("/api/v1/jobs", headers=bearer(text))
+    assert refused.status_code == 401
+    assert "expired at 2026-01-05T12:01:30Z" in refused.json()["detail"]
+
+
+async def test_a_worker_whose_token_has_expired_ends_what_it_began(
+    http: AsyncClient, admin: str, runtime: ManualRuntime, identities: Identities
+) -> None:
+    worker = await make_token(http, admin, "workers", {"*": "worker"}, "worker", expires_in="1h")
+
+    async def status(call: str) -> int:
+        await identities.tick(runtime.clock.now())
+        answer = await http.post(f"/api/v1/worker/{call}", json={}, headers=bearer(worker))
+        return answer.status_code
+
+    calls = ("register", "claim", "beat", "report", "leave")
+    assert [await status(call) for call in calls] == [422] * 5
+    runtime.clock.advance(3600)
+    assert [await status(call) for call in calls] == [401, 401, 422, 422, 422]
+    runtime.clock.advance(24 * 3600)
+    assert [await status(call) for call in calls] == [401] * 5
+
+
+async def test_a_replaced_token_works_for_a_day(
+    http: AsyncClient, admin: str, runtime: ManualRuntime, identities: Identities
+) -> None:
+    old = await make_token(http, admin, "ann", {"*": "viewer"}, "viewer", expires_in="30d", rate=50)
+    runtime.clock.advance(3600)
+    answer = await http.post(f"{TOKENS}/{old.split('_')[1]}/rotate", headers=bearer(old))
+    new = await made(answer)
+    shown = answer.json()
+    assert (shown["replaces"], shown["rate"], shown["role"]) == (old.split("_")[1], 50, "viewer")
+    assert shown["expires_at"].startswith("2026-02-04T13:00:00")
+    runtime.clock.advance(24 * 3600 - 1)
+    await identities.tick(runtime.clock.now())
+    for text in (old, new):
+        assert (await http.get("/api/v1/jobs", headers=bearer(text))).status_code == 200
+    runtime.clock.advance(1)
+    assert (await http.get("/api/v1/jobs", headers=bearer(old))).status_code == 401
+    assert (await http.get("/api/v1/jobs", headers=bearer(new))).status_code == 200
+
+
+async def test_known_tokens_outlast_a_short_outage_of_the_store(
+    http: AsyncClient, admin: str, runtime: ManualRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (await http.get("/api/v1/me", headers=bearer(admin))).status_code == 200
+
+    async def fail(*_: object) -> None:
+        raise StoreUnavailable("it is away")
+
+    monkeypatch.setattr(runtime.store, "find_token", fail)
+    monkeypatch.setattr(runtime.store, "read_access_revision", fail)
+    assert (await http.get("/api/v1/me", headers=bearer(UNKNOWN))).status_code == 503
+    runtime.clock.advance(BLIND_SECONDS)
+    assert (await http.get("/api/v1/me", headers=bearer(admin))).status_code == 200
+    runtime.clock.advance(1)
+    assert (await http.get("/api/v1/me", headers=bearer(admin))).status_code == 503
+
+
+async def test_an_unknown_token_is_asked_for_once_in_a_while(
+    admin: str, runtime: ManualRuntime, identities: Identities, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    find = runtime.store.find_token
+
+    async def count(prefix: str) -> Any:
+        asked.append(prefix)
+        return await find(prefix)
+
+    monkeypatch.setattr(runtime.store, "find_token", count)
+    for _ in range(3):
+        assert await identities.look_up(UNKNOWN) is None
+    assert len(asked) == 1
+    runtime.clock.advance(UNKNOWN_SECONDS)
+    assert await identities.look_up(UNKNOWN) is None
+    assert len(asked) == 2
+
+
+async def test_what_was_read_before_a_change_is_not_recalled_after_it(
+    http: AsyncClient, admin: str, runtime: ManualRuntime, identities: Identities,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """The answer about a token is late: meanwhile the token was revoked, and this server knows."""
+    text = await make_token(http, admin, "ann", {"*": "viewer"}, "viewer")
+    find = runtime.store.find_token
+
+    async def find_late(prefix: str) -> Any:
+        found = await find(prefix)
+        await runtime.store.revoke_token(prefix, now=runtime.clock.now())
+        await identities.refresh()
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runtime.store, "find_token", find_late)
+        await http.get("/api/v1/jobs", headers=bearer(text))
+    assert (await http.get("/api/v1/jobs", headers=bearer(text))).status_code == 401
+
+
+async def test_when_a_token_was_used_is_kept_now_and_then(
+    http: AsyncClient, admin: str, runtime: ManualRuntime, identities: Identities
+) -> None:
+    runtime.clock.advance(30)
+    await http.get("/api/v1/jobs", headers=bearer(admin))
+    await identities.tick(runtime.clock.now())
+    [shown] = (await http.get(TOKENS, headers=bearer(admin))).json()["items"]
+    assert shown["last_used_at"] is None
+    runtime.clock.advance(30)
+    await identities.tick(runtime.clock.now())
+    [shown] = (await http.get(TOKENS, headers=bearer(admin))).json()["items"]
+    assert shown["last_used_at"].startswith("2026-01-05T12:00:30")
+
+
+# -- rights ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("role", list(AccessRole))
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
+async def test_a_role_may_do_what_its_rights_say_and_only_where_it_has_it(
+    runtime: ManualRuntime, operation: Operation[Any], role: AccessRole
+) -> None:
+    identities = Identities(runtime.store, clock=runtime.clock, ids=IdSequence(1000), waiter=ManualWaiter())
+    url = operation.url("x" if operation.variable else None)
+    async with client_of(api_of(runtime, identities=identities)) as http:
+        admin = await made(await http.post(TOKENS, json=FIRST))
+        everywhere = await make_token(http, admin, "a", {"*": role.value}, role.value)
+        in_shop = await make_token(http, admin, "s", {"shop": role.value}, role.value)
+
+        async def status(text: str, tenant: str | None = None) -> int:
+            headers = bearer(text) if tenant is None else bearer(text, **{"Mainspring-Tenant": tenant})
+            answer = await http.request(operation.method, url, content=b"[", headers=headers)
+            return answer.status_code
+
+        may = operation.right in RIGHTS_OF[role]
+        for text, tenant, expected in (
+            (everywhere, None, may),
+            (everywhere, "shop", may),
+            (in_shop, None, may and not operation.needs_all_tenants),
+            (in_shop, "shop", may and not operation.needs_all_tenants),
+        ):
+            assert (await status(text, tenant) != 403) is expected, (tenant, expected)
+        if operation.is_of_tenant:
+            assert await status(in_shop, "mail") == 403
+
+
+@pytest.mark.parametrize(
+    ("grants", "role", "tenant", "rights"),
+    [
+        ({"*": "admin"}, "viewer", None, RIGHTS_OF[AccessRole.VIEWER]),
+        ({"*": "admin"}, "editor", "shop", RIGHTS_OF[AccessRole.EDITOR]),
+        ({"shop": "editor", "*": "viewer"}, "editor", "shop", RIGHTS_OF[AccessRole.EDITOR]),
+    ],
+)
+async def test_a_token_may_do_the_least_of_what_it_and_its_account_may(
+    http: AsyncClient,
+    admin: str,
+    grants: dict[str, str],
+    role: str,
+    tenant: str | None,
+    rights: frozenset[Right],
+) -> None:
+    given = {} if tenant is None else {"tenant": tenant}
+    text = await make_token(http, admin, "ann", grants, role, **given)
+    me = (await http.get("/api/v1/me", headers=bearer(text))).json()
+    assert me["rights"] == sorted(right.value for right in rights - {Right.PUBLIC})
+
+
+async def test_a_request_is_for_the_only_tenant_or_names_one(http: AsyncClient, admin: str) -> None:
+    one = await make_token(http, admin, "one", {"shop": "editor"}, "editor")
+    two = await make_token(http, admin, "two", {"shop": "editor", "mail": "viewer"}, "viewer")
+    body = {"name": "report", "every": "1h", "function": "work"}
+    assert (await http.post("/api/v1/jobs", json=body, headers=bearer(one))).status_code == 201
+
+    async def names(text: str, tenant: str | None = None) -> tuple[int, list[str]]:
+        headers = bearer(text) if tenant is None else bearer(text, **{"Mainspring-Tenant": tenant})
+        answer = await http.get("/api/v1/jobs", headers=headers)
+        return answer.status_code, [job["name"] for job in answer.json().get("items", [])]
+
+    assert await names(one) == (200, ["report"])
+    assert await names(two) == (400, [])
+    assert await names(two, "shop") == (200, ["report"])
+    assert await names(two, "mail") == (200, [])
+    assert await names(one, "mail") == (403, [])
+    assert await names(admin) == (200, [])
+    assert await names(admin, "shop") == (200, ["report"])
+
+
+async def test_another_tenants_job_does_not_exist(http: AsyncClient, admin: str) -> None:
+    shop = await make_token(http, admin, "one", {"shop": "editor"}, "editor")
+    mail = await make_token(http, admin, "two", {"mail": "editor"}, "editor")
+    body = {"name": "report", "every": "1h", "function": "work"}
+    job = (await http.post("/api/v1/jobs", json=body, headers=bearer(shop))).json()
+    path = f"/api/v1/jobs/{job['job_id']}"
+    assert (await http.get(path, headers=bearer(mail))).status_code == 404
+    assert (await http.delete(path, headers=bearer(mail))).status_code == 404
+    assert (await http.get(path, headers=bearer(shop))).status_code == 200
+
+
+async def test_limits_of_the_cluster_are_for_administrators_of_all(http: AsyncClient, admin: str) -> None:
+    shop = await make_token(http, admin, "one", {"shop": "admin"}, "admin")
+    path, body = "/api/v1/limits/mail?scope=cluster", {"max_running": 1}
+    assert (await http.put(path, json=body, headers=bearer(shop))).status_code == 403
+    assert (await http.put(path, json=body, headers=bearer(admin))).status_code == 201
+
+
+async def test_a_tenant_sees_its_own_series(runtime: ManualRuntime, identities: Identities) -> None:
+    seen: list[str | None] = []
+
+    def expose(tenant: str | None) -> str:
+        seen.append(tenant)
+        return ""
+
+    async with client_of(api_of(runtime, identities=identities, expose=expose)) as http:
+        admin = await made(await http.post(TOKENS, json=FIRST))
+        shop = await make_token(http, admin, "one", {"shop": "viewer"}, "viewer")
+        for text in (admin, shop):
+            assert (await http.get("/metrics", headers=bearer(text))).status_code == 200
+    assert seen == [None, "shop"]
+
+
+# -- tokens of one's own, and of others --------------------------------------------------------------------------------
+
+
+async def test_everyone_manages_the_tokens_of_the_own_account(http: AsyncClient, admin: str) -> None:
+    ann = await make_token(http, admin, "ann", {"shop": "operator"}, "operator")
+    bob = await make_token(http, admin, "bob", {"shop": "operator"}, "viewer")
+    body = {"name": "script", "role": "viewer"}
+    second = await made(await http.post(TOKENS, json=body, headers=bearer(ann)))
+    listed = (await http.get(TOKENS, headers=bearer(second))).json()["items"]
+    assert {token["account"] for token in listed} == {"ann"}
+    assert len(listed) == 2
+    for text in (second, bob):  # neither does more than the token with which it is asked for
+        refused = await http.post(TOKENS, json=body | {"role": "operator"}, headers=bearer(text))
+        assert refused.status_code == 403, refused.text
+    for call in ("rotate", "revoke"):
+        answer = await http.post(f"{TOKENS}/{bob.split('_')[1]}/{call}", headers=bearer(ann))
+        assert answer.status_code == 404
+    assert (await http.get(f"{TOKENS}?account=bob", headers=bearer(ann))).status_code == 403
+    refused = await http.post(TOKENS, json=body | {"account": "bob"}, headers=bearer(ann))
+    assert refused.status_code == 403
+    assert len((await http.get(TOKENS, headers=bearer(admin))).json()["items"]) == 4
+    assert (
+        await http.post(f"{TOKENS}/{second.split('_')[1]}/revoke", headers=bearer(ann))
+    ).status_code == 200
+    assert (await http.get("/api/v1/me", headers=bearer(second))).status_code == 401
+
+
+async def test_a_token_promises_no_more_than_its_account_may(http: AsyncClient, admin: str) -> None:
+    await add_account(http, admin, "ann", grants={"shop": "operator"})
+    for wrong in ({"role": "editor"}, {"role": "operator", "tenant": "mail"}, {"role": "worker"}):
+        body = {"name": "t", "account": "ann", **wrong}
+        refused = await http.post(TOKENS, json=body, headers=bearer(admin))
+        assert refused.status_code == 422, refused.text
+        assert "it has shop=operator" in refused.json()["errors"][0]["message"]
+
+
+async def test_somebody_can_always_administer_the_server(http: AsyncClient, admin: str) -> None:
+    for change in ({"grants": {"*": "editor"}}, {"grants": {"*": "admin"}, "disabled": True}, {}):
+        refused = await add_account(http, admin, "anybody", **change)
+        assert refused.status_code == 409
+        assert "no other account" in refused.json()["errors"][0]["message"]
+
+
+async def test_pages_of_accounts_and_tokens(http: AsyncClient, admin: str) -> None:
+    for name in ("ann", "bob"):
+        await make_token(http, admin, name, {"*": "viewer"}, "viewer")
+    page = (await http.get(f"{ACCOUNTS}?limit=2", headers=bearer(admin))).json()
+    assert ([account["name"] for account in page["items"]], page["next"]) == (["ann", "anybody"], "anybody")
+    page = (await http.get(f"{ACCOUNTS}?after=anybody", headers=bearer(admin))).json()
+    assert ([account["name"] for account in page["items"]], page["next"]) == (["bob"], None)
+    first = (await http.get(f"{TOKENS}?limit=2", headers=bearer(admin))).json()
+    rest = (await http.get(f"{TOKENS}?after={first['next']}", headers=bearer(admin))).json()
+    prefixes = [token["prefix"] for page in (first, rest) for token in page["items"]]
+    assert prefixes == sorted(prefixes)
+    assert len(prefixes) == 3
+    assert (await http.get(f"{ACCOUNTS}/ann", headers=bearer(admin))).json()["grants"] == {"*": "viewer"}
+    assert (await http.get(f"{ACCOUNTS}/nobody", headers=bearer(admin))).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"role": "admin"}, "name"),
+        ({"name": "", "role": "admin"}, "name"),
+        ({"name": "x" * 101, "role": "admin"}, "name"),
+        ({"name": "t"}, "role"),
+        ({"name": "t", "role": "root"}, "role"),
+        ({"name": "t", "role": "admin", "expires_in": "soon"}, "expires_in"),
+        ({"name": "t", "role": "admin", "expires_in": "0s"}, "expires_in"),
+        ({"name": "t", "role": "admin", "rate": 0}, "rate"),
+        ({"name": "t", "role": "admin", "rate": "many"}, "rate"),
+        ({"name": "t", "role": "admin", "tenant": "a b"}, "tenant"),
+        ({"name": "t", "role": "admin", "account": "a b"}, "account"),
+        ({"name": "t", "role": "admin", "scopes": []}, "scopes"),
+    ],
+)
+async def test_a_wrong_wish_for_a_token_names_the_field_and_makes_none(
+    http: AsyncClient, body: dict[str, Any], field: str
+) -> None:
+    refused = await http.post(TOKENS, json=body)
+    assert refused.status_code == 422, refused.text
+    assert refused.json()["errors"][0]["field"] == field
+    assert (await http.get("/api/v1/jobs")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"grants": {"shop": "root"}}, "grants.shop"),
+        ({"grants": {"a b": "viewer"}}, "grants"),
+        ({"grants": ["viewer"]}, "grants"),
+        ({"disabled": "yes"}, "disabled"),
+        ({"roles": {}}, "roles"),
+    ],
+)
+async def test_a_wrong_account_names_the_field_and_changes_nothing(
+    http: AsyncClient, admin: str, body: dict[str, Any], field: str
+) -> None:
+    refused = await add_account(http, admin, "ann", **body)
+    assert refused.status_code == 422, refused.text
+    assert refused.json()["errors"][0]["field"] == field
+    assert (await http.get(f"{ACCOUNTS}/ann", headers=bearer(admin))).status_code == 404
+
+
+async def test_an_account_of_a_wrong_name_is_refused(http: AsyncClient, admin: str) -> None:
+    refused = await add_account(http, admin, "a%20b", grants={})
+    assert refused.json()["errors"][0]["field"] == "account"
+
+
+async def test_a_token_has_its_own_rate(http: AsyncClient, admin: str, runtime: ManualRuntime) -> None:
+    slow = await make_token(http, admin, "ann", {"*": "viewer"}, "viewer", rate=2)
+    statuses = [(await http.get("/api/v1/me", headers=bearer(slow))).status_code for _ in range(3)]
+    assert statuses == [200, 200, 429]
+    refused = await http.get("/api/v1/me", headers=bearer(slow))
+    assert refused.headers["retry-after"] == "1"
+    assert (await http.get("/api/v1/me", headers=bearer(admin))).status_code == 200
+    runtime.clock.advance(timedelta(seconds=1).total_seconds())
+    assert (await http.get("/api/v1/me", headers=bearer(slow))).status_code == 200
