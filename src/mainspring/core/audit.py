@@ -24,6 +24,7 @@ from mainspring.core.values import value
 KINDS = (
     *("job", "run", "owner", "calendar", "limit", "backfill", "redrive"),
     *("queue", "tenant", "label", "priority_class", "everything"),
+    *("account", "token"),
 )
 """What entries are about."""
 EVERYTHING = "*"

@@ -17,7 +17,6 @@ AUDIT = "/api/v1/audit"
 NOT_AUDITED = {
     *("submit_run", "submit_runs", "run_job_now"),  # submissions: a run says itself what it is of
     *("diff_jobs", "preview_trigger"),  # they change nothing
-    *("upsert_account", "make_token", "rotate_token", "revoke_token"),  # no definitions and no runs
 }
 """Operations that are no reads by their methods, and write nothing into the audit."""
 
@@ -35,7 +34,9 @@ async def runtime() -> Any:
 
 @pytest.fixture
 async def http(runtime: ManualRuntime) -> Any:
-    async with client_of(api_of(runtime)) as client:
+    identities = runtime._engine.identities
+    await identities.refresh()
+    async with client_of(api_of(runtime, identities=identities)) as client:
         yield client
 
 
@@ -62,6 +63,8 @@ class Caller:
         url = one.url(key) if one.variable is not None else one.url()
         answer = await self.http.request(one.method, url, headers=headers, **content)
         assert answer.is_success, f"{operation}: {answer.text}"
+        if operation == "make_token":  # from now on, nobody is answered without one
+            self.http.headers["Authorization"] = f"Bearer {answer.json()['token']}"
         after = await entries(self.http)
         new = after[: len(after) - len(before)]
         assert {entry["action"] for entry in new} == {operation}, operation
@@ -132,6 +135,29 @@ class Caller:
         await self("upsert_label", "gpu", {"max_running": 1})
         await self("delete_label", "gpu")
 
+    async def change_access(self) -> None:
+        made = await self("make_token", body={"name": "mine", "role": "admin"})
+        [entry, *_] = await entries(self.http, kind="token")
+        assert (entry["actor"], entry["actor_kind"]) == ("anybody", "anybody")
+        assert made["token"] not in str(entry)
+        await self("upsert_account", "ann", {"grants": {"shop": "editor"}})
+        await self("upsert_account", "ann", {"grants": {"shop": "viewer"}})
+        [entry, *_] = await entries(self.http, kind="account", subject="ann")
+        assert (entry["actor_kind"], entry["token"]) == ("account", made["prefix"])
+        assert entry["before"] == {"grants": {"shop": "editor"}, "is_disabled": False}
+        assert entry["after"] == {"grants": {"shop": "viewer"}, "is_disabled": False}
+        rotated = await self("rotate_token", made["prefix"])
+        [entry] = await entries(self.http, kind="token", subject=rotated["prefix"])
+        assert entry["after"]["replaces"] == made["prefix"]
+        await self("revoke_token", rotated["prefix"])
+        again = await self.http.post(f"/api/v1/tokens/{rotated['prefix']}/revoke")
+        assert again.is_success
+        assert [entry["action"] for entry in await entries(self.http, kind="token")] == [
+            "revoke_token",
+            "rotate_token",
+            "make_token",
+        ]
+
 
 async def test_every_operation_that_changes_something_writes_an_entry(
     http: AsyncClient, runtime: ManualRuntime
@@ -140,6 +166,7 @@ async def test_every_operation_that_changes_something_writes_an_entry(
     await caller.change_jobs()
     await caller.change_runs()
     await caller.change_settings()
+    await caller.change_access()
     changing = {
         operation.id
         for operation in OPERATIONS

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from mainspring.core.access import AccessToken, Account
 from mainspring.core.actors import Actor
 from mainspring.core.audit import (
     EVERYTHING,
@@ -137,6 +138,39 @@ def run_changed(by: Actor | None, run: Run, at: datetime, *, after: Mapping[str,
     """Tell of a run that is cancelled or redriven, which the action names."""
     subject = Subject(kind="run", id=format_run_id(run.id), tenant=run.tenant)
     return entries(by, subject, at=at, before={"state": run.state.value}, after=after)
+
+
+def account_written(by: Actor | None, old: Account | None, new: Account) -> Audit:
+    """Tell of an account that is new, or has other grants."""
+    before = None if old is None else _show_account(old)
+    subject = Subject(kind="account", id=new.name, tenant=EVERYTHING)
+    return entries(by, subject, at=new.created_at, before=before, after=_show_account(new))
+
+
+def _show_account(account: Account) -> dict[str, Any]:
+    grants = {tenant: role.value for tenant, role in sorted(account.grants.items())}
+    return {"grants": grants, "is_disabled": account.is_disabled}
+
+
+def token_made(by: Actor | None, token: AccessToken) -> Audit:
+    """Tell of a token that is new, by its prefix."""
+    after = {
+        "account": token.account,
+        "role": token.role.value,
+        "expires_at": None if token.expires_at is None else write_instant(token.expires_at),
+        "replaces": token.replaces,
+    }
+    given = {field: value for field, value in after.items() if value is not None}
+    return entries(by, _of_token(token), at=token.created_at, after=given)
+
+
+def token_revoked(by: Actor | None, token: AccessToken, at: datetime) -> Audit:
+    """Tell of a token that is ended."""
+    return entries(by, _of_token(token), at=at, before={"account": token.account, "role": token.role.value})
+
+
+def _of_token(token: AccessToken) -> Subject:
+    return Subject(kind="token", id=token.prefix, name=token.name, tenant=token.tenant)
 
 
 def show_filter(wanted: DeadFilter) -> dict[str, Any]:
