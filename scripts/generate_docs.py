@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import textwrap
+import tomllib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -141,13 +142,17 @@ def telemetry() -> str:
         "process.",
         "",
         "In `/health`, a figure with a label is shown as `NAME.LABEL`, and a distribution as two, `NAME_count.LABEL`",
-        "and `NAME_sum.LABEL`.",
+        "and `NAME_sum.LABEL`. [Dashboards](../howto/alert.md) show all of them.",
         "",
-        "| figure | kind | label | |",
-        "|---|---|---|---|",
+        "| figure | kind | label | what it means | what to do |",
+        "|---|---|---|---|---|",
     ]
+    advice: dict[str, str] = tomllib.loads((ROOT / "scripts" / "figures.toml").read_text())
+    if advice.keys() != METRICS.keys():
+        wrong = ", ".join(sorted(advice.keys() ^ METRICS.keys()))
+        raise SystemExit(f"scripts/figures.toml and METRICS differ in: {wrong}")
     lines += [
-        f"| `{metric.name}` | {metric.kind} | {', '.join(metric.labels)} | {metric.words} |"
+        f"| `{metric.name}` | {metric.kind} | {', '.join(metric.labels)} | {metric.words} | {advice[metric.name]} |"
         for metric in METRICS.values()
     ]
     return "\n".join([*lines, ""])

@@ -37,6 +37,7 @@ from mainspring.ports.store import Store
 from mainspring.ports.store.nodes import NodeFacts
 from mainspring.ports.telemetry import Measure, Source, Telemetry
 from mainspring.registry import FunctionRegistry
+from mainspring.telemetry.store import StoreTimes, timed
 from mainspring.worker import Worker, WorkerSettings, WorkerWaiters
 from mainspring.zone_data import tzdata_version
 
@@ -139,7 +140,9 @@ async def open_engine(
         holds_start: jobs whose trigger is at start wait for `Engine.release_start`.
     """
     load_plugins()  # before any stored job is read
-    store = make_store(settings.store, settings=settings)
+    bare = make_store(settings.store, settings=settings)
+    times = StoreTimes(monotonic)
+    store = timed(bare, times)
     await store.open()
     try:
         clock = StoreClock(store.read_time)
@@ -149,19 +152,10 @@ async def open_engine(
             Tools(
                 clock=clock, random=system_random(), ids=UuidSource(), waiter=LoopWaiter, host_time=host_time
             ),
-            EngineSettings(
-                node=_node_facts() if with_scheduler else None,
-                beat_period=settings.beat_period,
-                shards=ShardSettings(period=settings.node_period, clock_limit=settings.clock_limit),
-                retention=_retention(settings),
-                key_lifetime=settings.keep_keys,
-                list_budget=settings.browse_budget,
-                backfills=_backfill_limits(settings),
-                catch_up=Pace(settings.catch_up_rate, settings.catch_up_max_live),
-                accepted=_accepted(settings, registry),
-            ),
-            hints=make_hints(settings.store, store),
+            _engine_settings(settings, registry, with_scheduler=with_scheduler),
+            hints=make_hints(settings.store, bare),
         )
+        engine.telemetry.watch(times)
         try:
             await engine.start(*await _services_beside(engine, clock, settings), holds_start=holds_start)
             yield engine
@@ -187,6 +181,22 @@ async def _services_beside(engine: Engine, clock: StoreClock, settings: Settings
         await engine.identities.refresh()  # no request may be answered before it is known who there is
         services.append(engine.identities)
     return services
+
+
+def _engine_settings(
+    settings: Settings, registry: FunctionRegistry | None, *, with_scheduler: bool
+) -> EngineSettings:
+    return EngineSettings(
+        node=_node_facts() if with_scheduler else None,
+        beat_period=settings.beat_period,
+        shards=ShardSettings(period=settings.node_period, clock_limit=settings.clock_limit),
+        retention=_retention(settings),
+        key_lifetime=settings.keep_keys,
+        list_budget=settings.browse_budget,
+        backfills=_backfill_limits(settings),
+        catch_up=Pace(settings.catch_up_rate, settings.catch_up_max_live),
+        accepted=_accepted(settings, registry),
+    )
 
 
 def _backfill_limits(settings: Settings) -> BackfillLimits:
@@ -276,6 +286,7 @@ class _WorkerSource:
         yield Measure("worker_held", len(self._worker.held))
         yield Measure("worker_prefetched", self._worker.waiting)
         yield Measure("worker_slots", self._slots)
+        yield Measure("worker_slots_used", self._worker.used_slots)
 
 
 async def _retire_predecessors(store: Store, clock: Clock) -> None:

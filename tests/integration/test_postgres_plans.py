@@ -196,6 +196,7 @@ async def test_query_can_be_prepared(watch: Any, name: str) -> None:
             {"fire_range_draining", "fire_range_job", "job_pkey", "job_clock_pkey", "run_fire_range"},
         ),
         (Role.FIRE, "keep_permits", {"job_clock_pkey"}),
+        (Role.UPKEEP, "count_overdue", {"job_clock_due"}),
         (Role.PLAN, "read_due", {"job_clock_due", "job_pkey"}),
         (Role.WATCH, "find_expired", {"run_expiring"}),
         (Role.WATCH, "read_held", {"run_pkey"}),

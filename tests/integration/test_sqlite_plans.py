@@ -116,6 +116,7 @@ JOB_KEY = "SEARCH job sqlite_autoindex_job_1"
         ("list_waiting_of_backfill", ["SEARCH run run_fire_range"]),
         ("read_fires_of_runs", PAGE_OF_JOB),
         ("read_due", ["SEARCH job_clock job_clock_due", JOB_KEY]),
+        ("count_overdue", ["SEARCH job_clock job_clock_due"]),
         ("read_lanes", ["SEARCH run run_ready", "SEARCH run run_quarantined"]),
         ("read_some_lanes", ["SEARCH run run_ready", "SEARCH run run_quarantined"]),
         ("read_ready_instants", ["SEARCH run run_ready"]),

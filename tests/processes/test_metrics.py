@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -47,6 +48,10 @@ def read(url: str, **headers: str) -> dict[tuple[str, ...], float]:
     }
 
 
+def is_loop_looked_at(url: str) -> bool:
+    return read(url)["mainspring_loop_lag_seconds_count",] > 0
+
+
 def test_servers_and_workers_are_measured(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(_APP)
     ports = [free_port(), free_port()]
@@ -66,13 +71,17 @@ def test_servers_and_workers_are_measured(tmp_path: Path) -> None:
                 "reported", lambda: read(of_worker).get(("mainspring_worker_reports_total", "applied")) == 3
             )
             assert "mainspring_worker_slots" in {name for name, *_ in read(of_worker)}
+            for place in (of_worker, f"{url}/metrics"):
+                await_that("looked at", partial(is_loop_looked_at, place))
         own, of_api = read(f"http://127.0.0.1:{ports[0]}/metrics"), read(f"{url}/metrics")
+        assert own["mainspring_runs_submitted_total", "manual", "orders", "default"] == 3
         assert own["mainspring_shards_owned",] == of_api["mainspring_shards_owned",] == 256
         assert [value for (name, *_), value in own.items() if name == "mainspring_build_info"] == [1]
         assert of_api["mainspring_http_request_seconds_count", "submit_runs", "200"] == 1
         # The census is taken each fifteen seconds; what it counts names queues.
         dead = ("mainspring_dead_runs", "orders", "default")
         await_that("counted", lambda: read(f"{url}/metrics").get(dead) == 1)
+        assert read(f"{url}/metrics")["mainspring_clocks_overdue",] == 0
         assert all("orders" not in name for name in httpx.get(f"{url}/health").json()["figures"])
         assert "dead letters  1 open; see mainspring dead groups" in run("status", "--server", url).stdout
         assert run("status", "--json", "--server", url).stdout.count('"dead_letters": 1') == 1

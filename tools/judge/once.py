@@ -126,7 +126,8 @@ def _judge_new(new: _Member, others: list[_Member], runs: Runs, counts: Counter[
             assert spec.unique is not None
             assert spec.unique.period is not None
             own = other.spec.unique.period if other.spec.unique is not None else None
-            counts_still = own is not None and new.time_since(other) < own
+            # A key that is over may be gone by the time at which a request takes effect that brought an earlier one.
+            counts_still = own is not None and new.committed_at - other.inserted_at < own
         elif kind == "live" and other.state is RunState.RUNNING:
             counts_still = True
         else:

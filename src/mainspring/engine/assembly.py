@@ -18,6 +18,7 @@ from mainspring.engine.common.hints import HintExchange
 from mainspring.engine.common.policies import PolicyFollower
 from mainspring.engine.common.queue_expiries import QueueExpiryFollower
 from mainspring.engine.common.restrictions import RestrictionFollower, RestrictionReader
+from mainspring.engine.common.run_counts import RunCounts
 from mainspring.engine.common.service import Service, ServiceRunner
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.common.write_health import WriteHealth
@@ -136,6 +137,7 @@ class Engine:
             restrictions=restriction_reader,
         )
         self._write_health = WriteHealth()
+        self._run_counts = RunCounts()
         self._event_log = EventLog(
             clock=tools.clock, waiter=tools.waiter(), is_silent=not settings.logs_events
         )
@@ -158,6 +160,7 @@ class Engine:
             slots=self.matcher,
             calendars=calendars,
             expiries=expiries,
+            run_counts=self._run_counts,
             accepted=settings.accepted,
             key_lifetime=settings.key_lifetime,
             list_budget=settings.list_budget,
@@ -198,7 +201,8 @@ class Engine:
         self.services: dict[str, Service] = {service.name: service for service in services}
         self._runners: list[ServiceRunner] = []
         self.telemetry: Telemetry = Telemetry()
-        for part in (self, store, self.gateway, self.client.runs, self.client.intake, *services):
+        parts = (store, self._run_counts, self.gateway, self.client.runs, self.client.intake)
+        for part in (self, *parts, *services):
             if isinstance(part, Source):
                 self.telemetry.watch(part)
 
@@ -243,6 +247,7 @@ class Engine:
                 expiries=expiries,
                 restrictions=restrictions,
                 event_log=self._event_log,
+                counts=self._run_counts,
             ),
             CatchUp(
                 store,
@@ -254,6 +259,7 @@ class Engine:
                 calendars=calendars,
                 expiries=expiries,
                 restrictions=restrictions,
+                counts=self._run_counts,
             ),
             Backfiller(
                 store,
@@ -262,6 +268,7 @@ class Engine:
                 wakeups=self.wakeups,
                 waiter=tools.waiter(),
                 expiries=expiries,
+                counts=self._run_counts,
             ),
             Reaper(
                 store,
@@ -273,6 +280,7 @@ class Engine:
                 definitions=definitions,
                 write_health=self._write_health,
                 event_log=self._event_log,
+                counts=self._run_counts,
             ),
             self._make_preemptor(definitions, restrictions),
             Redriver(store, self.client.redriving, ownership=ownership, waiter=tools.waiter()),

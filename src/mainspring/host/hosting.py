@@ -41,6 +41,7 @@ def run_host(settings: Settings, *, app: App | None = None, store_option: str, p
 async def _host(
     settings: Settings, app: App | None, stop: StopRequest, store_option: str, prune: bool
 ) -> None:
+    from mainspring.host.loop_lag import watch_loop
     from mainspring.host.process import announce_ready, announce_stop, settle_memory
     from mainspring.host.serving import listen, serve_metrics
     from mainspring.host.welcome import welcome
@@ -66,6 +67,7 @@ async def _host(
                 with_scheduler=settings.has_scheduler,
                 holds_start=app is not None,
             ) as engine,
+            watch_loop(engine.telemetry),
             serve_metrics(engine.telemetry, settings),
             serve_app(engine, settings, registry, app, listener, callers, prune=prune),
         ):

@@ -68,6 +68,18 @@ METRICS = MappingProxyType(
                 ("reason",),
             ),
             Metric(
+                "runs_submitted_total",
+                _COUNTER,
+                "Runs that this process has stored: fired, submitted or repeated, by kind.",
+                ("tenant", "queue", "kind"),
+            ),
+            Metric(
+                "runs_skipped_total",
+                _COUNTER,
+                "Runs recorded as skipped, by why. Fires in a row that share a record count as one.",
+                ("reason",),
+            ),
+            Metric(
                 "run_start_lag_seconds",
                 _DISTRIBUTION,
                 "How long after it was due a run was given to a worker for the first time.",
@@ -122,6 +134,12 @@ METRICS = MappingProxyType(
             Metric("shards_fenced_total", _COUNTER, "Shards that a refused write showed to be lost."),
             Metric("servers_alive", _GAUGE, "Servers alive that schedule, this one among them."),
             Metric("clock_skew_seconds", _GAUGE, "How far the host's clock is ahead of the store's."),
+            Metric(
+                "store_call_seconds",
+                _DISTRIBUTION,
+                "Time that calls of the store took, with their wait for a connection, by how they ended.",
+                ("verb", "outcome"),
+            ),
             Metric("store_failovers_total", _COUNTER, "Failovers of the database that were noticed."),
             Metric(
                 "group_commit_items",
@@ -152,6 +170,22 @@ METRICS = MappingProxyType(
                 ("tenant", "queue"),
             ),
             Metric(
+                "clocks_overdue",
+                _GAUGE,
+                "Jobs whose fire was over a minute late, and not stored, at the last census; of one server only.",
+            ),
+            Metric(
+                "ledger_missing",
+                _GAUGE,
+                "Fires without a record, by the last daily check; of one server only.",
+            ),
+            Metric(
+                "ledger_surplus", _GAUGE, "Records that no fire explains, by that check; of one server only."
+            ),
+            Metric(
+                "census_age_seconds", _GAUGE, "How long ago the last census was taken; of one server only."
+            ),
+            Metric(
                 "http_request_seconds",
                 _DISTRIBUTION,
                 "Time that requests took until their answer was sent; of a claim, with its wait.",
@@ -174,6 +208,12 @@ METRICS = MappingProxyType(
             ),
             Metric("worker_prefetched", _GAUGE, "Leases that wait in the worker for a slot."),
             Metric("worker_slots", _GAUGE, "Slots of the worker."),
+            Metric("worker_slots_used", _GAUGE, "Slots in which attempts are under way."),
+            Metric(
+                "loop_lag_seconds",
+                _DISTRIBUTION,
+                "How late the event loop of the process woke up, looked at each second.",
+            ),
             Metric(
                 "loops_stalled_total", _COUNTER, "Event loops that a job blocked, and that were replaced."
             ),

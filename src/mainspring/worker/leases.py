@@ -55,9 +55,14 @@ class HeldLeases:
     def __bool__(self) -> bool:
         return bool(self.active or self.waiting or self.ended)
 
+    @property
+    def used_slots(self) -> int:
+        """How many slots the attempts under way take."""
+        return len(self.active) - self.shared
+
     def has_free_slot(self) -> bool:
         """Return whether one more attempt can begin."""
-        return len(self.active) - self.shared < self.slots
+        return self.used_slots < self.slots
 
     def free_slots(self) -> int:
         """Return how many more leases can begin at once. Zero or less means none.

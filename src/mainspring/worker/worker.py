@@ -94,6 +94,11 @@ class Worker:
         """How many leases wait for a slot."""
         return len(self._leases.waiting)
 
+    @property
+    def used_slots(self) -> int:
+        """How many slots the attempts under way take."""
+        return self._leases.used_slots
+
     async def start(self) -> None:
         """Start the executors, open a session, and start to work."""
         await self._execution.start()

@@ -185,3 +185,16 @@ def test_joined_run_may_be_the_answer_to_many() -> None:
     assert broken(story) == set()
     story.ask("submit", job_id, 10.1, run_id=run_id)
     assert broken(story) == {"S3"}
+
+
+@pytest.mark.parametrize(("committed", "is_good"), [(19.9, False), (20.1, True)])
+def test_a_key_that_is_over_may_be_gone_for_a_late_submission(committed: float, is_good: bool) -> None:
+    """It brought an earlier time, by which the key was not over yet (seed 2229)."""
+    story = Story()
+    job_id = job_of(story, PERIOD)
+    story.submit(job_id, 10, payload=A)
+    late = story.submit(job_id, 12, payload=A)
+    for index, event in enumerate(story.history.events):
+        if event.run_id == late and event.what == "inserted":
+            story.alter_event(index, committed_at=at(committed))
+    assert ("S15" not in story.broken) is is_good

@@ -129,7 +129,7 @@ async def test_a_batch_is_one_call_and_takes_one_slot() -> None:
     async with working(server, executor) as worker:
         await until(lambda: len(executor.calls) == 2)
         assert executor.sizes() == [3, 4]
-        assert len(worker.held) == 7
+        assert (len(worker.held), worker.used_slots) == (7, 2)
         _, on_end = executor.calls[0]
         executor.outcomes = {RunId(1): Failure(error="no")}
         on_end(Success())

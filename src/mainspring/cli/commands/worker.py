@@ -155,19 +155,27 @@ async def _working(worker: Worker, task: _Task, telemetry: Telemetry) -> AsyncIt
             yield await task.stop.race(worker.start())
         finally:
             await worker.stop(grace=task.settings.drain.total_seconds())
-        figures = {name: figure for name, figure in telemetry.figures().items() if figure}
+        figures = {
+            name: figure
+            for name, figure in telemetry.figures().items()
+            if figure and not name.startswith("store_call_seconds")  # of dozens of verbs
+        }
         structlog.get_logger(__name__).info("worker_stopped", **figures)
 
 
-def _measured(settings: Settings, telemetry: Telemetry) -> contextlib.AbstractAsyncContextManager[None]:
-    """Return what serves the metrics port, if the settings name one."""
+@contextlib.asynccontextmanager
+async def _measured(settings: Settings, telemetry: Telemetry) -> AsyncIterator[None]:
+    """Serve the metrics port until the block ends, if the settings name one."""
     if settings.metrics_port is None:  # then the worker need not load a server
-        return contextlib.nullcontext()
+        yield
+        return
+    from mainspring.host.loop_lag import watch_loop
     from mainspring.host.serving import serve_metrics
     from mainspring.telemetry.exposition import ProcessFacts
 
     telemetry.watch(ProcessFacts())
-    return serve_metrics(telemetry, settings)
+    async with watch_loop(telemetry), serve_metrics(telemetry, settings):
+        yield
 
 
 async def _wait_ready(task: _Task) -> None:

@@ -14,6 +14,7 @@ from mainspring.core.ids import BackfillId, FireRangeId, format_backfill_id, job
 from mainspring.core.model import JobSpec, Overlap
 from mainspring.core.rates import Bucket
 from mainspring.engine.common.queue_expiries import QueueExpiryFollower
+from mainspring.engine.common.run_counts import RunCounts
 from mainspring.engine.common.wakeups import Wakeups, lanes_of
 from mainspring.engine.scheduling.backfill_fires import BackfillFires
 from mainspring.engine.scheduling.ownership import Ownership
@@ -67,11 +68,13 @@ class Backfiller:
         wakeups: Wakeups,
         waiter: Waiter,
         expiries: QueueExpiryFollower,
+        counts: RunCounts,
     ) -> None:
         self._store = store
         self._expiries = expiries
         self._fires = fires
         self._ownership = ownership
+        self._counts = counts
         self._wakeups = wakeups
         self._windows: dict[BackfillId, _Window] = {}
         self._after: BackfillId | None = None
@@ -164,6 +167,8 @@ class Backfiller:
         fenced: set[int] = set()
         for step, result in zip(steps, results, strict=True):
             window = self._windows.get(step.id)
+            if result.status is FireStatus.FIRED:
+                self._counts.note_planned(step.runs, len(result.run_ids))
             if result.status is FireStatus.FENCED:
                 fenced.add(job_shard(step.job_id))
             if window is None or result.status is not FireStatus.FIRED or step.is_section_done:

@@ -21,6 +21,7 @@ from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.definitions import Definitions
 from mainspring.engine.common.queue_expiries import QueueExpiryFollower
 from mainspring.engine.common.restrictions import RestrictionFollower
+from mainspring.engine.common.run_counts import RunCounts
 from mainspring.engine.common.wakeups import Wakeups, lanes_of
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.scheduling.run_factory import make_caught_up_run
@@ -56,6 +57,7 @@ class CatchUp:
         calendars: CalendarReader,
         expiries: QueueExpiryFollower,
         restrictions: RestrictionFollower,
+        counts: RunCounts,
     ) -> None:
         self._store = store
         self._pace = pace
@@ -63,6 +65,7 @@ class CatchUp:
         self._restrictions = restrictions
         self._calendars = calendars
         self._ownership = ownership
+        self._counts = counts
         self._wakeups = wakeups
         self._definitions = definitions
         self._after = NO_FIRE_RANGE
@@ -82,6 +85,9 @@ class CatchUp:
             return PERIOD
         steps = await self._plan(works, now)
         results = await self._store.advance_fire_ranges(steps, epochs=epochs, now=now)
+        for step, result in zip(steps, results, strict=True):
+            if result.status is FireStatus.FIRED:
+                self._counts.note_planned(step.runs, len(result.run_ids))
         fenced = {
             job_shard(step.job_id)
             for step, result in zip(steps, results, strict=True)

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
+from mainspring.core.attention import LATE
 from mainspring.core.census import Census, make_census
 from mainspring.core.states import READY_STATES
 from mainspring.engine.scheduling.ownership import Ownership
@@ -38,12 +39,16 @@ class CensusTaker:
         self._ownership = ownership
         self.waiter = waiter
         self._census: Census | None = None
+        self._overdue = 0
 
     def measures(self) -> Iterator[Measure]:
         """Yield what the last census counted, while this node takes them."""
         census = self._census
         if census is not None and 0 in self._ownership.epochs:
             yield from measure_census(census)
+            yield Measure("clocks_overdue", self._overdue)
+            age = (self._clock.now() - census.taken_at).total_seconds()
+            yield Measure("census_age_seconds", max(age, 0.0))
 
     async def tick(self, now: datetime) -> float:
         """Add what has ended for good to the tally, then count and store."""
@@ -54,7 +59,7 @@ class CensusTaker:
             pass
         begun = self._clock.monotonic()
         try:
-            counted = await self._store.count_all_runs()
+            counted = await self._store.count_all_runs(overdue_before=now - LATE)
         except TookTooLong as error:
             _log.warning("census_stopped", error=str(error))
             return PERIOD * SHARE
@@ -63,7 +68,7 @@ class CensusTaker:
             counted.live, counted.ended, counted.dead, taken_at=now, took=timedelta(seconds=took)
         )
         if await self._store.put_census(census, epochs=epochs):
-            self._census = census
+            self._census, self._overdue = census, counted.overdue
         else:
             self._census = None
             self._ownership.fence([0], used=epochs)

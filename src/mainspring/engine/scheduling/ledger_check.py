@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 import structlog
@@ -18,6 +19,7 @@ from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.errors import TookTooLong
 from mainspring.ports.clock import Clock, Waiter
 from mainspring.ports.store import Store
+from mainspring.ports.telemetry import Measure
 
 _log = structlog.get_logger(__name__)
 PAGE = 100
@@ -62,6 +64,13 @@ class LedgerChecker:
         self._jobs: deque[Job] = deque()
         self._after: tuple[str, JobId] | None = None
         self._is_last_page = False
+        self._last: LedgerCheck | None = None
+
+    def measures(self) -> Iterator[Measure]:
+        """Yield what the last check found, whoever made it, while this node checks."""
+        if self._last is not None and 0 in self._ownership.epochs:
+            yield Measure("ledger_missing", self._last.missing)
+            yield Measure("ledger_surplus", self._last.surplus)
 
     async def tick(self, now: datetime) -> float:
         """Compare the next job's fires, if a check is due."""
@@ -84,7 +93,7 @@ class LedgerChecker:
 
     async def _begin(self, now: datetime) -> float:
         """Begin a check if one is due. Return the seconds until it is."""
-        last = await self._store.read_ledger_check()
+        self._last = last = await self._store.read_ledger_check()
         if last is not None and now < last.next_at:
             return min((last.next_at - now).total_seconds(), PERIOD)
         since = now - USUAL if last is None else last.began_at - OVERLAP
@@ -145,6 +154,7 @@ class LedgerChecker:
         if not await self._store.put_ledger_check(check, epochs=epochs):
             self._ownership.fence([0], used=epochs)
             return
+        self._last = check
         _log.info("ledgers_checked", jobs=check.jobs, fires=check.expected, **_differences(check))
 
 

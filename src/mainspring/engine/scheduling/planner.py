@@ -22,6 +22,7 @@ from mainspring.engine.common.definitions import Definitions
 from mainspring.engine.common.event_log import EventLog
 from mainspring.engine.common.queue_expiries import QueueExpiryFollower
 from mainspring.engine.common.restrictions import RestrictionFollower
+from mainspring.engine.common.run_counts import RunCounts
 from mainspring.engine.common.wakeups import Wakeups, lanes_of
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.scheduling.reading import READ_PERIOD, WINDOW, WindowReader
@@ -76,11 +77,13 @@ class Planner:
         expiries: QueueExpiryFollower,
         restrictions: RestrictionFollower,
         event_log: EventLog,
+        counts: RunCounts,
     ) -> None:
         self._store = store
         self._expiries = expiries
         self._restrictions = restrictions
         self._event_log = event_log
+        self._counts = counts
         self._calendars = calendars
         self._clock = clock
         self._ownership = ownership
@@ -205,7 +208,7 @@ class Planner:
             planned = [*fires]
             results = await self._store.record_fires([fire for _, fire in fires], epochs=epochs, now=now)
         has_runs, has_cancelled, fenced = False, False, set[int]()
-        self._count([clock for clock, _ in planned], results)
+        self._count(planned, results)
         for (clock, fire), result in zip(planned, results, strict=True):
             if result.status is FireStatus.FIRED:
                 has_runs = has_runs or bool(result.run_ids)
@@ -226,14 +229,22 @@ class Planner:
             runs = [run for _, fire in planned if fire is not None for run in fire.runs]
             self._wakeups.runs_ready((lambda: outlined_lanes(clocks)) if in_set else lanes_of(runs))
 
-    def _count(self, clocks: Sequence[DueClock], results: Sequence[FireResult]) -> None:
+    def _count(self, planned: Sequence[tuple[DueClock, Fire | None]], results: Sequence[FireResult]) -> None:
         at = self._clock.now().timestamp()
-        late = []
-        for clock, result in zip(clocks, results, strict=True):
+        late: list[float] = []
+        in_set: list[tuple[str, str]] = []
+        for (clock, fire), result in zip(planned, results, strict=True):
             self._fires[result.status] += 1
-            if result.status is FireStatus.FIRED:
-                late.append(at - clock.due_at.timestamp())
+            if result.status is not FireStatus.FIRED:
+                continue
+            late.append(at - clock.due_at.timestamp())
+            if fire is not None:
+                self._counts.note_planned(fire.runs, len(result.run_ids))
+                self._counts.note_gaps(fire.fire_ranges)
+            elif clock.outline is not None:
+                in_set.append((clock.tenant, clock.outline.queue))
         self._lags.add_all(late)
+        self._counts.note_fires(in_set)
 
     def _note_fired(self, clock: DueClock, fire: Fire, spec: JobSpec, now: datetime) -> None:
         """Keep the following fire in the window, and log fires that came too late.

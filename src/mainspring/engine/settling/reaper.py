@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
+from mainspring.core.expiry import EXPIRED
 from mainspring.core.ids import SessionId, format_run_id
 from mainspring.core.liveness import PERIODS_OF_SILENCE, Pulse, Watch, forget, observe
 from mainspring.core.model import JobSpec
@@ -14,6 +15,7 @@ from mainspring.core.outcomes import AttemptFacts, Failure, Transition, failed, 
 from mainspring.engine.common.definitions import Definitions
 from mainspring.engine.common.event_log import EventLog
 from mainspring.engine.common.pacing import Pacing
+from mainspring.engine.common.run_counts import RunCounts
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.common.write_health import WriteHealth
 from mainspring.errors import StoreUnavailable
@@ -52,6 +54,7 @@ class Reaper:
         definitions: Definitions,
         write_health: WriteHealth,
         event_log: EventLog,
+        counts: RunCounts,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -62,6 +65,7 @@ class Reaper:
         self._beat_period = beat_period
         self._write_health = write_health
         self._event_log = event_log
+        self._counts = counts
         self._watch: Watch[SessionId] | None = None
         self._shortest_period = beat_period
         self._watching_since = 0.0
@@ -86,6 +90,7 @@ class Reaper:
         self._taken_back["deadline"] += await self._end(overdue, self._time_out)
         expired = await self._store.expire_runs(now=now, limit=BATCH)
         if expired:
+            self._counts.note_skipped(EXPIRED, len(expired))
             _log.warning("runs_expired", runs=len(expired), first=format_run_id(expired[0]))
         is_full = max(len(orphans), len(overdue), len(expired)) == BATCH
         return 0.0 if is_full else min(self._shortest_period / 4, 1.0)

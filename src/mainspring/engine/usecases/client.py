@@ -10,6 +10,7 @@ from mainspring.core.serving import Offers
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.queue_expiries import QueueExpiryFollower
 from mainspring.engine.common.restrictions import RestrictionReader
+from mainspring.engine.common.run_counts import RunCounts
 from mainspring.engine.common.serving import OfferReader
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.settling.janitor import Retention
@@ -67,6 +68,7 @@ class Client:
         slots: WaitingSlots | None = None,
         calendars: CalendarReader | None = None,
         expiries: QueueExpiryFollower | None = None,
+        run_counts: RunCounts | None = None,
         key_lifetime: timedelta = KEY_LIFETIME,
         list_budget: timedelta = BUDGET,
         kept: timedelta = _KEPT,
@@ -122,6 +124,7 @@ class Client:
             intake=self.intake,
             expiries=expiries,
             restrictions=restrictions,
+            counts=run_counts,
             slots=slots,
             key_lifetime=key_lifetime,
             list_budget=list_budget,

@@ -18,6 +18,7 @@ from mainspring.core.why import Why
 from mainspring.engine.common.group_commit import GroupCommit
 from mainspring.engine.common.queue_expiries import QueueExpiryFollower
 from mainspring.engine.common.restrictions import RestrictionReader
+from mainspring.engine.common.run_counts import RunCounts
 from mainspring.engine.common.wakeups import Wakeups, lanes_of
 from mainspring.engine.usecases import auditing
 from mainspring.engine.usecases.browsing import BUDGET, FoundRuns, RunBrowser, RunFilter
@@ -86,6 +87,7 @@ class Runs:
         intake: refuses submissions for the time being. Without it, nothing is.
         expiries: the expiries of queues. Without them, none has one.
         restrictions: reads what is paused.
+        counts: counts the runs that are made. Without it, nobody is told of them.
         slots: takes what can start at once. Without it, every run waits to be claimed.
         key_lifetime: how long an idempotency key is remembered after its use.
         list_budget: how long a list looks before it answers what it has found.
@@ -100,6 +102,7 @@ class Runs:
         intake: Intake | None = None,
         expiries: QueueExpiryFollower | None = None,
         restrictions: RestrictionReader | None = None,
+        counts: RunCounts | None = None,
         slots: WaitingSlots | None = None,
         key_lifetime: timedelta = KEY_LIFETIME,
         list_budget: timedelta = BUDGET,
@@ -113,6 +116,7 @@ class Runs:
         self._expiries = expiries or QueueExpiryFollower()
         self._waits = WaitReader(store, restrictions, clock=clock)
         self._slots = slots
+        self._counts = counts or RunCounts()
         # Many clients may submit one run each. One commit for each of them would take up all the time there is.
         self._submits: GroupCommit[NewRun, SubmitResult] = GroupCommit(self._submit_all, most=MOST_TOGETHER)
         # What waits for the holder of a key holds up no others.
@@ -226,7 +230,9 @@ class Runs:
         if self._slots is not None and len(runs) == 1 and runs[0].is_plain and runs[0].due_at <= now:
             run_id = await self._slots.submit_claimed(runs[0], now=now)
             if run_id is not None:  # nobody else has to hear of it
-                return [SubmitResult(SubmissionVerdict.SUBMITTED, run_id)]
+                straight = [SubmitResult(SubmissionVerdict.SUBMITTED, run_id)]
+                self._counts.note_submissions(runs, straight)
+                return straight
         lanes = lanes_of(runs)
         notice = self._wakeups.notice_of_runs(lanes)
         is_told = False
@@ -239,6 +245,7 @@ class Runs:
             if notice is not None and not is_told:
                 self._wakeups.take_back_notice()
         self._wakeups.runs_ready(lanes, is_told=is_told)
+        self._counts.note_submissions(runs, results)
         return results
 
     def _count_held_back(self, results: Sequence[SubmitResult]) -> None:

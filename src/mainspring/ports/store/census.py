@@ -10,13 +10,21 @@ from mainspring.core.census import Census, DeadLine, EndedLine, LiveLine
 from mainspring.core.states import RunState
 from mainspring.ports.store.nodes import Epochs
 
+MOST_OVERDUE = 100_000
+"""So many clocks are counted that wait for a fire that is overdue."""
+
 
 class Counted(NamedTuple):
-    """How many runs there are, all at one instant."""
+    """How many runs there are, all at one instant.
+
+    Attributes:
+        overdue: how many clocks wait for a fire that is overdue, at most `MOST_OVERDUE`; 0 in the counts of one tenant.
+    """
 
     live: Sequence[LiveLine]
     ended: Sequence[EndedLine]
     dead: Sequence[DeadLine]
+    overdue: int = 0
 
 
 class CensusStore(Protocol):
@@ -43,8 +51,8 @@ class CensusStore(Protocol):
         """
         ...
 
-    async def count_all_runs(self) -> Counted:
-        """Return how many runs of every tenant there are."""
+    async def count_all_runs(self, *, overdue_before: datetime) -> Counted:
+        """Return how many runs of every tenant there are, and how many clocks were due before an instant."""
         ...
 
     async def settle_ends(self, *, before: datetime, epochs: Epochs) -> bool:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from mainspring.core.census import Census, DeadLine, EndedLine, LiveLine
 from mainspring.core.states import FINAL_STATES, RunState
-from mainspring.ports.store.census import Counted
+from mainspring.ports.store.census import MOST_OVERDUE, Counted
 from mainspring.ports.store.nodes import Epochs
 from mainspring.stores.memory.tables import Tables
 
@@ -22,14 +22,21 @@ class MemoryCensusStore:
         return {state: counts[state] for state in RunState if counts[state]}
 
     async def count_lines(self, tenant: str) -> Counted:
-        counted = await self.count_all_runs()
+        counted = self._count_all()
         return Counted(
             [line for line in counted.live if line.tenant == tenant],
             [line for line in counted.ended if line.tenant == tenant],
             [line for line in counted.dead if line.tenant == tenant],
         )
 
-    async def count_all_runs(self) -> Counted:
+    async def count_all_runs(self, *, overdue_before: datetime) -> Counted:
+        overdue = sum(
+            job.next_fire is not None and job.next_fire.due_at < overdue_before
+            for job in self._tables.jobs.values()
+        )
+        return self._count_all()._replace(overdue=min(overdue, MOST_OVERDUE))
+
+    def _count_all(self) -> Counted:
         lines: dict[tuple[str, str, RunState], LiveLine] = {}
         dead: Counter[tuple[str, str]] = Counter()
         for run in self._tables.runs.values():

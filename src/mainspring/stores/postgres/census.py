@@ -6,7 +6,7 @@ from datetime import datetime
 
 from mainspring.core.census import Census, DeadLine, EndedLine, LiveLine, add_up
 from mainspring.core.states import RunState
-from mainspring.ports.store.census import Counted
+from mainspring.ports.store.census import MOST_OVERDUE, Counted
 from mainspring.ports.store.nodes import Epochs
 from mainspring.stores._sql.census import decode_census, encode_census
 from mainspring.stores.postgres.connecting import Role
@@ -26,11 +26,11 @@ class PostgresCensusStore:
     async def count_lines(self, tenant: str) -> Counted:
         return await self._count(Role.BROWSE, tenant)
 
-    async def count_all_runs(self) -> Counted:
-        return await self._count(Role.UPKEEP, None)
+    async def count_all_runs(self, *, overdue_before: datetime) -> Counted:
+        return await self._count(Role.UPKEEP, None, overdue_before)
 
-    async def _count(self, role: Role, tenant: str | None) -> Counted:
-        """Count the runs of a tenant, or of all, in one snapshot."""
+    async def _count(self, role: Role, tenant: str | None, overdue_before: datetime | None = None) -> Counted:
+        """Count the runs of a tenant, or of all, in one snapshot, and on request the clocks that are overdue."""
 
         async def work(transaction: Transaction) -> Counted:
             await transaction.execute("keep_snapshot")
@@ -38,6 +38,10 @@ class PostgresCensusStore:
             live = await transaction.fetch("count_live", tenant=tenant)
             ended = await transaction.fetch("count_ended", tenant=tenant, since=mark["settled_before"])
             dead = await transaction.fetch("count_open_dead", tenant=tenant)
+            overdue = 0
+            if overdue_before is not None:
+                [late] = await transaction.fetch("count_overdue", before=overdue_before, limit=MOST_OVERDUE)
+                overdue = late["fires"]
             return Counted(
                 [
                     LiveLine(
@@ -51,6 +55,7 @@ class PostgresCensusStore:
                 ],
                 [EndedLine(row["tenant"], RunState(row["state"]), row["runs"]) for row in ended],
                 [DeadLine(row["tenant"], row["queue"], row["letters"]) for row in dead],
+                overdue,
             )
 
         return await self._connections.transact(role, work, is_repeatable=True)

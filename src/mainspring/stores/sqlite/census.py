@@ -8,7 +8,7 @@ import apsw
 
 from mainspring.core.census import Census, DeadLine, EndedLine, LiveLine, add_up
 from mainspring.core.states import RunState
-from mainspring.ports.store.census import Counted
+from mainspring.ports.store.census import MOST_OVERDUE, Counted
 from mainspring.ports.store.nodes import Epochs
 from mainspring.stores._sql.census import decode_census, encode_census
 from mainspring.stores.sqlite.connection import Database
@@ -36,9 +36,9 @@ class SqliteCensusStore:
         """See `CensusStore`."""
         return await self._browser.call(lambda db: _count(db, tenant))
 
-    async def count_all_runs(self) -> Counted:
+    async def count_all_runs(self, *, overdue_before: datetime) -> Counted:
         """See `CensusStore`."""
-        return await self._browser.call(lambda db: _count(db, None))
+        return await self._browser.call(lambda db: _count(db, None, to_micros(overdue_before)))
 
     async def settle_ends(self, *, before: datetime, epochs: Epochs) -> bool:
         """See `CensusStore`."""
@@ -79,13 +79,17 @@ class SqliteCensusStore:
         return None if body is None else decode_census(body)
 
 
-def _count(db: apsw.Connection, tenant: str | None) -> Counted:
-    """Count the runs of a tenant, or of all, in one snapshot."""
+def _count(db: apsw.Connection, tenant: str | None, overdue_before: int | None = None) -> Counted:
+    """Count the runs of a tenant, or of all, in one snapshot, and on request the clocks that are overdue."""
+    overdue = 0
     with db:
         since: int = fetch_value(db, "read_settled")
         live = fetch_rows(db, "count_live", {"tenant": tenant})
         ended = fetch_rows(db, "count_ended", {"tenant": tenant, "since": since})
         dead = fetch_rows(db, "count_open_dead", {"tenant": tenant})
+        if overdue_before is not None:
+            [late] = fetch_rows(db, "count_overdue", {"before": overdue_before, "limit": MOST_OVERDUE})
+            overdue = late.fires
     return Counted(
         [
             LiveLine(row.tenant, row.queue, RunState(row.state), row.runs, to_instant(row.earliest_ready_at))
@@ -93,4 +97,5 @@ def _count(db: apsw.Connection, tenant: str | None) -> Counted:
         ],
         [EndedLine(row.tenant, RunState(row.state), row.runs) for row in ended],
         [DeadLine(row.tenant, row.queue, row.letters) for row in dead],
+        overdue,
     )

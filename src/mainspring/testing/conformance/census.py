@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from mainspring.core.census import Census, DeadLine, EndedLine, LiveLine
 from mainspring.core.dead_letters import DeadFilter
+from mainspring.core.model import Priority
 from mainspring.core.states import RunState
 from mainspring.ports.store import Store
 from mainspring.ports.store.nodes import Epochs
@@ -68,7 +69,7 @@ class CensusAndTally:
         mail = await add_job(store, make_spec(queue="mail"))
         foreign = await add_job(store, tenant="foreign")
         dead = [await bury(store, job) for job in (mail, mail, foreign)]
-        assert sorted((await store.count_all_runs()).dead) == [
+        assert sorted((await store.count_all_runs(overdue_before=START)).dead) == [
             DeadLine("default", "mail", 2),
             DeadLine("foreign", "default", 1),
         ]
@@ -135,16 +136,25 @@ class CensusAndTally:
         await submit(store, mail, due_at=at(30))
         held = await running_run(store, foreign)
         await submit(store, foreign, skip_reason="misfire")
-        counted = await store.count_all_runs()
+        counted = await store.count_all_runs(overdue_before=START)
         assert sorted(counted.live) == [
             LiveLine("default", "mail", RunState.PENDING, 3, at(30)),
             LiveLine("foreign", "default", RunState.RUNNING, 1, START),
         ]
         assert list(counted.ended) == [EndedLine("foreign", RunState.SKIPPED, 1)]
         await store.apply([snooze(held, until=50)], now=at(1))
-        counted = await store.count_all_runs()
+        counted = await store.count_all_runs(overdue_before=START)
         [waiting] = [line for line in counted.live if line.tenant == "foreign"]
         assert (waiting.state, waiting.earliest_ready_at) == (RunState.RETRYING, at(50))
+
+    async def test_overdue_clocks_of_all_tenants_and_tiers_are_counted_with_them(self, store: Store) -> None:
+        for number, priority in enumerate(Priority):
+            await add_job(store, make_spec(priority=priority), next_fire_at=at(10 + number))
+        await add_job(store, tenant="foreign", next_fire_at=at(20))
+        await add_job(store)  # without a fire
+        counts = [await store.count_all_runs(overdue_before=at(second)) for second in (10, 11, 20, 21)]
+        assert [counted.overdue for counted in counts] == [0, 1, 3, 4]
+        assert (await store.count_lines("foreign")).overdue == 0
 
     async def test_census_is_stored_as_a_whole(self, store: Store) -> None:
         epochs = await own_shards(store)
@@ -170,7 +180,8 @@ class CensusAndTally:
             assert not await store.settle_ends(before=at(second), epochs=epochs)
             await submit(store, job, skip_reason="misfire", now=at(second - 5))
         assert await store.count_runs("default") == {RunState.SKIPPED: 3}
-        assert list((await store.count_all_runs()).ended) == [EndedLine("default", RunState.SKIPPED, 3)]
+        counted = await store.count_all_runs(overdue_before=START)
+        assert list(counted.ended) == [EndedLine("default", RunState.SKIPPED, 3)]
         await settle(store, at(60), new)
         assert await store.count_runs("default") == {RunState.SKIPPED: 3}
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
 from mainspring.core import census
+from mainspring.core.attention import LATE
 from mainspring.core.states import RunState
 from mainspring.engine.scheduling.census import PERIOD, SETTLING, SHARE
 from mainspring.engine.usecases.submissions import Submission
@@ -29,9 +30,9 @@ async def slow_down(bench: Bench, monkeypatch: pytest.MonkeyPatch, seconds: floa
     """Let a count of all runs take this long."""
     count_all_runs = bench.runtime.store.count_all_runs
 
-    async def count_slowly() -> object:
+    async def count_slowly(*, overdue_before: datetime) -> object:
         bench.runtime.clock.advance(seconds)
-        return await count_all_runs()
+        return await count_all_runs(overdue_before=overdue_before)
 
     monkeypatch.setattr(bench.runtime.store, "count_all_runs", count_slowly)
 
@@ -77,12 +78,33 @@ async def test_count_that_is_stopped_leaves_the_census_as_it_is(
     census = await bench.runtime.store.read_census()
     assert census is not None
 
-    async def refuse() -> object:
+    async def refuse(**_: object) -> object:
         raise TookTooLong("stopped")
 
     monkeypatch.setattr(bench.runtime.store, "count_all_runs", refuse)
     assert await take(bench) == PERIOD * SHARE
     assert await bench.runtime.store.read_census() == census
+
+
+async def test_overdue_clocks_and_the_age_of_the_census_are_measured_by_the_owner_of_shard_0(
+    bench: Bench,
+) -> None:
+    clock = bench.runtime.clock
+    assert "clocks_overdue" not in bench.runtime.telemetry.figures()
+    await bench.add(cron="* * * * *")
+    await take(bench)
+    assert bench.runtime.telemetry.figures()["clocks_overdue"] == 0
+    clock.advance(60 + LATE.total_seconds())  # after the fire, whatever the second of the minute was
+    clock.advance(7)
+    await take(bench)
+    clock.advance(5)
+    found = bench.runtime.telemetry.figures()
+    assert (found["clocks_overdue"], found["census_age_seconds"]) == (1, 5)
+    await bench.runtime.tick("planner")
+    await take(bench)
+    assert bench.runtime.telemetry.figures()["clocks_overdue"] == 0
+    bench.runtime.ownership.update({})
+    assert not {"clocks_overdue", "census_age_seconds"} & bench.runtime.telemetry.figures().keys()
 
 
 async def test_only_what_can_no_longer_change_is_settled(

@@ -74,6 +74,8 @@ async def test_a_lost_fire_is_named_and_logged(bench: Bench, monkeypatch: pytest
         found = await check(bench)
     [one] = found.examples
     assert (found.missing, found.uneven) == (1, 1)
+    figures = bench.runtime.telemetry.figures()
+    assert (figures["ledger_missing"], figures["ledger_surplus"]) == (1, 0)
     assert (one.name, one.job_id, one.missing, one.surplus, one.first_at) == ("job", job_id, 1, 0, first)
     [line] = [line for line in logs if line["event"] == "ledger_uneven"]
     assert (line["log_level"], line["job"], line["next_step"]) == ("error", "job", "mainspring ledger job")
@@ -99,6 +101,19 @@ async def test_after_long_without_a_check_the_period_is_the_longest(bench: Bench
     second = await check(bench)
     assert second.since == bench.runtime.clock.now() - LONGEST
     assert second.began_at > first.began_at
+
+
+async def test_the_next_owner_measures_what_the_last_check_found(bench: Bench) -> None:
+    assert "ledger_missing" not in bench.runtime.telemetry.figures()
+    await bench.add(every="1h")
+    found = await check(bench)
+    epochs = {0: bench.runtime.ownership.epochs[0]}
+    assert await bench.runtime.store.put_ledger_check(replace(found, missing=3, surplus=2), epochs=epochs)
+    await tick(bench)
+    figures = bench.runtime.telemetry.figures()
+    assert (figures["ledger_missing"], figures["ledger_surplus"]) == (3, 2)
+    bench.runtime.ownership.update({})
+    assert not {"ledger_missing", "ledger_surplus"} & bench.runtime.telemetry.figures().keys()
 
 
 async def test_no_other_node_checks(bench: Bench) -> None:
