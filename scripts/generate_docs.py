@@ -259,7 +259,14 @@ def sync_client() -> str:
     """Return the module of `SyncClient`: a method for each that `AsyncClient` has, which waits."""
     trees = [
         ast.parse(SDK.joinpath(name).read_text())
-        for name in ("client.py", "definition_calls.py", "dead_calls.py", "owner_calls.py", "access_calls.py")
+        for name in (
+            "client.py",
+            "definition_calls.py",
+            "dead_calls.py",
+            "owner_calls.py",
+            "access_calls.py",
+            "audit_calls.py",
+        )
     ]
     nodes = [node for tree in trees for node in tree.body]
     imports = [ast.unparse(node) for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]

@@ -165,6 +165,15 @@ async def open_engine(
         await store.close()
 
 
+def _retention(settings: Settings) -> Retention:
+    return Retention(
+        history=settings.history,
+        settled=settings.keep_settled,
+        audit=settings.keep_audit,
+        sessions=settings.keep_sessions,
+    )
+
+
 async def _services_beside(engine: Engine, clock: StoreClock, settings: Settings) -> list[Service]:
     """Return the services of a process beside those of its engine, ready to be started."""
     services: list[Service] = [ClockSampler(clock, waiter=LoopWaiter())]
@@ -181,9 +190,7 @@ def _engine_settings(
         node=_node_facts() if with_scheduler else None,
         beat_period=settings.beat_period,
         shards=ShardSettings(period=settings.node_period, clock_limit=settings.clock_limit),
-        retention=Retention(
-            history=settings.history, settled=settings.keep_settled, sessions=settings.keep_sessions
-        ),
+        retention=_retention(settings),
         key_lifetime=settings.keep_keys,
         list_budget=settings.browse_budget,
         backfills=_backfill_limits(settings),

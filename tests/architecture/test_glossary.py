@@ -25,6 +25,7 @@ VERBS = {
     "revoke",
     "rotate",
     "start",
+    "verify",
 }
 """What operations do, and two of their objects that explain themselves."""
 

@@ -133,6 +133,7 @@ ONLY_POSTGRES = {
     "lock_shards": "row locks",
     "pass_run_sequence": "SQLite has no failover",
     "pick_shards": "row locks",
+    "drop_audit": "partitions",
     "prepare_history": "partitions",
     "try_claim": "a claim takes several statements on SQLite",
     "read_running": "SQLite has one process, which its lock file tells",

@@ -52,6 +52,10 @@ FROM generate_series(1, 20000) AS n;
 INSERT INTO run_unique (tenant, job_id, key, run_id)
 SELECT 'default', md5((n % 5000 + 1)::text)::uuid, decode(md5(n::text), 'hex'), n * 256
 FROM generate_series(1, 20000) AS n;
+INSERT INTO audit (at, tenant, actor, actor_kind, action, subject_kind, subject_id, subject_name, outcome)
+SELECT now() + n % 2 * interval '1 year', 'tenant ' || n % 50, 'ann', 'local', 'edit_job', 'job', 'job ' || n % 500,
+    'report ' || n % 500, 'done'
+FROM generate_series(1, 20000) AS n;
 """
 LARGE = """
 UPDATE pg_class SET reltuples = 1000000 WHERE relkind = 'r' AND relname IN ('run', 'job', 'job_version', 'job_clock');
@@ -387,6 +391,37 @@ async def test_open_dead_letters_are_found_among_the_open_ones(
         return  # an empty table is read as it lies
     nodes = await explain(dsn, Role.BROWSE, QUERIES[name], values=DEAD)
     assert index in indexes_of(nodes)
+
+
+AUDIT = {
+    "tenant": "'tenant 7'",
+    "subject_kind": "'job'",
+    "subject_id": "'job 7'",
+    "subject_name": "'report 7'",
+    "under": "9223372036854775807",
+    "limit": "100",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "index"),
+    [
+        ("list_audit", AUDIT | {"subject_kind": "NULL"}, "pkey"),
+        ("list_audit_of_tenant", AUDIT, "tenant_id_idx"),
+        ("list_audit_of_subject", AUDIT | {"tenant": "NULL"}, "subject_kind_subject_id_id_idx"),
+        ("list_audit_of_subject", AUDIT | {"tenant": "NULL"}, "subject_kind_subject_name_id_idx"),
+    ],
+)
+async def test_entries_of_the_audit_are_found_by_what_they_are_about(
+    dsn: str, watch: Any, name: str, values: dict[str, str], index: str
+) -> None:
+    if not await watch.fetchval("SELECT count(*) FROM audit"):
+        return  # an empty table is read as it lies
+    nodes = await explain(dsn, Role.BROWSE, QUERIES[name], values=values)
+    month = await watch.fetchval("SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYYMM')")
+    for partition in (f"audit_{month}", "audit_default"):  # with as many rows each
+        assert f"{partition}_{index}" in indexes_of(nodes), partition
+        assert partition not in {node["Relation Name"] for node in nodes if node["Node Type"] == "Seq Scan"}
 
 
 async def test_an_error_is_looked_for_among_dead_letters(dsn: str, watch: Any) -> None:

@@ -11,7 +11,7 @@ from mainspring.stores.sqlite.store import migrate
 
 QUERIES = load_queries("mainspring.stores.sqlite")
 KEY = "INTEGER PRIMARY KEY"
-BIG = ("run", "run_history", "dead_run", "job_clock", "job", "attempt", "idempotency", "run_unique")
+BIG = ("run", "run_history", "dead_run", "job_clock", "job", "attempt", "idempotency", "run_unique", "audit")
 BACKLOG = """
 WITH RECURSIVE series (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM series WHERE n < 2000)
 INSERT INTO run (id, job_id, version, lane_id, kind, state, due_at, ready_at, created_at, timeout_ms, session_id)
@@ -154,6 +154,12 @@ JOB_KEY = "SEARCH job sqlite_autoindex_job_1"
         ("read_unique_key", ["SEARCH run_unique PRIMARY KEY", f"SEARCH run {KEY}"]),
         ("replace_waiting", [f"SEARCH run {KEY}"]),
         ("find_unique_keys", ["SEARCH run_unique PRIMARY KEY", f"SEARCH run {KEY}"]),
+        ("list_audit", [f"SEARCH audit {KEY}"]),
+        ("list_audit_of_tenant", ["SEARCH audit audit_page"]),
+        ("list_unsealed", ["SCAN audit audit_unsealed"]),
+        ("list_sealed", ["SEARCH audit audit_sealed"]),
+        ("set_seals", [f"SEARCH audit {KEY}"]),
+        ("prune_audit", [f"SEARCH audit {KEY}"]),
         # The whole of a partial index: as many rows as are RUNNING (or in quarantine), not the backlog.
         ("find_held", ["SCAN run run_held"]),
         ("find_held_of_job", ["SCAN run run_held"]),
@@ -191,7 +197,9 @@ def test_only_the_census_reads_a_big_table_from_end_to_end(database: apsw.Connec
     inspection = {"count_live": {"SCAN run"}, "count_open_dead": {"SCAN dead_run dead_run_open"}}.get(
         name, set()
     )
-    assert scans - {"SCAN run run_held", "SCAN run run_quarantined"} == inspection
+    assert (
+        scans - {"SCAN run run_held", "SCAN run run_quarantined", "SCAN audit audit_unsealed"} == inspection
+    )
 
 
 @pytest.mark.parametrize(
@@ -212,3 +220,9 @@ def test_creation_is_looked_up_once_in_each_table(database: apsw.Connection) -> 
     plan = plan_of(database, "read_creation")
     assert walks_of(plan) == PAGE
     assert "SCAN any_run" not in plan
+
+
+def test_entries_about_one_thing_are_three_pages_that_are_sorted(database: apsw.Connection) -> None:
+    plan = plan_of(database, "list_audit_of_subject")
+    assert sorted(walks_of(plan)) == ["SEARCH audit audit_name", *["SEARCH audit audit_subject"] * 2]
+    assert {step for step in plan if "TEMP B-TREE" in step} == {"USE TEMP B-TREE FOR ORDER BY"}

@@ -53,6 +53,9 @@ TABLES = (
     "account",
     "token",
     "blackout",
+    "audit",
+    "audit_horizon",
+    "audit_seal",
 )
 _OWN_IDS = frozenset({"job", "lane", "fire_range", "key_hold", "concurrency_key", "limit_rule"})
 """Tables whose new rows have ids that differ from order to order."""

@@ -66,7 +66,7 @@ NEW_OPTIONS: Row = {
     "fires_left": None,
 }
 """What jobs show since, and what it is for a job that does not use it."""
-NEW_SEQUENCES = ("concurrency_key_id_seq", "key_hold_id_seq", "limit_rule_id_seq")
+NEW_SEQUENCES = ("audit_id_seq", "concurrency_key_id_seq", "key_hold_id_seq", "limit_rule_id_seq")
 OWN = ("migration", "migration_compatibility")
 """What the runner of migrations writes for itself."""
 
@@ -201,6 +201,7 @@ def test_every_row_is_the_same_but_for_names_and_sessions(upgraded: Upgraded) ->
         *("calendar", "calendar_use", "pause", "failure_watch", "backfill", "redrive", "blackout"),
         *("account", "token"),
         *("priority_class", "past_session", "ledger_check", "at_start", "after_end", "kept_attempt"),
+        *("audit", "audit_horizon", "audit_seal"),
     }
     unowned = {"pause_note": None, "owner": None, "undefined_since": None}
     before["job"] = [job | unowned for job in before["job"]]

@@ -95,6 +95,8 @@ REQUESTS = [
     http("GET /api/v1/runs?state=DONE", "", "state", "SUCCEEDED, FAILED"),
     http("GET /api/v1/runs?stat=FAILED", "", "stat", "did you mean 'state'?"),
     http("GET /api/v1/dead-runs?settled=maybe", "", "settled", "one of true, false"),
+    http("GET /api/v1/audit?subject=mail", "", "kind", "say what 'mail' is"),
+    http("GET /api/v1/audit?action=edit", "", "action", "/openapi.json has them, like edit_job"),
     http(
         "PUT /api/v1/accounts/ann",
         '{"grants": {"*": "admin"}}',

@@ -91,7 +91,9 @@ class Admission:
                 reply = _answer_unrouted(scope["method"], scope["path"], found)
             else:
                 assert found is not None
-                call = self._make_call(route, found.key, scope, receive, headers, principal, identity)
+                call = self._make_call(
+                    route, found.key, scope, receive, headers, principal, identity, request_id
+                )
                 reply = await self._carry_out(route, call, receive, headers)
         except asyncio.CancelledError:  # the server stops; this is mostly a worker's long poll
             reply = answer_error(
@@ -121,6 +123,7 @@ class Admission:
         headers: dict[str, str],
         principal: Principal,
         identity: Identity | None,
+        request_id: str,
     ) -> Call:
         check_right(principal, route.operation)
         return Call(
@@ -132,6 +135,8 @@ class Admission:
             key=key,
             query=route.query.read(scope["query_string"]),
             fields=headers,
+            operation=route.operation,
+            request_id=request_id,
         )
 
     async def _carry_out(self, route: Route, call: Call, receive: Receive, headers: dict[str, str]) -> Reply:

@@ -16,6 +16,7 @@ from mainspring.api.ics import IcsReader
 from mainspring.api.routes import (
     access,
     applying,
+    audit,
     backfills,
     blackouts,
     calendars,
@@ -62,6 +63,7 @@ ENDPOINTS = (
     *access.ROUTES,
     *worker.ROUTES,
     *overview.ROUTES,
+    *audit.ROUTES,
     *system.ROUTES,
 )
 

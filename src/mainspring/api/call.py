@@ -13,6 +13,7 @@ from mainspring.api.caller_rates import CallerRates
 from mainspring.api.ics import IcsReader
 from mainspring.config.access import Access
 from mainspring.core.access import Identity
+from mainspring.core.actors import Actor, ActorKind
 from mainspring.core.job_findings import JobFindings
 from mainspring.core.rights import Principal, Right
 from mainspring.engine.scheduling.shards import Shards
@@ -69,6 +70,8 @@ class Call(Request):
         key: the value of the path's variable part; empty if it has none.
         query: the operation's query parameters: those that were given, and those with a default.
         fields: the given headers that the admission step or some operation uses, by name in lower case.
+        operation: what is asked for.
+        request_id: the request's id, which the answer has, too.
     """
 
     def __init__(
@@ -82,6 +85,8 @@ class Call(Request):
         key: str,
         query: Mapping[str, Any],
         fields: Mapping[str, str],
+        operation: Operation[Any],
+        request_id: str,
     ) -> None:
         super().__init__(scope, receive)
         self.services = services
@@ -90,6 +95,8 @@ class Call(Request):
         self.key = key
         self.query = query
         self.fields = fields
+        self.operation = operation
+        self.request_id = request_id
 
     @property
     def engine(self) -> Client:
@@ -100,6 +107,19 @@ class Call(Request):
     def caller(self) -> str:
         """Who calls, and from where: the same text for calls that share a rate."""
         return self.principal.name if self.client is None else f"{self.principal.name} at {self.client.host}"
+
+    @property
+    def actor(self) -> Actor:
+        """Who calls, for the audit."""
+        identity = self.identity
+        return Actor(
+            name=self.principal.name,
+            kind=self.principal.kind if identity is None else ActorKind.ACCOUNT,
+            action=self.operation.id,
+            token=None if identity is None else identity.token.prefix,
+            address=None if self.client is None else self.client.host,
+            request_id=self.request_id,
+        )
 
     @property
     def made_by(self) -> str:

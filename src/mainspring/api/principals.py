@@ -5,10 +5,17 @@ from __future__ import annotations
 from starlette.types import Scope
 
 from mainspring.api.errors import Rejected
+from mainspring.core.actors import ActorKind
 from mainspring.core.ids import DEFAULT_TENANT
 from mainspring.core.rights import ALL_RIGHTS, Principal
 
-_ANYBODY = Principal(name="anybody", tenant=DEFAULT_TENANT, rights=ALL_RIGHTS, shared_rights=ALL_RIGHTS)
+_ANYBODY = Principal(
+    name="anybody",
+    tenant=DEFAULT_TENANT,
+    rights=ALL_RIGHTS,
+    shared_rights=ALL_RIGHTS,
+    kind=ActorKind.ANYBODY,
+)
 
 
 def identify_nobody(scope: Scope) -> Principal:

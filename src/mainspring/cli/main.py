@@ -16,6 +16,7 @@ _COMMANDS = {
     # name: (module below mainspring.cli.commands, its command, help)
     "account": ("account", "account_group", "Set who may use the API, and what each may do."),
     "apply": ("applying", "apply_command", "Make the jobs of files what the files say."),
+    "audit": ("audit", "audit_group", "Show who changed what."),
     "backfill": ("backfill", "backfill_group", "Show, pause, resume and cancel backfills."),
     "blackouts": (
         "blackout",

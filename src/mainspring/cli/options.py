@@ -44,9 +44,14 @@ def caller_options(function: F) -> F:
         callback=_keep_tenant,
         help="The tenant to act for.",
     )
+    return server_option(tenant_option(shown_options(function)))
+
+
+def shown_options(function: F) -> F:
+    """Add the options that say how to show what is printed."""
     utc_option = _kept_flag("--utc", UTC_CHOSEN, "Show times in UTC, not in the zone of the terminal.")
     pager_option = _kept_flag("--no-pager", NO_PAGER, "Print long tables at once.")
-    return server_option(tenant_option(utc_option(pager_option(function))))
+    return utc_option(pager_option(function))
 
 
 def _kept_flag(flag: str, key: str, words: str) -> Callable[[F], F]:

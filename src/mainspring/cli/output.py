@@ -19,7 +19,7 @@ UTC_CHOSEN = "mainspring.utc"
 
 def print_json(value: object) -> None:
     """Print a value as one JSON document. Its instants are in UTC, but for those that are told in a job's zone."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False, default=_plain))
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False, default=show_plain))
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str) -> None:
@@ -119,11 +119,12 @@ def _cell(value: object, *, is_short: bool = False) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping | list | tuple):
-        return json.dumps(value, ensure_ascii=False, default=_plain)
+        return json.dumps(value, ensure_ascii=False, default=show_plain)
     return str(value)
 
 
-def _plain(value: Any) -> object:
+def show_plain(value: Any) -> object:
+    """Return what JSON has no form for, an instant, as text."""
     if isinstance(value, datetime):
         import msgspec
 

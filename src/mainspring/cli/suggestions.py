@@ -46,7 +46,6 @@ TOP: Mapping[str, str] = MappingProxyType(
         "redrives": "redrive list",
         "settings": "config show",
         "missed": "ledger",
-        "audit": "ledger",
     }
 )
 """What people type, in the words of other tools, and the command that does it here."""
@@ -146,7 +145,7 @@ def _command(word: str, known: Iterable[str], *, is_top: bool) -> str | None:
     if is_top and word in TOP:
         return TOP[word]
     by_meaning = next((one for one in WITHIN.get(word, ()) if one in known), None) if not is_top else None
-    close = get_close_matches(word, known, n=1) or (
+    close = get_close_matches(word, known, n=1, cutoff=0.7) or (
         get_close_matches(word, TOP, n=1, cutoff=0.8) if is_top else []
     )
     if by_meaning is not None or not close:

@@ -136,6 +136,7 @@ class Settings:
     clock_limit: timedelta = default("scheduler.clock_limit")
     history: timedelta = default("history.keep")
     keep_settled: timedelta = default("dead.keep_settled")
+    keep_audit: timedelta = default("audit.keep")
     keep_sessions: timedelta = default("sessions.keep")
     keep_keys: timedelta = default("idempotency.keep")
     backfill_rate: Rate = default("backfill.rate")

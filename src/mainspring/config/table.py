@@ -14,6 +14,7 @@ from typing import Any
 
 from mainspring.config.api_settings import API_SETTINGS, DEFAULT_PORT
 from mainspring.config.executor_settings import EXECUTOR_SETTINGS
+from mainspring.config.keep_settings import KEEP_SETTINGS
 from mainspring.config.kinds import OneLine, SecretUrl, ServerUrl, Several
 from mainspring.config.past_settings import BACKFILL_SETTINGS, CATCH_UP_SETTINGS
 from mainspring.config.setting import PREFIX, SERVER, UP, WORKER, Setting
@@ -139,37 +140,7 @@ _SCHEDULER = (
         used_by=_HOSTS,
         words="On PostgreSQL, a host whose clock is off the store's by more than this schedules nothing.",
     ),
-    Setting(
-        name="history.keep",
-        kind=Duration(timedelta(minutes=1), _YEARS),
-        default=30 * _DAY,
-        field="history",
-        used_by=_HOSTS,
-        words="How long finished runs are kept. Failed ones stay among the dead letters.",
-    ),
-    Setting(
-        name="dead.keep_settled",
-        kind=Duration(timedelta(minutes=1), _YEARS),
-        default=30 * _DAY,
-        field="keep_settled",
-        used_by=_HOSTS,
-        words="How long dead letters are kept after they were redriven or discarded. Open ones stay.",
-    ),
-    Setting(
-        name="sessions.keep",
-        kind=Duration(timedelta(minutes=1), _YEARS),
-        default=_DAY,
-        field="keep_sessions",
-        used_by=_HOSTS,
-        words="How long the sessions of stopped workers are kept.",
-    ),
-    Setting(
-        name="idempotency.keep",
-        kind=Duration(timedelta(minutes=1), 365 * _DAY),
-        default=_DAY,
-        field="keep_keys",
-        words="How long an idempotency key is remembered: until then the same key gives the same run.",
-    ),
+    *KEEP_SETTINGS,
 )
 
 _WORKER = (

@@ -43,6 +43,11 @@ class OwnerChange:
     taken: tuple[tuple[str, str], ...]
     missing: tuple[str, ...]
 
+    @property
+    def is_change(self) -> bool:
+        """Whether anything is other than before."""
+        return bool(self.defined or self.undefined)
+
 
 def judge_owner(owner: str, names: Collection[str], jobs: Iterable[OwnedJob]) -> OwnerChange:
     """Say what changes.

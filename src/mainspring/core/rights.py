@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
+from mainspring.core.actors import ActorKind
+
 
 class Right(StrEnum):
     """What an operation of the API requires of its caller."""
@@ -74,12 +76,14 @@ class Principal:
         tenant: the tenant whose jobs and runs it sees.
         rights: what it may do there.
         shared_rights: what it may do with what all tenants share: queues, workers, pauses of everything.
+        kind: how it was told who it is.
     """
 
     name: str
     tenant: str
     rights: frozenset[Right]
     shared_rights: frozenset[Right]
+    kind: ActorKind = ActorKind.LOCAL
 
 
 STRANGER = Principal(name="a caller without a token", tenant="", rights=NO_RIGHTS, shared_rights=NO_RIGHTS)

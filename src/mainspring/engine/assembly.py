@@ -36,6 +36,7 @@ from mainspring.engine.scheduling.membership import Membership
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.scheduling.planner import Planner
 from mainspring.engine.scheduling.redriver import Redriver
+from mainspring.engine.scheduling.sealer import Sealer
 from mainspring.engine.scheduling.shards import Shards, ShardSettings
 from mainspring.engine.settling.janitor import Janitor, Retention
 from mainspring.engine.settling.preemptor import Preemptor
@@ -85,6 +86,7 @@ class EngineSettings:
         backfills: what backfills get that say nothing else, and how large they may be.
         catch_up: the pace of the catch-up of jobs that say nothing else.
         logs_events: whether the log gets failed attempts, lost runs and missed fires.
+        seals_audit: whether the node that owns shard 0 sets seals on the audit.
     """
 
     node: NodeFacts | None
@@ -97,6 +99,7 @@ class EngineSettings:
     backfills: BackfillLimits = field(default_factory=BackfillLimits)
     catch_up: Pace = USUAL_CATCH_UP
     logs_events: bool = True
+    seals_audit: bool = True
 
 
 class Engine:
@@ -313,8 +316,13 @@ class Engine:
                 kept=settings.retention.history,
                 waiter=tools.waiter(),
             ),
+            *self._make_sealer(settings),
             self.job_check,
         ]
+
+    def _make_sealer(self, settings: EngineSettings) -> list[Service]:
+        sealer = Sealer(self.store, ownership=self.ownership, waiter=self._tools.waiter())
+        return [sealer] if settings.seals_audit else []
 
     def _make_preemptor(self, definitions: Definitions, restrictions: RestrictionFollower) -> Preemptor:
         preemptor = Preemptor(

@@ -115,14 +115,18 @@ async def serve_app(
 async def put_app_at(engine: Engine, app: App, *, prune: bool) -> None:
     """Store an app's jobs straight in this process's engine. Then those at start may fire."""
     from mainspring.api.routes.applying import view_applied
+    from mainspring.host.acting import acting_process
     from mainspring.host.app_jobs import put_app
     from mainspring.ports.store.applying import OwnedNames
+    from mainspring.wire.operations import APPLY_DEFINITIONS
 
     async def apply(
         bodies: Sequence[Mapping[str, Any]], owners: Mapping[str, Sequence[str]], prune: bool
     ) -> list[OwnerView]:
         owned = [OwnedNames(owner, tuple(names)) for owner, names in owners.items()]
-        applied = await engine.client.applying.apply(app.tenant, bodies, owners=owned, prune=prune)
+        applied = await engine.client.applying.apply(
+            app.tenant, bodies, owners=owned, prune=prune, by=acting_process(APPLY_DEFINITIONS.id)
+        )
         return view_applied(applied, list(owners)).owners
 
     await put_app(app, apply, prune=prune)

@@ -33,9 +33,11 @@ async def make_token_in(
     from mainspring.clock import StoreClock, UuidSource
     from mainspring.config.settings import StoreLocation
     from mainspring.engine.usecases.access import AccessControl
+    from mainspring.host.acting import acting_process
     from mainspring.host.hosting import make_folder
     from mainspring.runtime import make_store
     from mainspring.wire.access import MakeTokenBody, read_wish, view_made_token
+    from mainspring.wire.operations import MAKE_TOKEN
 
     given = MakeTokenBody(
         name=name, role=role, account=account, tenant=tenant, expires_in=expires_in, rate=rate
@@ -49,11 +51,12 @@ async def make_token_in(
         clock = StoreClock(store.read_time)
         await clock.sample()
         access = AccessControl(store, clock=clock, ids=UuidSource())
+        by = acting_process(MAKE_TOKEN.id)
         is_first = await store.read_access_revision() == 0
         if is_first:
-            made = await access.make_first_token(account or _FIRST_ACCOUNT, wish)
+            made = await access.make_first_token(account or _FIRST_ACCOUNT, wish, by=by)
         else:
-            made = await access.make_token(wish, asker=None)
+            made = await access.make_token(wish, asker=None, by=by)
     finally:
         await store.close()
     return view_made_token(made.token, made.text), is_first

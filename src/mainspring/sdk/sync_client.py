@@ -6,7 +6,7 @@ Made by `make docs-generate` from `mainspring.sdk.client`; do not edit.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar, Unpack
 
 from mainspring.core.redrives import USUAL_RATE
@@ -14,6 +14,7 @@ from mainspring.sdk.client import AsyncClient
 from mainspring.sdk.lists import DeadFilters, Lists, RunFilters
 from mainspring.wire.access import AccountPage, AccountView, MadeTokenView, MeView, TokenPage, TokenView
 from mainspring.wire.applying import AppliedView, DefinitionsView
+from mainspring.wire.audit import AuditCheckView, AuditPage
 from mainspring.wire.backfills import BackfillAnswer, BackfillPage, BackfillView
 from mainspring.wire.blackouts import BlackoutList
 from mainspring.wire.calendars import (
@@ -607,3 +608,44 @@ class SyncClient(Lists):
     def revoke_token(self, token: str) -> TokenView:
         """End a token, which is named by its prefix."""
         return self._perform(lambda client: client.revoke_token(token))
+
+    def list_audit(
+        self,
+        *,
+        job: str | None = None,
+        kind: str | None = None,
+        subject: str | None = None,
+        actor: str | None = None,
+        action: str | None = None,
+        tenant: str | None = None,
+        since: str | datetime | timedelta | None = None,
+        until: str | datetime | timedelta | None = None,
+        before: int | None = None,
+        limit: int = 100,
+    ) -> AuditPage:
+        """Return a page of the audit, the newest entries first: who changed what, from where and when.
+
+        `job` is a name or an id, that of a deleted job too; other things are given by their `kind` and, as `subject`,
+        their id or name. Without a `tenant`, it is what belongs to all tenants, and what they share.
+        """
+        return self._perform(
+            lambda client: client.list_audit(
+                job=job,
+                kind=kind,
+                subject=subject,
+                actor=actor,
+                action=action,
+                tenant=tenant,
+                since=since,
+                until=until,
+                before=before,
+                limit=limit,
+            )
+        )
+
+    def verify_audit(self, *, after: int | None = None) -> AuditCheckView:
+        """Compare the next seals of the audit, those after one, with each other and with what they cover.
+
+        `next` of the answer is `after` of the call that goes on; it is None when there are no more.
+        """
+        return self._perform(lambda client: client.verify_audit(after=after))

@@ -22,6 +22,7 @@ from mainspring.core.rights import Right
 from mainspring.ports.executor import Success
 from mainspring.ports.gateway import ClaimCall, Registration, Report
 from mainspring.sdk.access_calls import AccessCalls
+from mainspring.sdk.audit_calls import AuditCalls
 from mainspring.sdk.client import AsyncClient
 from mainspring.sdk.dead_calls import DeadCalls
 from mainspring.sdk.definition_calls import DefinitionCalls
@@ -75,6 +76,7 @@ def methods() -> dict[str, Callable[..., Any]]:
             **vars(DeadCalls),
             **vars(OwnerCalls),
             **vars(AccessCalls),
+            **vars(AuditCalls),
             **vars(AsyncClient),
         }.items()
         if inspect.iscoroutinefunction(method) and not name.startswith("_")
@@ -267,6 +269,7 @@ def test_rights_are_those_of_the_design() -> None:
             *("upsert_priority_class", "delete_priority_class"),
             *("list_labels", "get_label", "upsert_label", "delete_label"),
             *("pause_all", "resume_all", "pause_tenant", "resume_tenant"),
+            *("list_audit", "verify_audit"),
             *("list_tenant_blackouts", "upsert_tenant_blackouts", "list_blackouts", "upsert_blackouts"),
         },
         Right.WORK: {f"worker_{verb}" for verb in ("register", "claim", "beat", "report", "leave")},

@@ -50,7 +50,9 @@ async def upsert_account(call: Call, body: AccountBody) -> Answer[AccountView]:
             "there are no accounts yet; make the first one with a token: mainspring token create --role admin",
         )
     name, grants = read_word(call.key, "account"), read_grants(body.grants, "grants")
-    account, is_new = await call.engine.access.put_account(name, grants, is_disabled=body.disabled)
+    account, is_new = await call.engine.access.put_account(
+        name, grants, is_disabled=body.disabled, by=call.actor
+    )
     await call.services.on_access_changed()
     return Answer(view_account(account), status=201 if is_new else 200)
 
@@ -60,10 +62,10 @@ async def make_token(call: Call, body: MakeTokenBody) -> MadeTokenView:
     wish = read_wish(body)
     if call.identity is None:
         account = wish.account or read_word(call.principal.name.replace(" ", "-"), "account")
-        made = await call.engine.access.make_first_token(account, wish)
+        made = await call.engine.access.make_first_token(account, wish, by=call.actor)
         await call.services.on_access_changed()
     else:
-        made = await call.engine.access.make_token(wish, asker=call.identity)
+        made = await call.engine.access.make_token(wish, asker=call.identity, by=call.actor)
     return view_made_token(made.token, made.text)
 
 
@@ -81,14 +83,14 @@ async def list_tokens(call: Call) -> TokenPage:
 
 @handles(operations.ROTATE_TOKEN)
 async def rotate_token(call: Call) -> MadeTokenView:
-    made = await call.engine.access.rotate(read_prefix(call.key), asker=call.identity)
+    made = await call.engine.access.rotate(read_prefix(call.key), asker=call.identity, by=call.actor)
     await call.services.on_access_changed()
     return view_made_token(made.token, made.text)
 
 
 @handles(operations.REVOKE_TOKEN)
 async def revoke_token(call: Call) -> TokenView:
-    token = await call.engine.access.revoke(read_prefix(call.key), asker=call.identity)
+    token = await call.engine.access.revoke(read_prefix(call.key), asker=call.identity, by=call.actor)
     await call.services.on_access_changed()
     return view_token(token, call.engine.now())
 

@@ -23,7 +23,7 @@ from mainspring.wire.versions import view_changes
 
 @handles(operations.APPLY_JOBS)
 async def apply_jobs(call: Call, bodies: Any) -> list[AppliedView]:
-    applied = await call.engine.applying.apply(call.tenant, _checked(bodies))
+    applied = await call.engine.applying.apply(call.tenant, _checked(bodies), by=call.actor)
     return _view(applied.jobs)
 
 
@@ -37,7 +37,12 @@ async def apply_definitions(call: Call, body: UnreadDefinitions) -> DefinitionsV
             raise InvalidInput(f"paused[{index}]", f"must be the name of one of the jobs, not {name[:60]!r}")
     try:
         applied = await call.engine.applying.apply(
-            call.tenant, body.jobs, owners=_owners(body), prune=body.prune, paused=frozenset(body.paused)
+            call.tenant,
+            body.jobs,
+            owners=_owners(body),
+            prune=body.prune,
+            paused=frozenset(body.paused),
+            by=call.actor,
         )
     except InvalidInput as error:
         raise InvalidInput(_path(error.field), error.message) from error

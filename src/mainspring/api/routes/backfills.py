@@ -15,7 +15,7 @@ from mainspring.wire.backfills import BackfillAnswer, BackfillPage, BackfillView
 @handles(operations.CREATE_BACKFILL)
 async def create_backfill(call: Call, body: dict[str, Any]) -> Answer[BackfillAnswer]:
     job_id, rights = path_job_id(call.key), call.principal.shared_rights
-    planned = await call.engine.backfills.create(call.tenant, job_id, body, rights=rights)
+    planned = await call.engine.backfills.create(call.tenant, job_id, body, rights=rights, by=call.actor)
     options = planned.request.options
     answer = BackfillAnswer(
         plan=view_plan(planned.plan, rate=options.rate.text, max_live=options.max_live),
@@ -60,7 +60,7 @@ async def cancel_backfill(call: Call) -> BackfillView:
 
 async def _change(call: Call, change: BackfillChange) -> BackfillView:
     backfill_id = path_backfill_id(call.key)
-    return view_backfill(await call.engine.backfills.change(call.tenant, backfill_id, change))
+    return view_backfill(await call.engine.backfills.change(call.tenant, backfill_id, change, by=call.actor))
 
 
 ROUTES: list[Endpoint] = [

@@ -15,7 +15,9 @@ async def _list(call: Call, scope: PauseScope) -> BlackoutList:
 
 
 async def _upsert(call: Call, scope: PauseScope, body: dict[str, Any]) -> BlackoutList:
-    states = await call.engine.blackouts.put(scope, call.key, body, tenant=call.tenant, made_by=call.made_by)
+    states = await call.engine.blackouts.put(
+        scope, call.key, body, tenant=call.tenant, made_by=call.made_by, by=call.actor
+    )
     return BlackoutList(view_blackouts(states))
 
 

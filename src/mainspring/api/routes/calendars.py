@@ -49,13 +49,15 @@ async def get_calendar(call: Call) -> CalendarView:
 
 @handles(operations.UPSERT_CALENDAR)
 async def upsert_calendar(call: Call, body: dict[str, Any]) -> Answer[CalendarWritten]:
-    return _answer(await call.engine.calendars.put(call.tenant, call.key, body))
+    return _answer(await call.engine.calendars.put(call.tenant, call.key, body, by=call.actor))
 
 
 @handles(operations.IMPORT_CALENDAR)
 async def import_calendar(call: Call, body: bytes) -> Answer[CalendarImported]:
     found = await call.services.ics.read(body, tz=call.query.get("tz"), now=call.engine.now())
-    written, status = _answer(await call.engine.calendars.put(call.tenant, call.key, found.body))
+    written, status = _answer(
+        await call.engine.calendars.put(call.tenant, call.key, found.body, by=call.actor)
+    )
     content = CalendarImported(
         **{name: getattr(written, name) for name in written.__struct_fields__},
         tz=found.body["tz"],
@@ -69,7 +71,7 @@ async def import_calendar(call: Call, body: bytes) -> Answer[CalendarImported]:
 
 @handles(operations.DELETE_CALENDAR)
 async def delete_calendar(call: Call) -> Deleted:
-    await call.engine.calendars.delete(call.tenant, call.key)
+    await call.engine.calendars.delete(call.tenant, call.key, by=call.actor)
     return Deleted()
 
 

@@ -47,7 +47,9 @@ async def group_dead_runs(call: Call) -> DeadGroups:
 async def discard_dead_runs(call: Call, body: DiscardBody) -> DiscardedView:
     reason = read_text(body.reason, "reason", longest=_LONGEST_REASON)
     wanted = await read_dead_filter(call, body.filter, prefix="filter.")
-    done = await call.engine.dead_letters.discard(call.tenant, wanted, reason=reason, is_dry_run=body.dry_run)
+    done = await call.engine.dead_letters.discard(
+        call.tenant, wanted, reason=reason, is_dry_run=body.dry_run, by=call.actor
+    )
     first = [format_run_id(run_id) for run_id in done.first]
     return DiscardedView(total=done.count, first=first, is_complete=done.is_complete, until=done.until)
 

@@ -31,7 +31,7 @@ from mainspring.wire.written import JobWritten, view_written
 
 @handles(operations.CREATE_JOB)
 async def create_job(call: Call, body: dict[str, Any]) -> JobWritten:
-    return await _written(call, await call.engine.jobs.create(call.tenant, body), body)
+    return await _written(call, await call.engine.jobs.create(call.tenant, body, by=call.actor), body)
 
 
 @handles(operations.CREATE_JOBS)
@@ -40,7 +40,7 @@ async def create_jobs(call: Call, bodies: Any) -> list[BulkJobView]:
     for index, body in enumerate(bodies):
         if not isinstance(body, dict):
             raise InvalidInput(f"[{index}]", "must be an object")
-    jobs = await call.engine.jobs.create_many(call.tenant, bodies)
+    jobs = await call.engine.jobs.create_many(call.tenant, bodies, by=call.actor)
     views = iter(await _view_all(call, [job for job in jobs if job is not None]))
     return [
         BulkJobView(status="name_taken", job=None)
@@ -52,7 +52,7 @@ async def create_jobs(call: Call, bodies: Any) -> list[BulkJobView]:
 
 @handles(operations.UPSERT_JOB)
 async def upsert_job(call: Call, body: dict[str, Any]) -> Answer[JobWritten]:
-    job, is_new = await call.engine.jobs.upsert(call.tenant, body)
+    job, is_new = await call.engine.jobs.upsert(call.tenant, body, by=call.actor)
     return Answer(await _written(call, job, body), status=201 if is_new else 200)
 
 
@@ -86,7 +86,12 @@ async def replace_job(call: Call, body: dict[str, Any]) -> JobWritten:
 
 async def _edit(call: Call, body: dict[str, Any], *, is_whole: bool) -> JobWritten:
     job = await call.engine.jobs.edit(
-        call.tenant, path_job_id(call.key), body, version=call.query.get("version"), is_whole=is_whole
+        call.tenant,
+        path_job_id(call.key),
+        body,
+        version=call.query.get("version"),
+        is_whole=is_whole,
+        by=call.actor,
     )
     return await _written(call, job, body)
 
@@ -103,7 +108,7 @@ async def list_versions(call: Call) -> VersionPage:
 
 @handles(operations.DELETE_JOB)
 async def delete_job(call: Call) -> Deleted:
-    await call.engine.jobs.delete(call.tenant, path_job_id(call.key))
+    await call.engine.jobs.delete(call.tenant, path_job_id(call.key), by=call.actor)
     return Deleted()
 
 
@@ -147,12 +152,12 @@ def _period(call: Call) -> LedgerPeriod:
 
 @handles(operations.PAUSE_JOB)
 async def pause_job(call: Call) -> JobView:
-    return await _view(call, await call.engine.jobs.pause(call.tenant, path_job_id(call.key)))
+    return await _view(call, await call.engine.jobs.pause(call.tenant, path_job_id(call.key), by=call.actor))
 
 
 @handles(operations.RESUME_JOB)
 async def resume_job(call: Call) -> JobView:
-    return await _view(call, await call.engine.jobs.resume(call.tenant, path_job_id(call.key)))
+    return await _view(call, await call.engine.jobs.resume(call.tenant, path_job_id(call.key), by=call.actor))
 
 
 def view_version(found: JobVersion) -> VersionView:

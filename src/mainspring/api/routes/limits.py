@@ -29,13 +29,13 @@ async def get_limit(call: Call) -> LimitView:
 
 @handles(operations.UPSERT_LIMIT)
 async def upsert_limit(call: Call, body: dict[str, Any]) -> Answer[LimitView]:
-    rule, is_new = await call.engine.limits.put(_owner_of(call), call.key, body)
+    rule, is_new = await call.engine.limits.put(_owner_of(call), call.key, body, by=call.actor)
     return Answer(view_limit(rule), status=201 if is_new else 200)
 
 
 @handles(operations.DELETE_LIMIT)
 async def delete_limit(call: Call) -> Deleted:
-    await call.engine.limits.delete(_owner_of(call), call.key)
+    await call.engine.limits.delete(_owner_of(call), call.key, by=call.actor)
     return Deleted()
 
 

@@ -17,7 +17,7 @@ async def upsert_owner(call: Call, body: OwnerBody) -> OwnerView:
     owner = read_owner(call.key, "owner")
     for index, name in enumerate(body.jobs):
         read_text(name, f"jobs[{index}]", longest=MAX_NAME)
-    report = await call.engine.owners.define(call.tenant, owner, body.jobs, prune=body.prune)
+    report = await call.engine.owners.define(call.tenant, owner, body.jobs, prune=body.prune, by=call.actor)
     return view_report(owner, report)
 
 

@@ -11,11 +11,13 @@ from mainspring.wire.pauses import PauseList, view_pauses
 
 
 async def _pause(call: Call, scope: PauseScope, body: dict[str, Any]) -> PauseList:
-    return await _view(call, await call.engine.pauses.pause(scope, call.key, body, made_by=call.made_by))
+    return await _view(
+        call, await call.engine.pauses.pause(scope, call.key, body, made_by=call.made_by, by=call.actor)
+    )
 
 
 async def _resume(call: Call, scope: PauseScope) -> PauseList:
-    return await _view(call, await call.engine.pauses.resume(scope, call.key))
+    return await _view(call, await call.engine.pauses.resume(scope, call.key, by=call.actor))
 
 
 async def _view(call: Call, pauses: list[Pause]) -> PauseList:

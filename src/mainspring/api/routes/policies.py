@@ -38,7 +38,7 @@ async def get_tenant(call: Call) -> TenantView:
 
 @handles(operations.UPSERT_TENANT)
 async def upsert_tenant(call: Call, body: dict[str, Any]) -> Answer[TenantView]:
-    tenant, is_new = await call.engine.tenants.put(call.key, body)
+    tenant, is_new = await call.engine.tenants.put(call.key, body, by=call.actor)
     return Answer(await _show_tenant(call, tenant), status=201 if is_new else 200)
 
 
@@ -58,7 +58,7 @@ async def get_queue(call: Call) -> QueueView:
 
 @handles(operations.UPSERT_QUEUE)
 async def upsert_queue(call: Call, body: dict[str, Any]) -> Answer[QueueView]:
-    queue, is_new = await call.engine.queues.put(call.key, body)
+    queue, is_new = await call.engine.queues.put(call.key, body, by=call.actor)
     return Answer(await _show_queue(call, queue), status=201 if is_new else 200)
 
 
@@ -77,13 +77,13 @@ async def get_label(call: Call) -> LabelView:
 
 @handles(operations.UPSERT_LABEL)
 async def upsert_label(call: Call, body: dict[str, Any]) -> Answer[LabelView]:
-    cap, is_new = await call.engine.labels.put(call.key, body)
+    cap, is_new = await call.engine.labels.put(call.key, body, by=call.actor)
     return Answer(_view_label(call.key, cap), status=201 if is_new else 200)
 
 
 @handles(operations.DELETE_LABEL)
 async def delete_label(call: Call) -> Deleted:
-    await call.engine.labels.delete(call.key)
+    await call.engine.labels.delete(call.key, by=call.actor)
     return Deleted()
 
 

@@ -25,13 +25,13 @@ async def get_priority_class(call: Call) -> PriorityClassView:
 
 @handles(operations.UPSERT_PRIORITY_CLASS)
 async def upsert_priority_class(call: Call, body: dict[str, Any]) -> Answer[PriorityClassView]:
-    one, is_new = await call.engine.priority_classes.put(call.key, body)
+    one, is_new = await call.engine.priority_classes.put(call.key, body, by=call.actor)
     return Answer(view_class(one), status=201 if is_new else 200)
 
 
 @handles(operations.DELETE_PRIORITY_CLASS)
 async def delete_priority_class(call: Call) -> Deleted:
-    await call.engine.priority_classes.delete(call.key)
+    await call.engine.priority_classes.delete(call.key, by=call.actor)
     return Deleted()
 
 

@@ -24,7 +24,7 @@ async def start_redrive(call: Call, body: StartRedriveBody) -> Answer[RedriveAns
     is_newest = read_one_of(body.definition, "definition", ["newest", "kept"]) == "newest"
     wanted = await read_dead_filter(call, body.filter, prefix="filter.")
     planned = await call.engine.redrives.create(
-        call.tenant, wanted, rate=body.rate, is_newest=is_newest, is_dry_run=body.dry_run
+        call.tenant, wanted, rate=body.rate, is_newest=is_newest, is_dry_run=body.dry_run, by=call.actor
     )
     names = await call.engine.dead_letters.name_jobs([one.job_id for one in planned.versions])
     answer = RedriveAnswer(
@@ -68,7 +68,9 @@ async def cancel_redrive(call: Call) -> RedriveView:
 
 
 async def _change(call: Call, change: RedriveChange) -> RedriveView:
-    return view_redrive(await call.engine.redrives.change(call.tenant, path_redrive_id(call.key), change))
+    return view_redrive(
+        await call.engine.redrives.change(call.tenant, path_redrive_id(call.key), change, by=call.actor)
+    )
 
 
 ROUTES: list[Endpoint] = [

@@ -200,7 +200,7 @@ async def get_run_why(call: Call) -> WhyView:
 
 @handles(operations.CANCEL_RUN)
 async def cancel_run(call: Call) -> CancelView:
-    result = await call.engine.runs.cancel(call.tenant, path_run_id(call.key))
+    result = await call.engine.runs.cancel(call.tenant, path_run_id(call.key), by=call.actor)
     return CancelView(result.value)
 
 
@@ -209,7 +209,7 @@ async def redrive_run(call: Call, body: RedriveBody) -> Answer[SubmittedView]:
     is_newest = read_one_of(body.definition, "definition", ["newest", "kept"]) == "newest"
     payload = _payload(body.payload, "payload")
     redriven = await call.engine.redriving.redrive(
-        call.tenant, path_run_id(call.key), is_newest=is_newest, payload=payload
+        call.tenant, path_run_id(call.key), is_newest=is_newest, payload=payload, by=call.actor
     )
     assert redriven.run_id is not None, "a redrive stands for a run"
     is_new = redriven.status is SubmissionVerdict.SUBMITTED

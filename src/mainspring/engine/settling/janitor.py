@@ -16,13 +16,15 @@ KEYS = 5000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """How long rows are kept after their run or session has ended, and dead letters after they were settled.
+    """How long rows are kept after their run or session has ended, dead letters after they were settled, and entries
+    of the audit after they were written.
 
     Dead letters that are open stay.
     """
 
     history: timedelta = timedelta(days=30)
     settled: timedelta = timedelta(days=30)
+    audit: timedelta = timedelta(days=400)
     sessions: timedelta = timedelta(days=1)
 
 
@@ -42,7 +44,9 @@ class Janitor:
         """Prepare the history, and remove one batch of each kind of row. Come back soon while there are more."""
         await self._store.prepare_history(now=now)
         removed = (
-            await self._store.prune_history(before=now - self._retention.history, limit=BATCH),
+            await self._store.prune_history(
+                before=now - self._retention.history, limit=BATCH, audit_before=now - self._retention.audit
+            ),
             await self._store.prune_dead(before=now - self._retention.settled, limit=BATCH),
             await self._store.prune_keys(now=now, limit=BATCH),
             await self._store.prune_sessions(before=now - self._retention.sessions, limit=BATCH),

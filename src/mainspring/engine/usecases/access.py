@@ -18,8 +18,10 @@ from mainspring.core.access import (
     rights_of,
     write_token,
 )
+from mainspring.core.actors import Actor
 from mainspring.core.rights import ALL_TENANTS, RIGHTS_OF, AccessRole, Right
 from mainspring.core.values import value
+from mainspring.engine.usecases import auditing
 from mainspring.errors import Conflict, InvalidInput, NeedsRight, NotFound
 from mainspring.ports.clock import Clock, IdSource
 from mainspring.ports.store import Store
@@ -64,7 +66,12 @@ class AccessControl:
         return account
 
     async def put_account(
-        self, name: str, grants: Mapping[str, AccessRole], *, is_disabled: bool = False
+        self,
+        name: str,
+        grants: Mapping[str, AccessRole],
+        *,
+        is_disabled: bool = False,
+        by: Actor | None = None,
     ) -> tuple[Account, bool]:
         """Create an account, or give it other grants. Return it, and whether it is new.
 
@@ -72,7 +79,9 @@ class AccessControl:
             Conflict: nobody would be left who may administer everything.
         """
         account = Account(name=name, grants=grants, is_disabled=is_disabled, created_at=self._clock.now())
-        written = await self._store.write_account(account)
+        old = None if by is None else await self._store.get_account(name)
+        audit = auditing.account_written(by, old, account)
+        written = await self._store.write_account(account, audit=audit)
         if written is AccountWritten.REFUSED:
             raise Conflict(
                 "grants",
@@ -80,7 +89,7 @@ class AccessControl:
             )
         return await self.get_account(name), written is AccountWritten.NEW
 
-    async def make_first_token(self, account: str, wish: TokenWish) -> MadeToken:
+    async def make_first_token(self, account: str, wish: TokenWish, *, by: Actor | None = None) -> MadeToken:
         """Make the first account of all, which may administer everything, with a token. That closes the server.
 
         Raises:
@@ -96,11 +105,15 @@ class AccessControl:
         now = self._clock.now()
         first = Account(name=account, grants={ALL_TENANTS: AccessRole.ADMIN}, created_at=now)
         made = self._make(replace(wish, account=account, tenant=ALL_TENANTS), now)
-        if not await self._store.add_first_token(first, NewToken(made.token, hash_token(made.text))):
+        new = NewToken(made.token, hash_token(made.text))
+        audit = auditing.token_made(by, made.token)
+        if not await self._store.add_first_token(first, new, audit=audit):
             raise Conflict("account", "there is an account already; ask with one of its tokens")
         return made
 
-    async def make_token(self, wish: TokenWish, *, asker: Identity | None) -> MadeToken:
+    async def make_token(
+        self, wish: TokenWish, *, asker: Identity | None, by: Actor | None = None
+    ) -> MadeToken:
         """Make a token for an account that exists.
 
         Raises:
@@ -120,11 +133,12 @@ class AccessControl:
             _check_no_more(asker, wish.role, tenant)
         for _ in range(_TRIES):
             made = self._make(replace(wish, account=name, tenant=tenant), self._clock.now())
-            if await self._store.add_token(NewToken(made.token, hash_token(made.text))):
+            new = NewToken(made.token, hash_token(made.text))
+            if await self._store.add_token(new, audit=auditing.token_made(by, made.token)):
                 return made
         raise AssertionError("so many prefixes cannot be taken")
 
-    async def rotate(self, prefix: str, *, asker: Identity | None) -> MadeToken:
+    async def rotate(self, prefix: str, *, asker: Identity | None, by: Actor | None = None) -> MadeToken:
         """Make a token in place of another one, which works for a while yet. It lasts as long as that was to last.
 
         Raises:
@@ -149,18 +163,21 @@ class AccessControl:
             )
             made = self._make(wish, now, replaces=old.prefix)
             new = NewToken(made.token, hash_token(made.text))
-            if await self._store.rotate_token(new, ends_at=now + ROTATION_GRACE):
+            audit = auditing.token_made(by, made.token)
+            if await self._store.rotate_token(new, ends_at=now + ROTATION_GRACE, audit=audit):
                 return made
         raise Conflict("token", f"ms_{old.prefix}_… has changed meanwhile; try again")
 
-    async def revoke(self, prefix: str, *, asker: Identity | None) -> AccessToken:
+    async def revoke(self, prefix: str, *, asker: Identity | None, by: Actor | None = None) -> AccessToken:
         """End a token at once. One that was revoked before stays as it is.
 
         Raises:
             NotFound: there is no such token, or it is not the asker's to see.
         """
         token = await self._get_token(prefix, asker)
-        await self._store.revoke_token(token.prefix, now=self._clock.now())
+        now = self._clock.now()
+        audit = auditing.token_revoked(by, token, now) if token.revoked_at is None else ()
+        await self._store.revoke_token(token.prefix, now=now, audit=audit)
         return await self._get_token(token.prefix, asker)
 
     async def list_tokens(

@@ -8,12 +8,14 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from mainspring.core.actors import Actor
 from mainspring.core.definition.options import NAME
 from mainspring.core.ids import JobId
 from mainspring.core.model import Job, JobSpec
 from mainspring.core.owners import OwnerChange
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.wakeups import Wakeups
+from mainspring.engine.usecases import auditing
 from mainspring.engine.usecases.clock_changes import added_job, delete_clock, new_job, pause_clock
 from mainspring.engine.usecases.definitions import Accepted, DefinitionReader
 from mainspring.engine.usecases.editing import decide_edit, makes_room
@@ -120,6 +122,7 @@ class Applying:
         owners: Sequence[OwnedNames] = (),
         prune: bool = False,
         paused: Collection[str] = (),
+        by: Actor | None = None,
     ) -> AppliedJobs:
         """Create the jobs that do not exist, and give the others these definitions. What fits already stays as it is.
 
@@ -129,6 +132,7 @@ class Applying:
             owners: all jobs that these owners define; their others are noted as undefined.
             prune: delete those, as `Owners.define` does. The first 1,000 are deleted in the same transaction.
             paused: names of jobs that are to be paused if they are new.
+            by: who does it, for the audit.
 
         As by `Jobs.upsert`, a trigger whose last fire has passed is kept as it is.
 
@@ -155,10 +159,12 @@ class Applying:
                 deletes=[delete_clock(job, await self._scheduling.before(job), now) for job in deletes],
                 owners=owners,
             )
-            owned = await self._store.apply_jobs(change, now=now)
+            was = [*(plan.job for plan in plans if plan.job is not None), *deletes]
+            audit = auditing.jobs_applied(by, change, was, now)
+            owned = await self._store.apply_jobs(change, now=now, audit=audit)
             if owned is not None:
                 self._wake(change, plans, owned)
-                reports = await self._owners.settle(tenant, owned, gone, deletes, prune=prune)
+                reports = await self._owners.settle(tenant, owned, gone, deletes, prune=prune, by=by)
                 return AppliedJobs(_told(plans, now, is_stored=True), reports)
         raise StoreUnavailable("the jobs kept changing")
 

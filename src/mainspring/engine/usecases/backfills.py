@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from mainspring.core.actors import Actor
+from mainspring.core.audit import AuditEntry, Subject, entries
 from mainspring.core.backfill import (
     Backfill,
     BackfillChange,
@@ -28,6 +30,7 @@ from mainspring.core.ids import (
 )
 from mainspring.core.priorities import class_named
 from mainspring.core.rights import ALL_RIGHTS, Right
+from mainspring.core.times import write_instant
 from mainspring.core.triggers import Trigger
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.definitions import Definitions
@@ -78,11 +81,13 @@ class Backfills:
         body: Mapping[str, Any],
         *,
         rights: frozenset[Right] = ALL_RIGHTS,
+        by: Actor | None = None,
     ) -> PlannedBackfill:
         """Plan a backfill of a job, and make it, unless it is a dry run.
 
         Args:
             rights: what the caller may do.
+            by: who does it, for the audit.
 
         Raises:
             InvalidInput: the body is wrong, or the job has no trigger there, or the range has no fire, or too many.
@@ -101,19 +106,17 @@ class Backfills:
                 "from", "the job has no fire between `from` and `to`, so there is nothing to make"
             )
         backfill_id = make_backfill_id(self._ids.new_uuid(), job_id)
-        added = await self._store.add_backfill(
-            NewBackfill(
-                id=backfill_id,
-                job_id=job_id,
-                tenant=tenant,
-                from_at=request.from_at,
-                to_at=request.to_at,
-                options=request.options,
-                fires=plan.fires,
-                sections=tuple(plan.sections),
-            ),
-            now=now,
+        new = NewBackfill(
+            id=backfill_id,
+            job_id=job_id,
+            tenant=tenant,
+            from_at=request.from_at,
+            to_at=request.to_at,
+            options=request.options,
+            fires=plan.fires,
+            sections=tuple(plan.sections),
         )
+        added = await self._store.add_backfill(new, now=now, audit=_made(by, new, now))
         if added.other is not None:
             other = format_backfill_id(added.other)
             raise Conflict(
@@ -195,7 +198,9 @@ class Backfills:
         """Return a page of backfills, of one job or of all, the newest first."""
         return await self._store.list_backfills(tenant, job_id=job_id, before=before, limit=limit)
 
-    async def change(self, tenant: str, backfill_id: BackfillId, change: BackfillChange) -> Backfill:
+    async def change(
+        self, tenant: str, backfill_id: BackfillId, change: BackfillChange, *, by: Actor | None = None
+    ) -> Backfill:
         """Pause, resume or cancel a backfill; in the wanted state it may be already.
 
         A cancel also cancels the runs that wait. Those under way go on.
@@ -206,9 +211,15 @@ class Backfills:
         """
         backfill = await self.get(tenant, backfill_id)
         is_over = backfill.state is BackfillState.DONE and not backfill.live
-        if is_over or not await self._store.change_backfill(
-            backfill_id, change=change, now=self._clock.now()
-        ):
+        now = self._clock.now()
+        audit = entries(
+            by,
+            _subject(tenant, backfill_id),
+            at=now,
+            before={"state": backfill.state.value},
+            after={"state": change.leads_to.value},
+        )
+        if is_over or not await self._store.change_backfill(backfill_id, change=change, now=now, audit=audit):
             raise Conflict("state", f"the backfill is {backfill.state.value} already")
         if change is BackfillChange.CANCEL:
             await self._cancel_waiting(backfill_id)
@@ -217,6 +228,21 @@ class Backfills:
     async def _cancel_waiting(self, backfill_id: BackfillId) -> None:
         while run_ids := await self._store.list_waiting_of_backfill(backfill_id, limit=_PAGE):
             await self._store.cancel_runs(sorted(run_ids), reason=REASON, now=self._clock.now())
+
+
+def _subject(tenant: str, backfill_id: BackfillId) -> Subject:
+    return Subject(kind="backfill", id=format_backfill_id(backfill_id), tenant=tenant)
+
+
+def _made(by: Actor | None, new: NewBackfill, now: datetime) -> tuple[AuditEntry, ...]:
+    after = {
+        "job": format_job_id(new.job_id),
+        "from": write_instant(new.from_at),
+        "to": write_instant(new.to_at),
+        "fires": new.fires,
+        "note": new.options.note,
+    }
+    return entries(by, _subject(new.tenant, new.id), at=now, after=after)
 
 
 async def _let_others_run() -> None:

@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from mainspring.core.actors import Actor
+from mainspring.core.audit import entries
 from mainspring.core.blackouts import Blackout, BlackoutState, WantedBlackout, read_blackouts, state_of
 from mainspring.core.ids import DEFAULT_TENANT
 from mainspring.core.pauses import LanePauses, PauseKey, PauseScope
 from mainspring.engine.common.restrictions import RestrictionReader
 from mainspring.engine.common.wakeups import Wakeups
+from mainspring.engine.usecases import auditing
 from mainspring.engine.usecases.pauses import key_of
 from mainspring.errors import Conflict, InvalidInput, StoreUnavailable
 from mainspring.ports.clock import Clock
@@ -49,7 +52,14 @@ class Blackouts:
         return [state for state in await self.list_all() if state.blackout.key == key]
 
     async def put(
-        self, scope: PauseScope, name: str, body: Mapping[str, Any], *, tenant: str, made_by: str
+        self,
+        scope: PauseScope,
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        tenant: str,
+        made_by: str,
+        by: Actor | None = None,
     ) -> list[BlackoutState]:
         """Give a queue, a tenant or everything these blackouts, instead of those that it has. Return them.
 
@@ -59,6 +69,7 @@ class Blackouts:
             name: of the queue or tenant; empty for everything.
             tenant: whose calendars a queue's blackouts name. Those of a tenant name its own ones, and those of
                 everything name the default tenant's.
+            by: who does it, for the audit.
 
         Raises:
             InvalidInput: a value is wrong, or there is no such calendar. Nothing is stored.
@@ -71,7 +82,11 @@ class Blackouts:
             # The revision first: if something is written in between, it no longer fits, and the write fails.
             revision = await self._store.read_calendar_revision()
             blackouts = await self._make(key, wanted, owner=owner, made_by=made_by, now=now)
-            written = await self._store.set_blackouts(key, blackouts=blackouts, revision=revision, now=now)
+            after = {"calendars": [f"{one.tenant}/{one.named}" for one in blackouts]}
+            audit = entries(by, auditing.of_lanes(key), at=now, after=after)
+            written = await self._store.set_blackouts(
+                key, blackouts=blackouts, revision=revision, now=now, audit=audit
+            )
             if written.older:
                 running = ", ".join(written.older)
                 raise Conflict(

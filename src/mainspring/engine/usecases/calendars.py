@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from typing import Any
 
+from mainspring.core.actors import Actor
+from mainspring.core.audit import AuditEntry, Subject, entries
 from mainspring.core.calendars.days import CalendarDay, list_days
 from mainspring.core.calendars.resolved import CalendarVersion
 from mainspring.core.calendars.spec import CalendarSpec, read_calendar
@@ -51,7 +53,9 @@ class Calendars:
         self._wakeups = wakeups
         self._replanner = Replanner(store, reader, clock=clock, wakeups=wakeups)
 
-    async def put(self, tenant: str, name: str, body: Mapping[str, Any]) -> Written:
+    async def put(
+        self, tenant: str, name: str, body: Mapping[str, Any], *, by: Actor | None = None
+    ) -> Written:
         """Give the calendar of that name this definition, as a new version, and set the clocks of its jobs.
 
         The same definition again makes no new version.
@@ -59,9 +63,9 @@ class Calendars:
         Raises:
             InvalidInput: a field is wrong. Nothing is stored.
         """
-        return await self.write(tenant, name, read_calendar(body))
+        return await self.write(tenant, name, read_calendar(body), by=by)
 
-    async def write(self, tenant: str, name: str, spec: CalendarSpec) -> Written:
+    async def write(self, tenant: str, name: str, spec: CalendarSpec, *, by: Actor | None = None) -> Written:
         """Give the calendar of that name a definition that was read already."""
         read_word(name, "calendar")
         for _ in range(_TRIES):
@@ -72,6 +76,7 @@ class Calendars:
             keys += [(ref.name, ref.version) for ref in spec.refs() if ref.version is not None]
             known = await self._reader.reach(tenant, keys)
             known |= {(one.name, one.version): one for one in newest.values()}
+            now = self._clock.now()
             versions = plan_write(
                 tenant=tenant,
                 name=name,
@@ -79,9 +84,10 @@ class Calendars:
                 newest=newest,
                 last=0 if last is None else last.version,
                 known=known,
-                now=self._clock.now(),
+                now=now,
             )
-            if await self._store.write_calendars(versions, revision=revision):
+            audit = _told(by, newest.get(name), versions, now)
+            if await self._store.write_calendars(versions, revision=revision, audit=audit):
                 self._wakeups.restrictions_changed()  # if blackouts follow it
                 replanned = await self._replanner.replan()
                 followers = tuple(one.label for one in versions[1:])
@@ -133,7 +139,7 @@ class Calendars:
         calendar = (await self._reader.resolve(tenant, [key]))[key]
         return list_days(calendar, from_date, to_date, now=self._clock.now())
 
-    async def delete(self, tenant: str, name: str) -> None:
+    async def delete(self, tenant: str, name: str, *, by: Actor | None = None) -> None:
         """Delete a calendar that nothing uses. Its versions stay readable by their numbers.
 
         Raises:
@@ -147,7 +153,9 @@ class Calendars:
                 raise Conflict(
                     "calendar", f"{name!r} is named by the calendar {users[0]!r}; change that first"
                 )
-            result = await self._store.delete_calendar(tenant, name, revision=revision)
+            subject = Subject(kind="calendar", id=name, tenant=tenant)
+            audit = entries(by, subject, at=self._clock.now())
+            result = await self._store.delete_calendar(tenant, name, revision=revision, audit=audit)
             if result is CalendarDeletion.DELETED:
                 return
             if result is CalendarDeletion.MISSING:
@@ -180,6 +188,21 @@ class Calendars:
         jobs = [job.spec.name for job in await self._store.get_jobs(job_ids) if job is not None]
         more = " and others" if len(jobs) > _MOST_NAMED else ""
         return f"the job {', '.join(map(repr, jobs[:_MOST_NAMED]))}{more}" if jobs else "a job"
+
+
+def _told(
+    by: Actor | None, old: CalendarVersion | None, versions: Sequence[CalendarVersion], now: datetime
+) -> tuple[AuditEntry, ...]:
+    if not versions:
+        return ()
+    new, *followers = versions
+    return entries(
+        by,
+        Subject(kind="calendar", id=new.name, tenant=new.tenant),
+        at=now,
+        before=None if old is None else {"version": old.version},
+        after={"version": new.version, "followers": [one.label for one in followers]},
+    )
 
 
 def _names(version: CalendarVersion) -> set[str]:

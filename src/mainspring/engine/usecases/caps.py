@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from mainspring.core.actors import Actor
 from mainspring.core.fields import read_word
 from mainspring.core.lane_caps import CapKey, CapScope, LaneCap, LaneCaps, read_label_cap
 from mainspring.engine.common.wakeups import Wakeups
+from mainspring.engine.usecases import auditing
 from mainspring.errors import Conflict
 from mainspring.ports.clock import Clock
 from mainspring.ports.store import Store
@@ -42,15 +44,17 @@ class CapSwitch:
         assert restrictions is not None, "nothing is known, so all is read"
         return restrictions.caps
 
-    async def set(self, cap: LaneCap) -> None:
+    async def set(self, cap: LaneCap, *, by: Actor | None = None) -> None:
         """Set a cap, or unset it. When this returns, no run starts beyond it; those under way go on.
 
         Raises:
             Conflict: programs of an older release are running, which would not keep the cap.
         """
-        if (await self.read()).get(cap.key) == cap.max_running:
+        old = (await self.read()).get(cap.key)
+        if old == cap.max_running:
             return
-        older = await self._store.write_caps([cap], now=self._clock.now())
+        now = self._clock.now()
+        older = await self._store.write_caps([cap], now=now, audit=auditing.cap_set(by, cap, old, now))
         if older:
             running = ", ".join(older)
             raise Conflict("release", f"an older release is running, and would keep no cap: {running}")
@@ -86,7 +90,9 @@ class Labels:
         names = [cap.key.name for cap in caps if after is None or cap.key.name > after][:limit]
         return list(zip(names, await self._caps.show(CapScope.LABEL, names), strict=True))
 
-    async def put(self, name: str, body: Mapping[str, Any]) -> tuple[ShownCap, bool]:
+    async def put(
+        self, name: str, body: Mapping[str, Any], *, by: Actor | None = None
+    ) -> tuple[ShownCap, bool]:
         """Set what a body says; no cap if it leaves that out. Return it, and whether there was none before.
 
         Raises:
@@ -95,9 +101,9 @@ class Labels:
         """
         cap = read_label_cap(read_word(name, "label"), body)
         is_new = (await self._caps.read()).get(cap.key) is None
-        await self._caps.set(cap)
+        await self._caps.set(cap, by=by)
         return await self.get(name), is_new
 
-    async def delete(self, name: str) -> None:
+    async def delete(self, name: str, *, by: Actor | None = None) -> None:
         """Unset the cap of a label, if it has one."""
-        await self._caps.set(LaneCap(CapKey(CapScope.LABEL, read_word(name, "label")), None))
+        await self._caps.set(LaneCap(CapKey(CapScope.LABEL, read_word(name, "label")), None), by=by)

@@ -16,6 +16,7 @@ from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.settling.janitor import Retention
 from mainspring.engine.usecases.access import AccessControl
 from mainspring.engine.usecases.applying import Applying
+from mainspring.engine.usecases.audit_trail import AuditTrail
 from mainspring.engine.usecases.backfills import Backfills
 from mainspring.engine.usecases.blackouts import Blackouts
 from mainspring.engine.usecases.browsing import BUDGET
@@ -53,7 +54,7 @@ class Client:
     workers offer. `client.applying` makes jobs what files say, and `client.versions` looks back at what a job was.
     `client.backfills` makes the runs of jobs for a range that is past, `client.redriving` runs a failed one again and
     `client.redrives` many at a rate, `client.ledgers` compares owed fires with records, and `client.overviews` says
-    what all of it does. `client.access` knows accounts and their tokens.
+    what all of it does. `client.audit` says who changed what, and `client.access` knows accounts and their tokens.
     """
 
     def __init__(
@@ -105,12 +106,13 @@ class Client:
         self.backfills: Backfills = Backfills(
             store, clock=clock, ids=ids, calendars=calendars, limits=backfill_limits or BackfillLimits()
         )
+        self.audit: AuditTrail = AuditTrail(store)
         self.limits: Limits = Limits(store, clock=clock, wakeups=wakeups)
         self.caps: CapSwitch = CapSwitch(store, clock=clock, wakeups=wakeups)
-        self.tenants: Tenants = Tenants(store, self.caps)
-        self.queues: Queues = Queues(store, self.caps)
+        self.tenants: Tenants = Tenants(store, self.caps, clock=clock)
+        self.queues: Queues = Queues(store, self.caps, clock=clock)
         self.labels: Labels = Labels(self.caps)
-        self.priority_classes: PriorityClasses = PriorityClasses(store)
+        self.priority_classes: PriorityClasses = PriorityClasses(store, clock=clock)
         self.access: AccessControl = AccessControl(store, clock=clock, ids=ids)
         self.pauses: PauseSwitch = PauseSwitch(store, clock=clock, wakeups=wakeups)
         self.blackouts: Blackouts = Blackouts(store, restrictions, clock=clock, wakeups=wakeups)

@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from mainspring.core.actors import Actor
+from mainspring.core.audit import Subject, entries
 from mainspring.core.dead_letters import DeadFilter, DeadGroup, DeadRun, SettledLetter
 from mainspring.core.ids import JobId, RunId
 from mainspring.core.values import value
+from mainspring.engine.usecases import auditing
 from mainspring.errors import InvalidInput, TookTooLong
 from mainspring.ports.clock import Clock
 from mainspring.ports.store import Store
@@ -80,7 +83,13 @@ class DeadLetters:
         return await self._store.read_job_names(list(dict.fromkeys(job_ids)))
 
     async def discard(
-        self, tenant: str, wanted: DeadFilter, *, reason: str, is_dry_run: bool = False
+        self,
+        tenant: str,
+        wanted: DeadFilter,
+        *,
+        reason: str,
+        is_dry_run: bool = False,
+        by: Actor | None = None,
     ) -> Discarded:
         """Settle open dead letters as discarded: they are not to run again. Those that fail meanwhile stay open.
 
@@ -95,8 +104,12 @@ class DeadLetters:
         begun = self._clock.monotonic()
         count = 0
         first: tuple[RunId, ...] = ()
+        after = {"reason": reason, "filter": auditing.show_filter(wanted)}
+        audit = entries(by, Subject(kind="run", id="", tenant=tenant), at=now, after=after)
         while True:
-            done = await self._store.discard_dead(tenant, wanted, reason=reason, now=now, limit=BATCH)
+            done = await self._store.discard_dead(
+                tenant, wanted, reason=reason, now=now, limit=BATCH, audit=audit
+            )
             count, first = count + len(done), first or tuple(done[:SHOWN])
             if len(done) < BATCH:
                 return Discarded(count=count, first=first, is_complete=True, until=until)

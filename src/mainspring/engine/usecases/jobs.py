@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from mainspring.core.actors import Actor
 from mainspring.core.calendars.preview import next_made, preview_fire, preview_fires
 from mainspring.core.clocks import ChangeVerdict
 from mainspring.core.definition import names_target, read_timing, warn_of_definition
@@ -22,6 +23,7 @@ from mainspring.engine.common.last_fires import read_last_fire
 from mainspring.engine.common.restrictions import RestrictionReader
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.scheduling.reading import WINDOW
+from mainspring.engine.usecases import auditing
 from mainspring.engine.usecases.clock_changes import (
     added_job,
     delete_clock,
@@ -42,12 +44,14 @@ from mainspring.ports.store.jobs import AddResult, ClockChange
 
 _TRIES = 20
 """An edit loses only to another write on the same job. If it loses this often in a row, something is wrong."""
+_Addition = tuple[str, Scheduled, Actor | None]
+"""Whose job is to be added, the job, and who adds it."""
 _MOST_TOGETHER = 1000
 """New jobs of different requests in one transaction, at most."""
 
 
 class Jobs:
-    """Use cases on jobs. Every method acts for one tenant."""
+    """Use cases on jobs. Every method acts for one tenant; what changes something is audited as done `by` somebody."""
 
     def __init__(
         self,
@@ -68,11 +72,9 @@ class Jobs:
         self._wakeups = wakeups
         self._definitions = DefinitionReader(store, accepted)
         # Many clients may add one job each. One commit for each of them would take up all the time there is.
-        self._adds: GroupCommit[tuple[str, Scheduled], Job | AddResult] = GroupCommit(
-            self._add_all, most=_MOST_TOGETHER
-        )
+        self._adds: GroupCommit[_Addition, Job | AddResult] = GroupCommit(self._add_all, most=_MOST_TOGETHER)
 
-    async def create(self, tenant: str, body: Mapping[str, Any]) -> Job:
+    async def create(self, tenant: str, body: Mapping[str, Any], *, by: Actor | None = None) -> Job:
         """Add a job from a user's definition, in short or full forms.
 
         Raises:
@@ -85,7 +87,7 @@ class Jobs:
             await check_limits(self._store, tenant, [spec])
             await self._intake.admit_jobs(tenant, [spec.name])
             scheduled = await self._calendars.schedule(tenant, spec, now=now)
-            (job,) = await self._adds([(tenant, scheduled)])
+            (job,) = await self._adds([(tenant, scheduled, by)])
             if isinstance(job, Job):
                 return job
             if job is AddResult.NAME_TAKEN:
@@ -95,7 +97,9 @@ class Jobs:
                 )
         raise StoreUnavailable("the calendars or limits of the job kept changing")
 
-    async def create_many(self, tenant: str, bodies: Sequence[Mapping[str, Any]]) -> list[Job | None]:
+    async def create_many(
+        self, tenant: str, bodies: Sequence[Mapping[str, Any]], *, by: Actor | None = None
+    ) -> list[Job | None]:
         """Add jobs in one transaction. The result is None for each job whose name is taken.
 
         Jobs whose calendars or limits change meanwhile are added in a further one.
@@ -117,21 +121,29 @@ class Jobs:
             if not left:
                 return [made[index] for index in range(len(specs))]
             await check_limits(self._store, tenant, specs, are_numbered=True)
-            wanted = [
-                (tenant, await self._calendars.schedule(tenant, specs[index], now=now, index=index))
+            wanted: list[_Addition] = [
+                (tenant, await self._calendars.schedule(tenant, specs[index], now=now, index=index), by)
                 for index in left
             ]
             # Not in a group commit: a call that fills a transaction by itself would only wait for others.
-            for index, job in zip(left, await self._add_all(wanted), strict=True):
+            for index, job in zip(left, await self._add_all(wanted, are_one=True), strict=True):
                 if isinstance(job, Job) or job is AddResult.NAME_TAKEN:
                     made[index] = job if isinstance(job, Job) else None
         raise StoreUnavailable("the calendars or limits of the jobs kept changing")
 
-    async def _add_all(self, wanted: Sequence[tuple[str, Scheduled]]) -> list[Job | AddResult]:
+    async def _add_all(self, wanted: Sequence[_Addition], *, are_one: bool = False) -> list[Job | AddResult]:
         # One instant for all, not the arrival of each: their clocks start at the instant stored as their creation.
         now = self._clock.now()
-        new = [new_job(JobId(self._ids.new_uuid()), tenant, scheduled, now) for tenant, scheduled in wanted]
-        results = await self._store.add_jobs(new, now=now)
+        new = [
+            new_job(JobId(self._ids.new_uuid()), tenant, scheduled, now) for tenant, scheduled, _ in wanted
+        ]
+        actors = [by for _, _, by in wanted]
+        audit = (
+            auditing.jobs_added_together(actors[0], new, now)
+            if are_one
+            else auditing.jobs_added(actors, new, now)
+        )
+        results = await self._store.add_jobs(new, now=now, audit=audit)
         jobs: list[Job | AddResult] = [
             added_job(one, now) if result is AddResult.ADDED else result
             for one, result in zip(new, results, strict=True)
@@ -145,7 +157,9 @@ class Jobs:
             self._wakeups.clocks_changed()
         return jobs
 
-    async def upsert(self, tenant: str, body: Mapping[str, Any]) -> tuple[Job, bool]:
+    async def upsert(
+        self, tenant: str, body: Mapping[str, Any], *, by: Actor | None = None
+    ) -> tuple[Job, bool]:
         """Create the job of that name, or give the existing one this definition. Return it, and whether it is new.
 
         The definition may be as old as the code that brings it: a trigger whose last fire has passed is kept as it is,
@@ -165,12 +179,12 @@ class Jobs:
             if job is None:
                 await self._intake.admit_jobs(tenant, [name])
                 scheduled = await self._calendars.schedule(tenant, spec, now=now)
-                (added,) = await self._adds([(tenant, replace(scheduled, since=since))])
+                (added,) = await self._adds([(tenant, replace(scheduled, since=since), by)])
                 if isinstance(added, Job):
                     return added, True
             elif job.spec == spec:
                 return job, False
-            elif await self._try_edit(job, spec, now, since=since):
+            elif await self._try_edit(job, spec, now, since=since, by=by):
                 return (await self._existing([job.id]))[0], False
         raise StoreUnavailable(f"job {body.get('name')!r} kept changing")
 
@@ -182,6 +196,7 @@ class Jobs:
         *,
         version: int | None = None,
         is_whole: bool = False,
+        by: Actor | None = None,
     ) -> Job:
         """Change a job by a merge patch, which makes a new version. A new trigger also sets the clock again.
 
@@ -204,16 +219,17 @@ class Jobs:
             now = self._clock.now()
             spec = read(job.spec, body, now=now, functions=functions, tenant=tenant)
             await check_limits(self._store, tenant, [spec])
-            if spec == job.spec or await self._try_edit(job, spec, now):
+            if spec == job.spec or await self._try_edit(job, spec, now, by=by):
                 return (await self._existing([job_id]))[0]
         raise StoreUnavailable(f"job {format_job_id(job_id)} kept changing")
 
     async def _try_edit(
-        self, job: Job, spec: JobSpec, now: datetime, *, since: datetime | None = None
+        self, job: Job, spec: JobSpec, now: datetime, *, since: datetime | None = None, by: Actor | None
     ) -> bool:
         scheduled = await self._calendars.schedule(job.tenant, spec, old=job, now=now)
         edit = await decide_edit(self._store, self._calendars, job, replace(scheduled, since=since), now=now)
-        (result,) = await self._store.edit_jobs([edit], now=now)
+        audit = auditing.job_edited(by, job, scheduled.own, now)
+        (result,) = await self._store.edit_jobs([edit], now=now, audit=audit)
         if result is ChangeVerdict.NAME_TAKEN:
             raise Conflict("name", f"a job named {spec.name!r} already exists; choose another name")
         if result is ChangeVerdict.MISSING:
@@ -223,15 +239,15 @@ class Jobs:
             self._wakeups.room_made(None)
         return result is ChangeVerdict.DONE
 
-    async def pause(self, tenant: str, job_id: JobId) -> Job:
+    async def pause(self, tenant: str, job_id: JobId, *, by: Actor | None = None) -> Job:
         """Stop a job's clock. One fire range with the reason `paused` records the fires that do not happen."""
         return await self._change(
-            tenant, job_id, self._store.pause_jobs, lambda job, spec, _, now: pause_clock(job, spec, now)
+            tenant, job_id, self._store.pause_jobs, lambda job, spec, _, now: pause_clock(job, spec, now), by
         )
 
-    async def resume(self, tenant: str, job_id: JobId) -> Job:
+    async def resume(self, tenant: str, job_id: JobId, *, by: Actor | None = None) -> Job:
         """Start a job's clock again, from now on."""
-        return await self._change(tenant, job_id, self._store.resume_jobs, resume_clock)
+        return await self._change(tenant, job_id, self._store.resume_jobs, resume_clock, by)
 
     async def _change(
         self,
@@ -239,26 +255,28 @@ class Jobs:
         job_id: JobId,
         verb: Callable[..., Awaitable[list[ChangeVerdict]]],
         decide: Callable[[Job, JobSpec, LastFire, datetime], ClockChange],
+        by: Actor | None,
     ) -> Job:
         for _ in range(_TRIES):
             job = await self.get(tenant, job_id)
             spec = await self._calendars.before(job)
             last = await read_last_fire(self._store, job, job.spec.trigger)
             now = self._clock.now()
-            (result,) = await verb([decide(job, spec, last, now)], now=now)
+            audit = auditing.job_changed(by, job, now)
+            (result,) = await verb([decide(job, spec, last, now)], now=now, audit=audit)
             if result is ChangeVerdict.DONE:
                 self._wakeups.clocks_changed()
                 return (await self._existing([job_id]))[0]
         raise StoreUnavailable(f"job {format_job_id(job_id)} kept changing")
 
-    async def delete(self, tenant: str, job_id: JobId) -> None:
+    async def delete(self, tenant: str, job_id: JobId, *, by: Actor | None = None) -> None:
         """Delete a job. Its name is free at once, its waiting runs are cancelled, and all its runs stay readable."""
         for _ in range(_TRIES):
-            if await self._try_delete(await self.get(tenant, job_id)):
+            if await self._try_delete(await self.get(tenant, job_id), by):
                 return
         raise StoreUnavailable(f"job {format_job_id(job_id)} kept changing")
 
-    async def delete_undefined(self, tenant: str, job_id: JobId) -> bool:
+    async def delete_undefined(self, tenant: str, job_id: JobId, *, by: Actor | None = None) -> bool:
         """Delete a job that its owner does not define any more; return False if it does by now, or if it is gone.
 
         That it is defined again raises the clock's revision, so a deletion decided before changes nothing.
@@ -267,14 +285,15 @@ class Jobs:
             (job,) = await self._store.get_jobs([job_id])
             if job is None or job.tenant != tenant or job.undefined_since is None:
                 return False
-            if await self._try_delete(job):
+            if await self._try_delete(job, by):
                 return True
         raise StoreUnavailable(f"job {format_job_id(job_id)} kept changing")
 
-    async def _try_delete(self, job: Job) -> bool:
+    async def _try_delete(self, job: Job, by: Actor | None) -> bool:
         spec = await self._calendars.before(job)
         now = self._clock.now()
-        (result,) = await self._store.delete_jobs([delete_clock(job, spec, now)], now=now)
+        audit = auditing.job_deleted(by, job, now)
+        (result,) = await self._store.delete_jobs([delete_clock(job, spec, now)], now=now, audit=audit)
         if result is not ChangeVerdict.DONE:
             return False
         self._wakeups.clocks_changed()

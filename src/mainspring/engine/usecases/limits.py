@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mainspring.core.actors import Actor
+from mainspring.core.audit import AuditEntry, entries, show_settings
 from mainspring.core.fields import read_word
-from mainspring.core.limit_settings import read_limit
+from mainspring.core.limit_settings import LIMIT_OPTIONS, read_limit
 from mainspring.core.limits import CLUSTER, LimitRule, used_limits
 from mainspring.core.model import JobSpec
 from mainspring.engine.common.wakeups import Wakeups
+from mainspring.engine.usecases import auditing
 from mainspring.errors import Conflict, InvalidInput, NotFound
 from mainspring.ports.clock import Clock
 from mainspring.ports.store import Store
@@ -79,19 +82,31 @@ class Limits:
         rules = await self._store.list_limits(tenant)
         return [rule for rule in rules if after is None or rule.name > after][:limit]
 
-    async def put(self, tenant: str, name: str, body: Mapping[str, Any]) -> tuple[LimitRule, bool]:
+    async def put(
+        self, tenant: str, name: str, body: Mapping[str, Any], *, by: Actor | None = None
+    ) -> tuple[LimitRule, bool]:
         """Set a limit. Return it, and whether it is new. It holds at once, for runs that wait too.
 
         Raises:
             InvalidInput: a value is wrong. Nothing is stored.
         """
         rule = read_limit(read_word(name, "limit"), body)
-        [is_new] = await self._store.write_limits(tenant, [rule])
+        audit: tuple[AuditEntry, ...] = ()
+        if by is not None:
+            old = [one for one in await self._store.list_limits(tenant) if one.name == name]
+            audit = entries(
+                by,
+                auditing.of_limit(tenant, name),
+                at=self._clock.now(),
+                before=show_settings(LIMIT_OPTIONS, old[0]) if old else None,
+                after=show_settings(LIMIT_OPTIONS, rule),
+            )
+        [is_new] = await self._store.write_limits(tenant, [rule], audit=audit)
         if not is_new:
             self._wakeups.room_made(None)
         return rule, is_new
 
-    async def delete(self, tenant: str, name: str) -> None:
+    async def delete(self, tenant: str, name: str, *, by: Actor | None = None) -> None:
         """Delete a limit. Runs that wait under it have none then.
 
         Raises:
@@ -100,7 +115,8 @@ class Limits:
         """
         if ":" in name:  # it is no limit that somebody has set by this name
             raise NotFound("limit", name)
-        deletion = await self._store.delete_limit(tenant, name)
+        audit = entries(by, auditing.of_limit(tenant, name), at=self._clock.now())
+        deletion = await self._store.delete_limit(tenant, name, audit=audit)
         if deletion.used_by:
             users = ", ".join(deletion.used_by)
             raise Conflict("limit", f"is used by {users}; change these jobs first")

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from mainspring.core.actors import Actor
 from mainspring.core.ids import JobId
 from mainspring.core.model import Job
 from mainspring.core.owners import OwnerChange
 from mainspring.engine.common.serving import OfferReader
 from mainspring.engine.common.wakeups import Wakeups
+from mainspring.engine.usecases import auditing
 from mainspring.engine.usecases.jobs import Jobs
 from mainspring.ports.clock import Clock
 from mainspring.ports.store import Store
@@ -63,14 +65,18 @@ class Owners:
         self._clock = clock
         self._wakeups = wakeups
 
-    async def define(self, tenant: str, owner: str, names: Sequence[str], *, prune: bool) -> OwnerReport:
+    async def define(
+        self, tenant: str, owner: str, names: Sequence[str], *, prune: bool, by: Actor | None = None
+    ) -> OwnerReport:
         """Mark the jobs that an owner's code defines, and find those that it does not define any more.
 
         Args:
             prune: delete the latter. A job stays whose function a live worker has: another version of the app is
                 alive that defines it, or has just not been stopped yet.
         """
-        change = await self._store.own_jobs(tenant, owner, names, now=self._clock.now())
+        now = self._clock.now()
+        audit = auditing.jobs_owned(by, tenant, owner, names, now)
+        change = await self._store.own_jobs(tenant, owner, names, now=now, audit=audit)
         if change.defined:
             self._wakeups.clocks_changed()  # their revisions are others
         offers = await self._offers.read_now()
@@ -81,7 +87,7 @@ class Owners:
             after = page[-1].id
             for job in page:
                 is_served = offers.has_function(str(job.spec.target.params.get("function", "")))
-                if prune and not is_served and await self._jobs.delete_undefined(tenant, job.id):
+                if prune and not is_served and await self._jobs.delete_undefined(tenant, job.id, by=by):
                     deleted.append(job)
                 else:
                     undefined.append((job, is_served))
@@ -123,7 +129,14 @@ class Owners:
         return Gone(tuple(found))
 
     async def settle(
-        self, tenant: str, changes: Sequence[OwnerChange], gone: Gone, deleted: Sequence[Job], *, prune: bool
+        self,
+        tenant: str,
+        changes: Sequence[OwnerChange],
+        gone: Gone,
+        deleted: Sequence[Job],
+        *,
+        prune: bool,
+        by: Actor | None = None,
     ) -> list[OwnerReport]:
         """Do what follows the transaction of an apply: cancel the runs of deleted jobs, and delete what was too many.
 
@@ -138,7 +151,7 @@ class Owners:
             left = [
                 job for jobs in gone.of_owners for job, is_served in jobs if not (is_served or job.id in done)
             ]
-            done |= {job.id for job in left if await self._jobs.delete_undefined(tenant, job.id)}
+            done |= {job.id for job in left if await self._jobs.delete_undefined(tenant, job.id, by=by)}
         return [
             OwnerReport(
                 missing=change.missing,

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mainspring.core.actors import Actor
+from mainspring.core.audit import entries
 from mainspring.core.fields import read_word
 from mainspring.core.pauses import Pause, PauseKey, PauseScope, read_pause
+from mainspring.core.times import write_instant
 from mainspring.engine.common.wakeups import Wakeups
+from mainspring.engine.usecases import auditing
 from mainspring.errors import Conflict
 from mainspring.ports.clock import Clock
 from mainspring.ports.store import Store
@@ -28,7 +32,7 @@ class PauseSwitch:
         return [*restrictions.pauses.on(self._clock.now())]
 
     async def pause(
-        self, scope: PauseScope, name: str, body: Mapping[str, Any], *, made_by: str
+        self, scope: PauseScope, name: str, body: Mapping[str, Any], *, made_by: str, by: Actor | None = None
     ) -> list[Pause]:
         """Pause, or replace the pause of the same. Return the pauses that are on.
 
@@ -36,6 +40,7 @@ class PauseSwitch:
 
         Args:
             name: of the queue or tenant; empty for everything.
+            by: who does it, for the audit.
 
         Raises:
             InvalidInput: a value is wrong. Nothing is stored.
@@ -43,20 +48,24 @@ class PauseSwitch:
         """
         now = self._clock.now()
         pause = read_pause(key_of(scope, name), body, made_by=made_by, now=now)
-        older = await self._store.add_pauses([pause], now=now)
+        after = {"mode": pause.mode.value, "note": pause.note}
+        after |= {} if pause.until is None else {"until": write_instant(pause.until)}
+        audit = entries(by, auditing.of_lanes(pause.key), at=now, after=after)
+        older = await self._store.add_pauses([pause], now=now, audit=audit)
         if older:
             running = ", ".join(older)
             raise Conflict("release", f"an older release is running, and would keep no pause: {running}")
         self._wakeups.restrictions_changed()
         return await self.list_all()
 
-    async def resume(self, scope: PauseScope, name: str) -> list[Pause]:
+    async def resume(self, scope: PauseScope, name: str, *, by: Actor | None = None) -> list[Pause]:
         """End a pause, if there is one. Return the pauses that are still on.
 
         Raises:
             InvalidInput: this cannot be the name of a queue or tenant.
         """
-        await self._store.lift_pauses([key_of(scope, name)], now=self._clock.now())
+        key, now = key_of(scope, name), self._clock.now()
+        await self._store.lift_pauses([key], now=now, audit=entries(by, auditing.of_lanes(key), at=now))
         self._wakeups.restrictions_changed()
         return await self.list_all()
 

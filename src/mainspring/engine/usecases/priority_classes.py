@@ -6,10 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+from mainspring.core.actors import Actor
+from mainspring.core.audit import AuditEntry, entries, show_settings
 from mainspring.core.model import Priority
-from mainspring.core.priorities import PriorityClass, class_named, copy_class, find_class, read_class
+from mainspring.core.priorities import (
+    CLASS_OPTIONS,
+    PriorityClass,
+    class_named,
+    copy_class,
+    find_class,
+    read_class,
+)
+from mainspring.engine.usecases import auditing
 from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import NotFound
+from mainspring.ports.clock import Clock
 from mainspring.ports.store import Store
 
 
@@ -74,8 +85,9 @@ async def with_tiers(
 class PriorityClasses:
     """Names for a tier, and for who takes slots from whom. They hold for all tenants."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, clock: Clock) -> None:
         self._store = store
+        self._clock = clock
 
     async def get(self, name: str) -> PriorityClass:
         """Return a class.
@@ -93,22 +105,35 @@ class PriorityClasses:
         classes = await self._store.list_priority_classes()
         return [one for one in classes if after is None or one.name > after][:limit]
 
-    async def put(self, name: str, body: Mapping[str, Any]) -> tuple[PriorityClass, bool]:
+    async def put(
+        self, name: str, body: Mapping[str, Any], *, by: Actor | None = None
+    ) -> tuple[PriorityClass, bool]:
         """Set a class. Return it, and whether it is new. Jobs that were written before keep what they copied.
 
         Raises:
             InvalidInput: a value is wrong. Nothing is stored.
         """
         made = read_class(name, body)
-        [is_new] = await self._store.write_priority_classes([made])
+        audit: tuple[AuditEntry, ...] = ()
+        if by is not None:
+            old = [one for one in await self._store.list_priority_classes() if one.name == name]
+            audit = entries(
+                by,
+                auditing.shared("priority_class", name),
+                at=self._clock.now(),
+                before=show_settings(CLASS_OPTIONS, old[0]) if old else None,
+                after=show_settings(CLASS_OPTIONS, made),
+            )
+        [is_new] = await self._store.write_priority_classes([made], audit=audit)
         return made, is_new
 
-    async def delete(self, name: str) -> None:
+    async def delete(self, name: str, *, by: Actor | None = None) -> None:
         """Delete a class. Jobs that were written before keep what they copied.
 
         Raises:
             NotFound: there is none of that name.
         """
-        [is_deleted] = await self._store.delete_priority_classes([name])
+        audit = entries(by, auditing.shared("priority_class", name), at=self._clock.now())
+        [is_deleted] = await self._store.delete_priority_classes([name], audit=audit)
         if not is_deleted:
             raise NotFound("priority class", name)

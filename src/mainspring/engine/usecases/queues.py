@@ -6,18 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from mainspring.core.actors import Actor
+from mainspring.core.audit import AuditEntry, entries, show_settings
 from mainspring.core.fields import read_word
 from mainspring.core.lane_caps import CapKey, CapScope, LaneCap
-from mainspring.core.queues import Queue, change_queue
+from mainspring.core.queues import QUEUE_OPTIONS, Queue, change_queue
+from mainspring.engine.usecases import auditing
 from mainspring.engine.usecases.caps import CapSwitch
+from mainspring.ports.clock import Clock
 from mainspring.ports.store import Store
 
 
 class Queues:
     """What is set for queues. A queue need not be created: it is there when a job names it."""
 
-    def __init__(self, store: Store, caps: CapSwitch) -> None:
+    def __init__(self, store: Store, caps: CapSwitch, *, clock: Clock) -> None:
         self._store = store
+        self._clock = clock
         self._caps = caps
 
     async def get(self, name: str) -> Queue:
@@ -45,7 +50,7 @@ class Queues:
         caps = await self._caps.read()
         return [replace(queue, max_running=caps.get(CapKey(CapScope.QUEUE, queue.name))) for queue in queues]
 
-    async def put(self, name: str, body: Mapping[str, Any]) -> tuple[Queue, bool]:
+    async def put(self, name: str, body: Mapping[str, Any], *, by: Actor | None = None) -> tuple[Queue, bool]:
         """Set what a body says, and the defaults for what it leaves out. Return that, and whether nothing was set.
 
         Raises:
@@ -54,11 +59,30 @@ class Queues:
                 Nothing is stored.
         """
         queue = change_queue(Queue(name=read_word(name, "queue")), body)
-        await self._caps.set(LaneCap(CapKey(CapScope.QUEUE, name), queue.max_running))
-        [is_new] = await self._store.write_queues([replace(queue, max_running=None)])
+        await self._caps.set(LaneCap(CapKey(CapScope.QUEUE, name), queue.max_running), by=by)
+        audit = () if by is None else await self._tell(by, queue)
+        [is_new] = await self._store.write_queues([replace(queue, max_running=None)], audit=audit)
         return queue, is_new
+
+    async def _tell(self, by: Actor, queue: Queue) -> tuple[AuditEntry, ...]:
+        """Tell of settings but for the cap, which has been told of when it was set."""
+        name = queue.name
+        old = (await self._read()).get(name, Queue(name=name))
+        return entries(
+            by,
+            auditing.shared("queue", name),
+            at=self._clock.now(),
+            before=_show(old),
+            after=_show(queue),
+        )
 
     async def _read(self) -> Mapping[str, Queue]:
         policies = await self._store.read_policies()
         assert policies is not None, "nothing is known, so all is read"
         return policies.queues
+
+
+def _show(queue: Queue) -> dict[str, Any]:
+    plain = show_settings(QUEUE_OPTIONS, queue)
+    del plain["max_running"]
+    return plain

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from mainspring.core.actors import Actor
+from mainspring.core.audit import Subject, entries
 from mainspring.core.dead_letters import DeadFilter
 from mainspring.core.ids import RedriveId, RunId, format_redrive_id
 from mainspring.core.redrives import FASTEST, USUAL_RATE, DeadVersion, Redrive, RedriveChange
 from mainspring.core.values import value
+from mainspring.engine.usecases import auditing
 from mainspring.engine.usecases.dead_letters import SHOWN, DeadLetters, bound, too_slow
 from mainspring.errors import Conflict, InvalidInput, NotFound, TookTooLong
 from mainspring.ports.clock import Clock, IdSource
@@ -46,6 +49,7 @@ class Redrives:
         rate: int = USUAL_RATE,
         is_newest: bool = True,
         is_dry_run: bool = False,
+        by: Actor | None = None,
     ) -> PlannedRedrive:
         """Have open dead letters run again, unless it is a dry run. Those that fail meanwhile are not meant.
 
@@ -75,7 +79,9 @@ class Redrives:
         new = NewRedrive(
             id=redrive_id, tenant=tenant, wanted=wanted, is_newest=is_newest, rate=rate, total=count
         )
-        await self._store.add_redrive(new, now=now)
+        after = {"filter": auditing.show_filter(wanted), "rate": rate, "total": count}
+        audit = entries(by, _subject(tenant, redrive_id), at=now, after=after)
+        await self._store.add_redrive(new, now=now, audit=audit)
         redrive = await self.get(tenant, redrive_id)
         return PlannedRedrive(count=count, versions=versions, first=first, redrive=redrive)
 
@@ -96,7 +102,9 @@ class Redrives:
         """Return a page of redrives, the newest first."""
         return await self._store.list_redrives(tenant, before=before, limit=limit)
 
-    async def change(self, tenant: str, redrive_id: RedriveId, change: RedriveChange) -> Redrive:
+    async def change(
+        self, tenant: str, redrive_id: RedriveId, change: RedriveChange, *, by: Actor | None = None
+    ) -> Redrive:
         """Pause, resume or cancel a redrive; in the wanted state it may be already. Runs that it has made go on.
 
         Raises:
@@ -104,7 +112,19 @@ class Redrives:
             Conflict: it is over.
         """
         redrive = await self.get(tenant, redrive_id)
-        if not await self._store.change_redrive(redrive_id, change, now=self._clock.now()):
+        now = self._clock.now()
+        audit = entries(
+            by,
+            _subject(tenant, redrive_id),
+            at=now,
+            before={"state": redrive.state.value},
+            after={"state": change.leads_to.value},
+        )
+        if not await self._store.change_redrive(redrive_id, change, now=now, audit=audit):
             redrive = await self.get(tenant, redrive_id)
             raise Conflict("state", f"the redrive is {redrive.state.value} already")
         return await self.get(tenant, redrive_id)
+
+
+def _subject(tenant: str, redrive_id: RedriveId) -> Subject:
+    return Subject(kind="redrive", id=format_redrive_id(redrive_id), tenant=tenant)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 
+from mainspring.core.actors import Actor
 from mainspring.core.admission import SubmissionVerdict
+from mainspring.core.audit import HIDDEN, AuditEntry
 from mainspring.core.expiry import expiry_of
 from mainspring.core.ids import RunId, format_run_id
 from mainspring.core.limits import KeyMaker
@@ -15,6 +17,7 @@ from mainspring.core.redriving import REDRIVABLE, redrive_hash, redrive_key
 from mainspring.core.states import RunState
 from mainspring.core.times import write_instant
 from mainspring.engine.common.queue_expiries import QueueExpiryFollower
+from mainspring.engine.usecases import auditing
 from mainspring.engine.usecases.intake import Intake
 from mainspring.errors import Conflict, NotFound, PayloadTooLarge, StoreUnavailable
 from mainspring.ports.clock import Clock
@@ -26,6 +29,9 @@ _KEPT = timedelta(days=36_500)
 _KEPT_IF_DEAD = timedelta(days=30)
 """What was asked for with a FAILED one is known so long. That it was redriven, its dead letter says."""
 _TRIES = 20
+
+
+Insert = Callable[[Sequence[NewRun], Sequence[AuditEntry]], Awaitable[Sequence[SubmitResult]]]
 
 
 class Redriving:
@@ -42,7 +48,7 @@ class Redriving:
         clock: Clock,
         intake: Intake,
         expiries: QueueExpiryFollower,
-        insert: Callable[[Sequence[NewRun]], Awaitable[Sequence[SubmitResult]]],
+        insert: Insert,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -51,7 +57,13 @@ class Redriving:
         self._insert = insert
 
     async def redrive(
-        self, tenant: str, run_id: RunId, *, is_newest: bool = True, payload: bytes | None = None
+        self,
+        tenant: str,
+        run_id: RunId,
+        *,
+        is_newest: bool = True,
+        payload: bytes | None = None,
+        by: Actor | None = None,
     ) -> SubmitResult:
         """Run a FAILED or CANCELLED run again. Of any number of calls, one makes a run; the others get its id.
 
@@ -61,6 +73,7 @@ class Redriving:
         Args:
             is_newest: run the job's newest definition, not the one that the run had.
             payload: run with this payload instead.
+            by: who does it, for the audit.
 
         Returns:
             `SUBMITTED` or `DUPLICATE`, with the id of the run that repeats the old one.
@@ -83,7 +96,10 @@ class Redriving:
             if new is None:
                 raise _gone(run)
             await self._intake.admit(tenant, [new])
-            [result] = await self._insert([new])
+            after = {"definition": "newest" if is_newest else "kept"}
+            after |= {} if payload is None else {"payload": HIDDEN}
+            audit = auditing.run_changed(by, run, self._clock.now(), after=after)
+            [result] = await self._insert([new], audit)
             if result.status is SubmissionVerdict.JOB_MISSING:
                 raise _gone(run)
             if result.status is SubmissionVerdict.KEY_MISMATCH and result.run_id is not None:
@@ -122,7 +138,7 @@ class Redriving:
             if not new:
                 return
             await self._intake.admit(tenant, new)
-            results = await self._insert(new)
+            results = await self._insert(new, ())
             left = [
                 one.redrive_of
                 for one, result in zip(new, results, strict=True)

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from mainspring.core.actors import Actor
 from mainspring.core.admission import HELD_BACK, SubmissionVerdict
 from mainspring.core.applying import CancelVerdict
+from mainspring.core.audit import AuditEntry
 from mainspring.core.ids import JobId, RunId, format_job_id, format_run_id
 from mainspring.core.model import Attempt, Job, Run
 from mainspring.core.states import RunState
@@ -18,6 +20,7 @@ from mainspring.engine.common.queue_expiries import QueueExpiryFollower
 from mainspring.engine.common.restrictions import RestrictionReader
 from mainspring.engine.common.run_counts import RunCounts
 from mainspring.engine.common.wakeups import Wakeups, lanes_of
+from mainspring.engine.usecases import auditing
 from mainspring.engine.usecases.browsing import BUDGET, FoundRuns, RunBrowser, RunFilter
 from mainspring.engine.usecases.intake import Intake
 from mainspring.engine.usecases.priority_classes import with_tiers
@@ -210,11 +213,19 @@ class Runs:
         self._count_held_back(results)
         return results
 
-    async def insert(self, runs: Sequence[NewRun]) -> Sequence[SubmitResult]:
-        """Insert runs that another use case has made, and wake the workers."""
-        return await self._guarded(runs)
+    async def insert(
+        self, runs: Sequence[NewRun], audit: Sequence[AuditEntry] = ()
+    ) -> Sequence[SubmitResult]:
+        """Insert runs that another use case has made, and wake the workers.
 
-    async def _submit_all(self, runs: Sequence[NewRun]) -> list[SubmitResult]:
+        Args:
+            audit: the entries about them. What has some is inserted in a transaction of its own.
+        """
+        return await (self._submit_all(runs, audit) if audit else self._guarded(runs))
+
+    async def _submit_all(
+        self, runs: Sequence[NewRun], audit: Sequence[AuditEntry] = ()
+    ) -> list[SubmitResult]:
         now = self._clock.now()
         if self._slots is not None and len(runs) == 1 and runs[0].is_plain and runs[0].due_at <= now:
             run_id = await self._slots.submit_claimed(runs[0], now=now)
@@ -226,7 +237,7 @@ class Runs:
         notice = self._wakeups.notice_of_runs(lanes)
         is_told = False
         try:
-            results = await self._store.submit_runs(runs, now=self._clock.now(), notice=notice)
+            results = await self._store.submit_runs(runs, now=self._clock.now(), notice=notice, audit=audit)
             is_told = notice is not None and any(
                 result.status is SubmissionVerdict.SUBMITTED for result in results
             )
@@ -307,14 +318,16 @@ class Runs:
         """Return the names of the jobs of runs, of deleted jobs too."""
         return await self._store.read_job_names(list({run.job_id: None for run in runs}))
 
-    async def cancel(self, tenant: str, run_id: RunId) -> CancelVerdict:
+    async def cancel(self, tenant: str, run_id: RunId, *, by: Actor | None = None) -> CancelVerdict:
         """Cancel a run. A waiting run ends at once; a RUNNING one is asked to stop.
 
         Raises:
             NotFound: this tenant has no run with that id.
         """
         run = await self.get(tenant, run_id)
-        (result,) = await self._store.cancel_runs([run_id], reason="cancelled", now=self._clock.now())
+        now = self._clock.now()
+        audit = auditing.run_changed(by, run, now)
+        (result,) = await self._store.cancel_runs([run_id], reason="cancelled", now=now, audit=audit)
         if result is CancelVerdict.MISSING:
             raise NotFound("run", format_run_id(run_id))
         if result is CancelVerdict.REQUESTED:

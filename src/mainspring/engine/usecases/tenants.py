@@ -6,18 +6,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from mainspring.core.actors import Actor
+from mainspring.core.audit import AuditEntry, Subject, entries, show_settings
 from mainspring.core.fields import read_word
 from mainspring.core.lane_caps import CapKey, CapScope, LaneCap
-from mainspring.core.tenants import Tenant, change_tenant
+from mainspring.core.tenants import TENANT_OPTIONS, Tenant, change_tenant
 from mainspring.engine.usecases.caps import CapSwitch
+from mainspring.ports.clock import Clock
 from mainspring.ports.store import Store
 
 
 class Tenants:
     """What is set for tenants. A tenant need not be created: it is there when somebody acts for it."""
 
-    def __init__(self, store: Store, caps: CapSwitch) -> None:
+    def __init__(self, store: Store, caps: CapSwitch, *, clock: Clock) -> None:
         self._store = store
+        self._clock = clock
         self._caps = caps
 
     async def get(self, name: str) -> Tenant:
@@ -47,7 +51,9 @@ class Tenants:
             replace(tenant, max_running=caps.get(CapKey(CapScope.TENANT, tenant.name))) for tenant in tenants
         ]
 
-    async def put(self, name: str, body: Mapping[str, Any]) -> tuple[Tenant, bool]:
+    async def put(
+        self, name: str, body: Mapping[str, Any], *, by: Actor | None = None
+    ) -> tuple[Tenant, bool]:
         """Set what a body says, and the defaults for what it leaves out. Return that, and whether nothing was set.
 
         Raises:
@@ -56,11 +62,30 @@ class Tenants:
                 Nothing is stored.
         """
         tenant = change_tenant(Tenant(name=read_word(name, "tenant")), body)
-        await self._caps.set(LaneCap(CapKey(CapScope.TENANT, name), tenant.max_running))
-        [is_new] = await self._store.write_tenants([replace(tenant, max_running=None)])
+        await self._caps.set(LaneCap(CapKey(CapScope.TENANT, name), tenant.max_running), by=by)
+        audit = () if by is None else await self._tell(by, tenant)
+        [is_new] = await self._store.write_tenants([replace(tenant, max_running=None)], audit=audit)
         return tenant, is_new
+
+    async def _tell(self, by: Actor, tenant: Tenant) -> tuple[AuditEntry, ...]:
+        """Tell of settings but for the cap, which has been told of when it was set."""
+        name = tenant.name
+        old = (await self._read()).get(name, Tenant(name=name))
+        return entries(
+            by,
+            Subject(kind="tenant", id=name, tenant=name),
+            at=self._clock.now(),
+            before=_show(old),
+            after=_show(tenant),
+        )
 
     async def _read(self) -> Mapping[str, Tenant]:
         policies = await self._store.read_policies()
         assert policies is not None, "nothing is known, so all is read"
         return policies.tenants
+
+
+def _show(tenant: Tenant) -> dict[str, Any]:
+    plain = show_settings(TENANT_OPTIONS, tenant)
+    del plain["max_running"]
+    return plain

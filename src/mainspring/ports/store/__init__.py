@@ -21,6 +21,7 @@ from typing import Protocol
 from mainspring.core.ids import RunId
 from mainspring.ports.store.access import AccessStore
 from mainspring.ports.store.applying import ApplyStore
+from mainspring.ports.store.audit import AuditStore
 from mainspring.ports.store.backfills import BackfillStore
 from mainspring.ports.store.browse import BrowseStore
 from mainspring.ports.store.calendars import CalendarStore
@@ -72,6 +73,7 @@ class Store(
     OwnerStore,
     AccessStore,
     ApplyStore,
+    AuditStore,
     Protocol,
 ):
     """The durable truth."""

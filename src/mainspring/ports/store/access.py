@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
 from mainspring.core.access import AccessToken, Account, Identity
+from mainspring.core.audit import AuditEntry
 from mainspring.core.values import value
 
 
@@ -63,26 +64,30 @@ class AccessStore(Protocol):
         """Return a page of accounts, by name."""
         ...
 
-    async def write_account(self, account: Account) -> AccountWritten:
+    async def write_account(self, account: Account, *, audit: Sequence[AuditEntry] = ()) -> AccountWritten:
         """Insert an account, or give it other grants; when it was created stays."""
         ...
 
-    async def add_first_token(self, account: Account, new: NewToken) -> bool:
+    async def add_first_token(
+        self, account: Account, new: NewToken, *, audit: Sequence[AuditEntry] = ()
+    ) -> bool:
         """Insert the first account of all with a token; say whether it is the first. If not, nothing is stored."""
         ...
 
-    async def add_token(self, new: NewToken) -> bool:
+    async def add_token(self, new: NewToken, *, audit: Sequence[AuditEntry] = ()) -> bool:
         """Insert a token of an account that exists; False if its prefix is taken."""
         ...
 
-    async def rotate_token(self, new: NewToken, *, ends_at: datetime) -> bool:
+    async def rotate_token(
+        self, new: NewToken, *, ends_at: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> bool:
         """Insert a token in place of the one that it `replaces`, which expires at `ends_at` unless it does sooner.
 
         Return False, and store nothing, if the prefix is taken, or the old one is unknown or was revoked.
         """
         ...
 
-    async def revoke_token(self, prefix: str, *, now: datetime) -> bool:
+    async def revoke_token(self, prefix: str, *, now: datetime, audit: Sequence[AuditEntry] = ()) -> bool:
         """End a token at once; say whether it exists. One that was revoked before keeps that time."""
         ...
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.owners import OwnerChange
 from mainspring.ports.store.jobs import ClockChange, JobEdit, NewJob
 
@@ -14,7 +15,9 @@ from mainspring.ports.store.jobs import ClockChange, JobEdit, NewJob
 class ApplyStore(Protocol):
     """All that one apply of definitions changes, at once."""
 
-    async def apply_jobs(self, change: JobsChange, *, now: datetime) -> list[OwnerChange] | None:
+    async def apply_jobs(
+        self, change: JobsChange, *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> list[OwnerChange] | None:
         """Add, edit, pause and delete jobs, and note whose jobs they are: all of it, or nothing.
 
         Each part is as in `add_jobs`, `edit_jobs`, `pause_jobs`, `delete_jobs` and `own_jobs`, in that order.
@@ -46,7 +49,12 @@ class JobsChange:
     @property
     def is_empty(self) -> bool:
         """Whether it changes nothing."""
-        return not (self.adds or self.edits or self.pauses or self.deletes or self.owners)
+        return not (self.changes_jobs or self.owners)
+
+    @property
+    def changes_jobs(self) -> bool:
+        """Whether it changes more than whose jobs are which."""
+        return bool(self.adds or self.edits or self.pauses or self.deletes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.backfill import (
     Backfill,
     BackfillChange,
@@ -51,7 +52,9 @@ class BackfillStore(Protocol):
         """
         ...
 
-    async def add_backfill(self, new: NewBackfill, *, now: datetime) -> AddedBackfill:
+    async def add_backfill(
+        self, new: NewBackfill, *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> AddedBackfill:
         """Insert a backfill with its sections.
 
         It is refused while another one of the job is open or paused whose range meets this one. The job's clock is
@@ -75,7 +78,12 @@ class BackfillStore(Protocol):
         ...
 
     async def change_backfill(
-        self, backfill_id: BackfillId, change: BackfillChange, *, now: datetime
+        self,
+        backfill_id: BackfillId,
+        change: BackfillChange,
+        *,
+        now: datetime,
+        audit: Sequence[AuditEntry] = (),
     ) -> bool:
         """Pause, resume or cancel a backfill; say whether it then is in the state that was asked for.
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.calendars.resolved import CalendarVersion
 from mainspring.core.clocks import ChangeVerdict, NextFire
 from mainspring.core.ids import JobId
@@ -26,7 +27,9 @@ class CalendarStore(Protocol):
         """Return the calendars' revision."""
         ...
 
-    async def write_calendars(self, versions: Sequence[CalendarVersion], *, revision: int) -> bool:
+    async def write_calendars(
+        self, versions: Sequence[CalendarVersion], *, revision: int, audit: Sequence[AuditEntry] = ()
+    ) -> bool:
         """Keep versions, if the revision is still the one given; say whether it was.
 
         Blackouts that follow their calendars go by the new ones (`set_blackouts`).
@@ -52,7 +55,9 @@ class CalendarStore(Protocol):
         """Return a page of a calendar's versions, the newest first; those of a deleted calendar, too."""
         ...
 
-    async def delete_calendar(self, tenant: str, name: str, *, revision: int) -> CalendarDeletion:
+    async def delete_calendar(
+        self, tenant: str, name: str, *, revision: int, audit: Sequence[AuditEntry] = ()
+    ) -> CalendarDeletion:
         """Delete a calendar, if the revision is still the one given and no job and no blackout uses the calendar."""
         ...
 

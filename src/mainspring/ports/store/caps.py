@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.lane_caps import CapKey, CapUse, LaneCap
 
 
@@ -16,7 +17,9 @@ class CapStore(Protocol):
     and the policy epoch says that these are all. The places are those of limits.
     """
 
-    async def write_caps(self, caps: Sequence[LaneCap], *, now: datetime) -> list[str]:
+    async def write_caps(
+        self, caps: Sequence[LaneCap], *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> list[str]:
         """Set caps, or unset them.
 
         When this returns, no claim starts a run beyond them. What is under way has a place under each, also what

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.dead_letters import DeadFilter, DeadGroup, DeadRun, SettledLetter
 from mainspring.core.ids import RunId
 
@@ -35,7 +36,14 @@ class DeadStore(Protocol):
         ...
 
     async def discard_dead(
-        self, tenant: str, wanted: DeadFilter, *, reason: str, now: datetime, limit: int
+        self,
+        tenant: str,
+        wanted: DeadFilter,
+        *,
+        reason: str,
+        now: datetime,
+        limit: int,
+        audit: Sequence[AuditEntry] = (),
     ) -> list[RunId]:
         """Settle open dead letters as discarded, the newest runs first, at most `limit`. Return which.
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.clocks import ChangeVerdict, NextFire
 from mainspring.core.ids import JobId
 from mainspring.core.model import Job, JobSpec
@@ -19,7 +20,9 @@ from mainspring.ports.store.schedule import NewFireRange
 class JobStore(Protocol):
     """Definitions and their versions."""
 
-    async def add_jobs(self, jobs: Sequence[NewJob], *, now: datetime) -> list[AddResult]:
+    async def add_jobs(
+        self, jobs: Sequence[NewJob], *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> list[AddResult]:
         """Insert jobs as version 1, each with its clock row; `NAME_TAKEN` if the tenant has a job with that name.
 
         A job with a maximum of fires has all of them left.
@@ -29,7 +32,9 @@ class JobStore(Protocol):
         """
         ...
 
-    async def edit_jobs(self, edits: Sequence[JobEdit], *, now: datetime) -> list[ChangeVerdict]:
+    async def edit_jobs(
+        self, edits: Sequence[JobEdit], *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> list[ChangeVerdict]:
         """Keep a new version and set the clock, raising its revision.
 
         An edit takes effect only if the clock still has its `revision` and `fire_at`. Otherwise the result is
@@ -41,7 +46,9 @@ class JobStore(Protocol):
         """
         ...
 
-    async def pause_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
+    async def pause_jobs(
+        self, changes: Sequence[ClockChange], *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> list[ChangeVerdict]:
         """Stop the clock, raise its revision, and open a gap fire range for `paused` (given in the change).
 
         For a job that is already paused, the result is `DONE` and nothing changes. `MOVED` and `MISSING` as for
@@ -49,7 +56,9 @@ class JobStore(Protocol):
         """
         ...
 
-    async def resume_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
+    async def resume_jobs(
+        self, changes: Sequence[ClockChange], *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> list[ChangeVerdict]:
         """Start the clock at `next_fire`, raise its revision, and close the open gap fire range at `now`.
 
         A gap that would begin after `now` is removed instead, because the pause held no fire. For a job that is not
@@ -58,7 +67,9 @@ class JobStore(Protocol):
         """
         ...
 
-    async def delete_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
+    async def delete_jobs(
+        self, changes: Sequence[ClockChange], *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> list[ChangeVerdict]:
         """Delete jobs: remove the clock row, close open fire ranges, and free the name at once.
 
         An open gap that would begin after `now` is removed, as by `resume_jobs`. The change's fire ranges are

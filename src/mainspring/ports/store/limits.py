@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.holding import LineStop
 from mainspring.core.ids import KeyId, LaneId, RunId, SessionId
 from mainspring.core.limits import LimitRule
@@ -122,7 +123,9 @@ class LimitStore(Protocol):
     `hold: run` while its run is live. So whatever ends an attempt frees the place, and nothing has to be given back.
     """
 
-    async def write_limits(self, tenant: str, rules: Sequence[LimitRule]) -> list[bool]:
+    async def write_limits(
+        self, tenant: str, rules: Sequence[LimitRule], *, audit: Sequence[AuditEntry] = ()
+    ) -> list[bool]:
         """Store shared limits. Return for each whether it is new.
 
         The newest numbers hold for runs that wait, too. Runs under way go on, whatever the cap is now.
@@ -133,7 +136,9 @@ class LimitStore(Protocol):
         """Return the tenant's shared limits by name."""
         ...
 
-    async def delete_limit(self, tenant: str, name: str) -> LimitDeletion:
+    async def delete_limit(
+        self, tenant: str, name: str, *, audit: Sequence[AuditEntry] = ()
+    ) -> LimitDeletion:
         """Delete a shared limit, unless a job uses it. It waits for jobs that are just being stored."""
         ...
 

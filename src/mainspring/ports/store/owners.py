@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.ids import JobId
 from mainspring.core.model import Job
 from mainspring.core.owners import OwnerChange
@@ -14,7 +15,15 @@ from mainspring.core.owners import OwnerChange
 class OwnerStore(Protocol):
     """Which jobs come from the code of which owner, and whether that still defines them."""
 
-    async def own_jobs(self, tenant: str, owner: str, names: Sequence[str], *, now: datetime) -> OwnerChange:
+    async def own_jobs(
+        self,
+        tenant: str,
+        owner: str,
+        names: Sequence[str],
+        *,
+        now: datetime,
+        audit: Sequence[AuditEntry] = (),
+    ) -> OwnerChange:
         """Note that an owner's code defines the tenant's jobs of these names, and no others.
 
         They belong to it from now on. Its other jobs are undefined since `now`, or since earlier. What is defined from

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.intake import WaitingCount
 from mainspring.core.queues import Queue
 from mainspring.core.tenants import Tenant
@@ -43,11 +44,13 @@ class PolicyStore(Protocol):
         """Return all that is set, as of one instant; None if it is still that of the revision `known`."""
         ...
 
-    async def write_tenants(self, tenants: Sequence[Tenant]) -> list[bool]:
+    async def write_tenants(
+        self, tenants: Sequence[Tenant], *, audit: Sequence[AuditEntry] = ()
+    ) -> list[bool]:
         """Store the settings of tenants. Return for each whether nothing was set for it before."""
         ...
 
-    async def write_queues(self, queues: Sequence[Queue]) -> list[bool]:
+    async def write_queues(self, queues: Sequence[Queue], *, audit: Sequence[AuditEntry] = ()) -> list[bool]:
         """Store the settings of queues. Return for each whether nothing was set for it before."""
         ...
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.dead_letters import DeadFilter
 from mainspring.core.ids import RedriveId, RunId
 from mainspring.core.redrives import DeadVersion, Redrive, RedriveChange
@@ -24,7 +25,7 @@ class RedriveStore(Protocol):
         """
         ...
 
-    async def add_redrive(self, new: NewRedrive, *, now: datetime) -> None:
+    async def add_redrive(self, new: NewRedrive, *, now: datetime, audit: Sequence[AuditEntry] = ()) -> None:
         """Insert a redrive, which is running then."""
         ...
 
@@ -38,7 +39,9 @@ class RedriveStore(Protocol):
         """Return a page of a tenant's redrives, the newest first."""
         ...
 
-    async def change_redrive(self, redrive_id: RedriveId, change: RedriveChange, *, now: datetime) -> bool:
+    async def change_redrive(
+        self, redrive_id: RedriveId, change: RedriveChange, *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> bool:
         """Pause, resume or cancel a redrive; say whether it then is in the state that was asked for."""
         ...
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.blackouts import Blackout
 from mainspring.core.lane_caps import NO_CAPS, LaneCaps
 from mainspring.core.pauses import LanePauses, Pause, PauseKey
@@ -62,7 +63,9 @@ class RestrictionStore(Protocol):
         """Return some of the servers and workers of releases before `PROTOCOL` 2 that are alive."""
         ...
 
-    async def add_pauses(self, pauses: Sequence[Pause], *, now: datetime) -> list[str]:
+    async def add_pauses(
+        self, pauses: Sequence[Pause], *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> list[str]:
         """Pause queues, tenants or everything, instead of what was said about the same before (see `renew`).
 
         When this returns, nothing of them is given out any more, by whatever claim. Pauses that ended by themselves
@@ -74,12 +77,20 @@ class RestrictionStore(Protocol):
         """
         ...
 
-    async def lift_pauses(self, keys: Sequence[PauseKey], *, now: datetime) -> list[bool]:
+    async def lift_pauses(
+        self, keys: Sequence[PauseKey], *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> list[bool]:
         """End pauses. Return for each whether it was on."""
         ...
 
     async def set_blackouts(
-        self, key: PauseKey, blackouts: Sequence[Blackout], *, revision: int, now: datetime
+        self,
+        key: PauseKey,
+        blackouts: Sequence[Blackout],
+        *,
+        revision: int,
+        now: datetime,
+        audit: Sequence[AuditEntry] = (),
     ) -> BlackoutsWritten:
         """Give a queue, a tenant or everything these blackouts instead of those that it has (see `renew_blackout`).
 

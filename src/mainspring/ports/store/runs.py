@@ -9,6 +9,7 @@ from typing import Protocol
 
 from mainspring.core.admission import SubmissionVerdict
 from mainspring.core.applying import CancelVerdict
+from mainspring.core.audit import AuditEntry
 from mainspring.core.ids import FireRangeId, JobId, RunId
 from mainspring.core.limits import RunKey
 from mainspring.core.model import Attempt, LaneKey, Run, RunKind
@@ -87,7 +88,12 @@ class RunStore(Protocol):
     """Runs from submission to history."""
 
     async def submit_runs(
-        self, runs: Sequence[NewRun], *, now: datetime, notice: str | None = None
+        self,
+        runs: Sequence[NewRun],
+        *,
+        now: datetime,
+        notice: str | None = None,
+        audit: Sequence[AuditEntry] = (),
     ) -> list[SubmitResult]:
         """Insert runs of existing jobs, with their idempotency rows. Intern new lanes.
 
@@ -110,7 +116,7 @@ class RunStore(Protocol):
         ...
 
     async def cancel_runs(
-        self, run_ids: Sequence[RunId], *, reason: str, now: datetime
+        self, run_ids: Sequence[RunId], *, reason: str, now: datetime, audit: Sequence[AuditEntry] = ()
     ) -> list[CancelVerdict]:
         """Cancel runs. Waiting ones end at once, RUNNING ones are marked (`REQUESTED`), ended ones are `FINISHED`."""
         ...

@@ -25,13 +25,18 @@ class UpkeepStore(Protocol):
         """Prepare room in the history (partitions on PostgreSQL)."""
         ...
 
-    async def prune_history(self, *, before: datetime, limit: int) -> int:
+    async def prune_history(
+        self, *, before: datetime, limit: int, audit_before: datetime | None = None
+    ) -> int:
         """Remove finished runs, attempts and closed fire ranges that ended before this instant. Dead runs
         stay, and so do the attempts of runs that are live or dead.
 
         Looks at no more than `limit` of each kind at a time; only a store that drops whole days at once may do more.
         Returns the largest of the counts of rows that went, or were put aside to stay. If it is `limit` or more, more
         may be left.
+
+        Args:
+            audit_before: entries of the audit from before this instant go, too; None keeps all of them.
         """
         ...
 

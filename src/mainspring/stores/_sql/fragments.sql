@@ -88,6 +88,13 @@ settled_at, settlement, settle_reason, redriven_as;
 -- fragment: redrive_columns
 id, tenant, state, filter, is_newest, rate, cursor, total, done, created_at, closed_at;
 
+-- fragment: audit_columns
+id, at, tenant, actor, actor_kind, token, address, request_id, action, subject_kind, subject_id, subject_name, outcome,
+before, after, seal;
+
+-- fragment: seal_columns
+id, at, entries, digest, previous;
+
 -- fragment: account_columns
 name, grants, is_disabled, created_at;
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from mainspring.core.access import AccessToken, Account, Identity, has_admin
+from mainspring.core.audit import AuditEntry
 from mainspring.ports.store.access import AccountWritten, FoundToken, NewToken
+from mainspring.stores.memory.audit import write_audit
+from mainspring.stores.memory.tables import Tables
 
 
 @dataclass(slots=True)
@@ -23,6 +26,7 @@ class MemoryAccessStore:
     """`AccessStore` in memory."""
 
     _access: AccessTables
+    _tables: Tables
 
     async def read_access_revision(self) -> int:
         return self._access.revision
@@ -41,26 +45,33 @@ class MemoryAccessStore:
         found = [account for name, account in sorted(self._access.accounts.items()) if name > (after or "")]
         return found[:limit]
 
-    async def write_account(self, account: Account) -> AccountWritten:
+    async def write_account(self, account: Account, *, audit: Sequence[AuditEntry] = ()) -> AccountWritten:
         known = self._access.accounts
         former = known.get(account.name)
         if not has_admin([*(known | {account.name: account}).values()]):
             return AccountWritten.REFUSED
         self._access.revision += 1
         known[account.name] = account if former is None else replace(account, created_at=former.created_at)
+        write_audit(self._tables, audit, [True])
         return AccountWritten.NEW if former is None else AccountWritten.CHANGED
 
-    async def add_first_token(self, account: Account, new: NewToken) -> bool:
+    async def add_first_token(
+        self, account: Account, new: NewToken, *, audit: Sequence[AuditEntry] = ()
+    ) -> bool:
         if self._access.accounts:
             return False
         self._access.revision += 1
         self._access.accounts[account.name] = account
-        return await self.add_token(new)
+        return await self.add_token(new, audit=audit)
 
-    async def add_token(self, new: NewToken) -> bool:
-        return self._access.tokens.setdefault(new.token.prefix, new) is new
+    async def add_token(self, new: NewToken, *, audit: Sequence[AuditEntry] = ()) -> bool:
+        is_added = self._access.tokens.setdefault(new.token.prefix, new) is new
+        write_audit(self._tables, audit, [is_added])
+        return is_added
 
-    async def rotate_token(self, new: NewToken, *, ends_at: datetime) -> bool:
+    async def rotate_token(
+        self, new: NewToken, *, ends_at: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> bool:
         tokens = self._access.tokens
         old = tokens.get(new.token.replaces or "")
         if new.token.prefix in tokens or old is None or old.token.revoked_at is not None:
@@ -68,15 +79,16 @@ class MemoryAccessStore:
         self._access.revision += 1
         expires_at = min(old.token.expires_at or ends_at, ends_at)
         tokens[old.token.prefix] = NewToken(replace(old.token, expires_at=expires_at), old.hash)
-        return await self.add_token(new)
+        return await self.add_token(new, audit=audit)
 
-    async def revoke_token(self, prefix: str, *, now: datetime) -> bool:
+    async def revoke_token(self, prefix: str, *, now: datetime, audit: Sequence[AuditEntry] = ()) -> bool:
         found = self._access.tokens.get(prefix)
         if found is None:
             return False
         self._access.revision += 1
         revoked_at = found.token.revoked_at or now
         self._access.tokens[prefix] = NewToken(replace(found.token, revoked_at=revoked_at), found.hash)
+        write_audit(self._tables, audit, [True])
         return True
 
     async def list_tokens(

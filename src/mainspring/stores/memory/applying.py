@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.clocks import ChangeVerdict, decide_delete, decide_pause
 from mainspring.core.owners import OwnerChange
 from mainspring.ports.store.applying import JobsChange
 from mainspring.ports.store.jobs import AddResult
+from mainspring.stores.memory.audit import write_audit
 from mainspring.stores.memory.jobs import MemoryJobStore, judge_add, judge_edit
 from mainspring.stores.memory.owners import MemoryOwnerStore
 
@@ -15,14 +18,20 @@ from mainspring.stores.memory.owners import MemoryOwnerStore
 class MemoryApplyStore(MemoryJobStore, MemoryOwnerStore):
     """`ApplyStore` in memory."""
 
-    async def apply_jobs(self, change: JobsChange, *, now: datetime) -> list[OwnerChange] | None:
+    async def apply_jobs(
+        self, change: JobsChange, *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> list[OwnerChange] | None:
         if not self._fits(change):  # nothing can be taken back later
             return None
         await self.add_jobs(change.adds, now=now)
         await self.edit_jobs(change.edits, now=now)
         await self.pause_jobs(change.pauses, now=now)
         await self.delete_jobs(change.deletes, now=now)
-        return [await self.own_jobs(change.tenant, each.owner, each.names, now=now) for each in change.owners]
+        owned = [
+            await self.own_jobs(change.tenant, each.owner, each.names, now=now) for each in change.owners
+        ]
+        write_audit(self._tables, audit, [change.changes_jobs or any(one.is_change for one in owned)])
+        return owned
 
     def _fits(self, change: JobsChange) -> bool:
         tables = self._tables

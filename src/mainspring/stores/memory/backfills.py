@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.backfill import (
     CHANGEABLE,
     Backfill,
@@ -25,6 +26,7 @@ from mainspring.ports.store.backfills import (
 )
 from mainspring.ports.store.nodes import Epochs
 from mainspring.ports.store.schedule import FireResult, FireStatus, NewFireRange
+from mainspring.stores.memory.audit import write_audit
 from mainspring.stores.memory.rows import BackfillRow, FireRangeRow, RunRow
 from mainspring.stores.memory.tables import Tables
 
@@ -62,7 +64,9 @@ class MemoryBackfillStore:
         )
         return FiresOfRuns(fires, runs[-1].id if runs else None)
 
-    async def add_backfill(self, new: NewBackfill, *, now: datetime) -> AddedBackfill:
+    async def add_backfill(
+        self, new: NewBackfill, *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> AddedBackfill:
         tables = self._tables
         if new.job_id not in tables.jobs:
             return AddedBackfill(is_added=False)
@@ -91,6 +95,7 @@ class MemoryBackfillStore:
         tables.backfills.rows[new.id] = BackfillRow(
             new=new, state=BackfillState.OPEN, sections=sections, created_at=now
         )
+        write_audit(tables, audit, [True])
         return AddedBackfill(is_added=True)
 
     async def get_backfills(self, backfill_ids: Sequence[BackfillId]) -> list[Backfill | None]:
@@ -116,17 +121,24 @@ class MemoryBackfillStore:
         return [self._view_backfill(row) for row in newest[:limit]]
 
     async def change_backfill(
-        self, backfill_id: BackfillId, change: BackfillChange, *, now: datetime
+        self,
+        backfill_id: BackfillId,
+        change: BackfillChange,
+        *,
+        now: datetime,
+        audit: Sequence[AuditEntry] = (),
     ) -> bool:
         row = self._tables.backfills.rows.get(backfill_id)
         if row is None or row.new.job_id not in self._tables.jobs or row.state not in CHANGEABLE[change]:
             return False
+        is_change = row.state is not change.leads_to
         row.state = change.leads_to
         if row.state is BackfillState.CANCELLED:
             row.closed_at = row.closed_at or now
             for section in self._sections_of(row):
                 if section.is_open:
                     section.closed_at = now
+        write_audit(self._tables, audit, [is_change])
         return True
 
     async def list_waiting_of_backfill(self, backfill_id: BackfillId, *, limit: int) -> list[RunId]:

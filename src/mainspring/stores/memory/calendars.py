@@ -7,10 +7,12 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.calendars.resolved import CalendarVersion
 from mainspring.core.clocks import ChangeVerdict, decide_replan
 from mainspring.core.ids import JobId
 from mainspring.ports.store.calendars import CalendarDeletion, CalendarUse, Replan
+from mainspring.stores.memory.audit import write_audit
 from mainspring.stores.memory.jobs import move_clock
 from mainspring.stores.memory.restrictions import follow_calendars
 from mainspring.stores.memory.tables import Tables
@@ -24,7 +26,9 @@ class MemoryCalendarStore:
     async def read_calendar_revision(self) -> int:
         return self._tables.calendars.revision
 
-    async def write_calendars(self, versions: Sequence[CalendarVersion], *, revision: int) -> bool:
+    async def write_calendars(
+        self, versions: Sequence[CalendarVersion], *, revision: int, audit: Sequence[AuditEntry] = ()
+    ) -> bool:
         tables = self._tables
         if not versions:
             return True
@@ -34,6 +38,7 @@ class MemoryCalendarStore:
             tables.calendars.versions.setdefault((version.tenant, version.name), []).append(version)
         tables.calendars.revision += 1
         follow_calendars(tables, versions)
+        write_audit(tables, audit, [True] * len(versions))
         return True
 
     async def read_calendars(
@@ -60,7 +65,9 @@ class MemoryCalendarStore:
         kept = reversed(self._tables.calendars.versions.get((tenant, name), []))
         return list(islice((one for one in kept if before is None or one.version < before), limit))
 
-    async def delete_calendar(self, tenant: str, name: str, *, revision: int) -> CalendarDeletion:
+    async def delete_calendar(
+        self, tenant: str, name: str, *, revision: int, audit: Sequence[AuditEntry] = ()
+    ) -> CalendarDeletion:
         tables = self._tables
         if revision != tables.calendars.revision:
             return CalendarDeletion.MOVED
@@ -74,6 +81,7 @@ class MemoryCalendarStore:
             return CalendarDeletion.IN_USE
         tables.calendars.versions[tenant, name] = [replace(one, is_deleted=True) for one in kept]
         tables.calendars.revision += 1
+        write_audit(tables, audit, [True])
         return CalendarDeletion.DELETED
 
     async def read_calendar_uses(self, job_ids: Sequence[JobId]) -> list[tuple[CalendarUse, ...]]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.lane_caps import CapHolder, CapKey, CapUse, LaneCap, cap_keys_of
 from mainspring.core.limits import CLUSTER
 from mainspring.core.states import RunState
+from mainspring.stores.memory.audit import write_audit
 from mainspring.stores.memory.lined_up import is_counted
 from mainspring.stores.memory.restrictions import raise_epoch
 from mainspring.stores.memory.tables import Tables
@@ -20,13 +22,16 @@ class MemoryCapStore:
 
     _tables: Tables
 
-    async def write_caps(self, caps: Sequence[LaneCap], *, now: datetime) -> list[str]:
+    async def write_caps(
+        self, caps: Sequence[LaneCap], *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> list[str]:
         if caps:
             raise_epoch(self._tables, now)
         for cap in caps:
             self._tables.limits.rules[CLUSTER, cap.key.limit] = cap.rule
             if cap.max_running is not None:
                 self._count_running(cap.key)
+        write_audit(self._tables, audit, [True] * len(caps))
         return []
 
     def _count_running(self, cap: CapKey) -> None:

@@ -7,9 +7,11 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 
+from mainspring.core.audit import AuditEntry, count_discarded
 from mainspring.core.dead_letters import DeadFilter, DeadGroup, DeadRun, SettledLetter, Settlement, group_of
 from mainspring.core.ids import JobId, RunId
 from mainspring.core.states import RunState
+from mainspring.stores.memory.audit import add_entries
 from mainspring.stores.memory.rows import RunRow
 from mainspring.stores.memory.tables import Tables
 
@@ -49,12 +51,21 @@ class MemoryDeadStore:
         return [None if row is None else row.settled for row in rows]
 
     async def discard_dead(
-        self, tenant: str, wanted: DeadFilter, *, reason: str, now: datetime, limit: int
+        self,
+        tenant: str,
+        wanted: DeadFilter,
+        *,
+        reason: str,
+        now: datetime,
+        limit: int,
+        audit: Sequence[AuditEntry] = (),
     ) -> list[RunId]:
         rows = list(islice(self._find(tenant, replace(wanted, is_settled=False), None), limit))
         for row in rows:
             row.settled = SettledLetter(settlement=Settlement.DISCARDED, at=now, reason=reason)
-        return [row.id for row in rows]
+        done = [row.id for row in rows]
+        add_entries(self._tables, count_discarded(audit, done))
+        return done
 
     async def prune_dead(self, *, before: datetime, limit: int) -> int:
         tables = self._tables

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from itertools import islice
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.clocks import (
     ChangeVerdict,
     ClockMove,
@@ -19,6 +20,7 @@ from mainspring.core.ids import JobId
 from mainspring.core.model import FireRangeKind, Job, JobSpec
 from mainspring.ports.store.jobs import AddResult, ClockChange, JobEdit, NewJob
 from mainspring.ports.store.schedule import NewFireRange
+from mainspring.stores.memory.audit import write_audit
 from mainspring.stores.memory.ends import watch_ends
 from mainspring.stores.memory.limits import are_limits_set, drop_limit_uses, keep_limits
 from mainspring.stores.memory.rows import JobRow
@@ -30,8 +32,12 @@ class MemoryJobStore:
 
     _tables: Tables
 
-    async def add_jobs(self, jobs: Sequence[NewJob], *, now: datetime) -> list[AddResult]:
-        return [self._add_job(new, now) for new in jobs]
+    async def add_jobs(
+        self, jobs: Sequence[NewJob], *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> list[AddResult]:
+        results = [self._add_job(new, now) for new in jobs]
+        write_audit(self._tables, audit, [result is AddResult.ADDED for result in results])
+        return results
 
     def _add_job(self, new: NewJob, now: datetime) -> AddResult:
         tables = self._tables
@@ -64,8 +70,12 @@ class MemoryJobStore:
         watch_ends(tables, job)
         return AddResult.ADDED
 
-    async def edit_jobs(self, edits: Sequence[JobEdit], *, now: datetime) -> list[ChangeVerdict]:
-        return [self._edit_job(edit, now) for edit in edits]
+    async def edit_jobs(
+        self, edits: Sequence[JobEdit], *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> list[ChangeVerdict]:
+        results = [self._edit_job(edit, now) for edit in edits]
+        write_audit(self._tables, audit, [result is ChangeVerdict.DONE for result in results])
+        return results
 
     def _edit_job(self, edit: JobEdit, now: datetime) -> ChangeVerdict:
         tables = self._tables
@@ -87,30 +97,47 @@ class MemoryJobStore:
         watch_ends(tables, job)
         return decision.verdict
 
-    async def pause_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
-        results = []
-        for change in changes:
-            job = self._tables.jobs.get(change.job_id)
-            decision = decide_pause(job, revision=change.revision, fire_at=change.fire_at)
-            if job is not None and decision.move is not None:
-                move_clock(self._tables, job, decision.move, change.fire_ranges, now)
-            results.append(decision.verdict)
-        return results
+    async def pause_jobs(
+        self, changes: Sequence[ClockChange], *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> list[ChangeVerdict]:
+        def decide(job: JobRow | None, change: ClockChange) -> Decision:
+            return decide_pause(job, revision=change.revision, fire_at=change.fire_at)
 
-    async def resume_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
-        results = []
-        for change in changes:
-            job = self._tables.jobs.get(change.job_id)
-            decision = decide_resume(
+        return self._change(changes, decide, now, audit)
+
+    async def resume_jobs(
+        self, changes: Sequence[ClockChange], *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> list[ChangeVerdict]:
+        def decide(job: JobRow | None, change: ClockChange) -> Decision:
+            return decide_resume(
                 job, revision=change.revision, fire_at=change.fire_at, next_fire=change.next_fire
             )
+
+        return self._change(changes, decide, now, audit)
+
+    def _change(
+        self,
+        changes: Sequence[ClockChange],
+        decide: Callable[[JobRow | None, ClockChange], Decision],
+        now: datetime,
+        audit: Sequence[AuditEntry],
+    ) -> list[ChangeVerdict]:
+        decisions = []
+        for change in changes:
+            job = self._tables.jobs.get(change.job_id)
+            decision = decide(job, change)
             if job is not None and decision.move is not None:
                 move_clock(self._tables, job, decision.move, change.fire_ranges, now)
-            results.append(decision.verdict)
-        return results
+            decisions.append(decision)
+        write_audit(self._tables, audit, [decision.move is not None for decision in decisions])
+        return [decision.verdict for decision in decisions]
 
-    async def delete_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
-        return [self._delete_job(change, now) for change in changes]
+    async def delete_jobs(
+        self, changes: Sequence[ClockChange], *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> list[ChangeVerdict]:
+        results = [self._delete_job(change, now) for change in changes]
+        write_audit(self._tables, audit, [result is ChangeVerdict.DONE for result in results])
+        return results
 
     def _delete_job(self, change: ClockChange, now: datetime) -> ChangeVerdict:
         tables = self._tables

@@ -9,6 +9,7 @@ from datetime import datetime
 from itertools import islice
 from operator import attrgetter
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.holding import LineStop
 from mainspring.core.ids import JobId, KeyId
 from mainspring.core.limits import CLUSTER, LimitRule, kept_rules, line_key, rules_of, used_limits
@@ -24,6 +25,7 @@ from mainspring.ports.store.limits import (
     LineClaimResult,
     LineKey,
 )
+from mainspring.stores.memory.audit import write_audit
 from mainspring.stores.memory.batches import hold_batches, pick_batches, read_batches
 from mainspring.stores.memory.leases import allow, give, judge
 from mainspring.stores.memory.lined_up import (
@@ -46,10 +48,13 @@ class MemoryLimitStore:
 
     _tables: Tables
 
-    async def write_limits(self, tenant: str, rules: Sequence[LimitRule]) -> list[bool]:
+    async def write_limits(
+        self, tenant: str, rules: Sequence[LimitRule], *, audit: Sequence[AuditEntry] = ()
+    ) -> list[bool]:
         known = {name for name in (rule.name for rule in rules) if self._is_set(tenant, name)}
         for rule in rules:
             self._tables.limits.rules[tenant, rule.name] = rule
+        write_audit(self._tables, audit, [True] * len(rules))
         return [rule.name not in known for rule in rules]
 
     def _is_set(self, tenant: str, name: str) -> bool:
@@ -63,7 +68,9 @@ class MemoryLimitStore:
         ]
         return sorted(found, key=lambda rule: rule.name)
 
-    async def delete_limit(self, tenant: str, name: str) -> LimitDeletion:
+    async def delete_limit(
+        self, tenant: str, name: str, *, audit: Sequence[AuditEntry] = ()
+    ) -> LimitDeletion:
         tables = self._tables
         users = sorted(
             tables.jobs[job_id].spec.name
@@ -76,6 +83,7 @@ class MemoryLimitStore:
         if not self._is_set(tenant, name):
             return LimitDeletion(is_known=False)
         tables.limits.rules[tenant, name] = tables.limits.rules[tenant, name].lifted()
+        write_audit(tables, audit, [True])
         return LimitDeletion(is_known=True)
 
     async def list_keys(

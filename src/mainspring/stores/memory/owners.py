@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from itertools import islice
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.ids import JobId
 from mainspring.core.model import Job
 from mainspring.core.owners import OwnedJob, OwnerChange, judge_owner
+from mainspring.stores.memory.audit import write_audit
 from mainspring.stores.memory.tables import Tables
 
 
@@ -17,7 +19,15 @@ class MemoryOwnerStore:
 
     _tables: Tables
 
-    async def own_jobs(self, tenant: str, owner: str, names: Sequence[str], *, now: datetime) -> OwnerChange:
+    async def own_jobs(
+        self,
+        tenant: str,
+        owner: str,
+        names: Sequence[str],
+        *,
+        now: datetime,
+        audit: Sequence[AuditEntry] = (),
+    ) -> OwnerChange:
         jobs = self._tables.jobs
         of_tenant = (jobs[JobId(key[0])] for key in self._tables.jobs_of_tenant[tenant])
         wanted = frozenset(names)
@@ -35,6 +45,7 @@ class MemoryOwnerStore:
             jobs[job_id].revision += 1
         for job_id in change.undefined:
             jobs[job_id].undefined_since = now
+        write_audit(self._tables, audit, [change.is_change])
         return change
 
     async def list_owned(

@@ -7,12 +7,14 @@ from datetime import datetime
 from itertools import islice
 from typing import TypeVar
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.intake import WaitingCount, take_permits
 from mainspring.core.queues import Queue
 from mainspring.core.rates import Bucket
 from mainspring.core.states import READY_STATES, RunState
 from mainspring.core.tenants import Tenant
 from mainspring.ports.store.policies import PermitRequest, Policies
+from mainspring.stores.memory.audit import write_audit
 from mainspring.stores.memory.tables import Tables
 
 T = TypeVar("T", Tenant, Queue)
@@ -33,18 +35,21 @@ class MemoryPolicyStore:
             queues=dict(tables.policies.queues),
         )
 
-    async def write_tenants(self, tenants: Sequence[Tenant]) -> list[bool]:
-        return self._write(self._tables.policies.tenants, tenants)
+    async def write_tenants(
+        self, tenants: Sequence[Tenant], *, audit: Sequence[AuditEntry] = ()
+    ) -> list[bool]:
+        return self._write(self._tables.policies.tenants, tenants, audit)
 
-    async def write_queues(self, queues: Sequence[Queue]) -> list[bool]:
-        return self._write(self._tables.policies.queues, queues)
+    async def write_queues(self, queues: Sequence[Queue], *, audit: Sequence[AuditEntry] = ()) -> list[bool]:
+        return self._write(self._tables.policies.queues, queues, audit)
 
-    def _write(self, settings: dict[str, T], changed: Sequence[T]) -> list[bool]:
+    def _write(self, settings: dict[str, T], changed: Sequence[T], audit: Sequence[AuditEntry]) -> list[bool]:
         if not changed:
             return []
         are_new = [one.name not in settings for one in changed]
         settings.update((one.name, one) for one in changed)
         self._tables.policies.revision += 1
+        write_audit(self._tables, audit, [True] * len(changed))
         return are_new
 
     async def count_jobs(self, tenant: str, *, most: int) -> int:

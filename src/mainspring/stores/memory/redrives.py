@@ -8,12 +8,14 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.dead_letters import DeadFilter, Settlement, group_of
 from mainspring.core.ids import RedriveId, RunId
 from mainspring.core.redrives import DeadVersion, Redrive, RedriveChange, RedriveState
 from mainspring.core.states import RunState
 from mainspring.ports.store.nodes import Epochs
 from mainspring.ports.store.redrives import DeadWindow, NewRedrive, RedriveStep
+from mainspring.stores.memory.audit import write_audit
 from mainspring.stores.memory.rows import RunRow
 from mainspring.stores.memory.tables import Tables
 
@@ -32,7 +34,7 @@ class MemoryRedriveStore:
         ]
         return sorted(found, key=lambda one: (-one.count, one.job_id, one.version))[:limit]
 
-    async def add_redrive(self, new: NewRedrive, *, now: datetime) -> None:
+    async def add_redrive(self, new: NewRedrive, *, now: datetime, audit: Sequence[AuditEntry] = ()) -> None:
         self._tables.redrives[new.id] = Redrive(
             id=new.id,
             tenant=new.tenant,
@@ -46,6 +48,7 @@ class MemoryRedriveStore:
             created_at=now,
             closed_at=None,
         )
+        write_audit(self._tables, audit, [True])
 
     async def get_redrive(self, redrive_id: RedriveId) -> Redrive | None:
         return self._tables.redrives.get(redrive_id)
@@ -60,7 +63,9 @@ class MemoryRedriveStore:
         ]
         return sorted(found, key=lambda redrive: redrive.id, reverse=True)[:limit]
 
-    async def change_redrive(self, redrive_id: RedriveId, change: RedriveChange, *, now: datetime) -> bool:
+    async def change_redrive(
+        self, redrive_id: RedriveId, change: RedriveChange, *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> bool:
         redrive = self._tables.redrives.get(redrive_id)
         if redrive is None or redrive.state not in change.starts_from:
             return False
@@ -68,6 +73,7 @@ class MemoryRedriveStore:
         if change is RedriveChange.CANCEL:
             closed_at = closed_at or now
         self._tables.redrives[redrive_id] = replace(redrive, state=change.leads_to, closed_at=closed_at)
+        write_audit(self._tables, audit, [redrive.state is not change.leads_to])
         return True
 
     async def list_running_redrives(self, *, limit: int) -> list[Redrive]:

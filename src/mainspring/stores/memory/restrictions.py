@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.blackouts import Blackout, renew_blackout
 from mainspring.core.calendars.resolved import CalendarVersion
 from mainspring.core.lane_caps import KnownCap, LaneCaps, cap_key_of
 from mainspring.core.limits import CLUSTER
 from mainspring.core.pauses import LanePauses, Pause, PauseKey, epoch_number, is_over_for_long, renew
 from mainspring.ports.store.restrictions import BlackoutsWritten, Restrictions
+from mainspring.stores.memory.audit import write_audit
 from mainspring.stores.memory.tables import Tables
 
 
@@ -30,32 +32,48 @@ class MemoryRestrictionStore:
     async def list_older_programs(self) -> list[str]:
         return []
 
-    async def add_pauses(self, pauses: Sequence[Pause], *, now: datetime) -> list[str]:
+    async def add_pauses(
+        self, pauses: Sequence[Pause], *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> list[str]:
         if pauses:
             held = self._tables.policies.restrictions.pauses
+            before = dict(held)
             for pause in pauses:
                 held[pause.key] = renew(pause, held.get(pause.key))
             raise_epoch(self._tables, now)
+            changed = [held.get(pause.key) != before.get(pause.key) for pause in pauses]
+            write_audit(self._tables, audit, changed)
         return []
 
-    async def lift_pauses(self, keys: Sequence[PauseKey], *, now: datetime) -> list[bool]:
+    async def lift_pauses(
+        self, keys: Sequence[PauseKey], *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> list[bool]:
         if not keys:
             return []
         gone = {key: self._tables.policies.restrictions.pauses.pop(key, None) for key in dict.fromkeys(keys)}
         raise_epoch(self._tables, now)
-        return [pause is not None and pause.is_on(now) for pause in map(gone.__getitem__, keys)]
+        were_on = [pause is not None and pause.is_on(now) for pause in map(gone.__getitem__, keys)]
+        write_audit(self._tables, audit, were_on)
+        return were_on
 
     async def set_blackouts(
-        self, key: PauseKey, blackouts: Sequence[Blackout], *, revision: int, now: datetime
+        self,
+        key: PauseKey,
+        blackouts: Sequence[Blackout],
+        *,
+        revision: int,
+        now: datetime,
+        audit: Sequence[AuditEntry] = (),
     ) -> BlackoutsWritten:
         if revision != self._tables.calendars.revision:
             return BlackoutsWritten(is_moved=True)
         held = self._tables.policies.restrictions.blackouts
         before = {(one.tenant, one.calendar): one for one in held.pop(key, ())}
-        renewed = (renew_blackout(one, before.get((one.tenant, one.calendar))) for one in blackouts)
+        renewed = [renew_blackout(one, before.get((one.tenant, one.calendar))) for one in blackouts]
         if blackouts:
             held[key] = tuple(sorted(renewed, key=lambda one: (one.tenant, one.calendar)))
         raise_epoch(self._tables, now)
+        write_audit(self._tables, audit, [set(renewed) != set(before.values())])
         return BlackoutsWritten()
 
     async def begin_blackouts(self, begun_at: datetime, *, now: datetime) -> bool:

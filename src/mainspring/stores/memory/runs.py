@@ -8,11 +8,13 @@ from itertools import islice
 
 from mainspring.core.admission import KnownKey, SubmissionVerdict, admit, is_remembered
 from mainspring.core.applying import CancelVerdict
+from mainspring.core.audit import AuditEntry
 from mainspring.core.expiry import EXPIRED
 from mainspring.core.ids import JobId, RunId
 from mainspring.core.model import Attempt, Run
 from mainspring.core.states import RunState
 from mainspring.ports.store.runs import NewRun, SubmitResult
+from mainspring.stores.memory.audit import write_audit
 from mainspring.stores.memory.dead import settle_redriven
 from mainspring.stores.memory.index import LAST_ID
 from mainspring.stores.memory.once import submit_once
@@ -26,9 +28,17 @@ class MemoryRunStore:
     _tables: Tables
 
     async def submit_runs(
-        self, runs: Sequence[NewRun], *, now: datetime, notice: str | None = None
+        self,
+        runs: Sequence[NewRun],
+        *,
+        now: datetime,
+        notice: str | None = None,
+        audit: Sequence[AuditEntry] = (),
     ) -> list[SubmitResult]:
-        return [self._submit_run(new, now) for new in runs]
+        results = [self._submit_run(new, now) for new in runs]
+        submitted = [result.status is SubmissionVerdict.SUBMITTED for result in results]
+        write_audit(self._tables, audit, submitted)
+        return results
 
     def _submit_run(self, new: NewRun, now: datetime) -> SubmitResult:
         result = self._decide_run(new, now)
@@ -66,9 +76,18 @@ class MemoryRunStore:
         return result
 
     async def cancel_runs(
-        self, run_ids: Sequence[RunId], *, reason: str, now: datetime
+        self, run_ids: Sequence[RunId], *, reason: str, now: datetime, audit: Sequence[AuditEntry] = ()
     ) -> list[CancelVerdict]:
-        return [self._tables.cancel(run_id, reason=reason, now=now) for run_id in run_ids]
+        verdicts, changed = [], []
+        for run_id in run_ids:
+            run = self._tables.runs.get(run_id)
+            was_asked = run is not None and run.is_cancel_requested
+            verdict = self._tables.cancel(run_id, reason=reason, now=now)
+            verdicts.append(verdict)
+            is_new = verdict is CancelVerdict.REQUESTED and not was_asked
+            changed.append(is_new or verdict is CancelVerdict.CANCELLED)
+        write_audit(self._tables, audit, changed)
+        return verdicts
 
     async def expire_runs(self, *, now: datetime, limit: int) -> list[RunId]:
         expired = list(islice(self._tables.expiring.between(None, (now, LAST_ID)), limit))

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from mainspring.ports.store import FailoverFacts, StoreCapabilities
 from mainspring.stores.memory.access import AccessTables, MemoryAccessStore
 from mainspring.stores.memory.applying import MemoryApplyStore
+from mainspring.stores.memory.audit import MemoryAuditStore
 from mainspring.stores.memory.backfills import MemoryBackfillStore
 from mainspring.stores.memory.browse import MemoryBrowseStore
 from mainspring.stores.memory.calendars import MemoryCalendarStore
@@ -42,6 +43,7 @@ _CAPABILITIES = StoreCapabilities(
 
 
 class MemoryStore(
+    MemoryAuditStore,
     MemoryApplyStore,
     MemoryJobStore,
     MemoryFailureStore,

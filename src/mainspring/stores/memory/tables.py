@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import count
 from uuid import UUID
 
 from mainspring.core.admission import OVERLAP
 from mainspring.core.applying import CancelVerdict, judge_cancel
+from mainspring.core.audit import KeptEntry
+from mainspring.core.audit_seals import AuditSeal
 from mainspring.core.blackouts import Blackout
 from mainspring.core.calendars.resolved import CalendarVersion
 from mainspring.core.census import Census
@@ -105,6 +107,16 @@ class BackfillTables:
     caught_up: Counter[JobId] = field(default_factory=Counter)
 
 
+@dataclass(slots=True)
+class AuditTables:
+    """Entries of the audit and their seals, in order, and from when on they are kept."""
+
+    entries: list[KeptEntry] = field(default_factory=list)
+    seals: list[AuditSeal] = field(default_factory=list)
+    kept_from: datetime = datetime(1970, 1, 1, tzinfo=UTC)
+    sequence: count[int] = field(default_factory=lambda: count(1))
+
+
 class Tables:
     """The data of one memory store."""
 
@@ -113,6 +125,7 @@ class Tables:
     limits: LimitTables
     backfills: BackfillTables
     redrives: dict[RedriveId, Redrive]
+    audit: AuditTables
     ledger_check: LedgerCheck | None = None
     failure_watch: dict[JobId, JobRow]  # that pause after failures
     after_end: dict[JobId, JobRow]  # whose fires wait for the ends of runs
@@ -152,7 +165,7 @@ class Tables:
         self.shards: list[ShardRow] = [ShardRow() for _ in range(SHARDS)]
         self.tzdata: str | None = None
         self.census: Census | None = None
-        self.policies, self.calendars = PolicyTables(), CalendarTables()
+        self.policies, self.calendars, self.audit = PolicyTables(), CalendarTables(), AuditTables()
         self.limits, self.backfills, self.redrives = LimitTables(), BackfillTables(), {}
 
         self._run_sequence, self._fire_range_sequence, self._lane_sequence = count(1), count(1), count(1)

@@ -10,6 +10,7 @@ from mainspring.core.model import Attempt
 from mainspring.core.states import FINAL_STATES, RunState
 from mainspring.ports.store.sessions import WorkerName
 from mainspring.ports.store.upkeep import UniqueKeyPlace
+from mainspring.stores.memory.audit import prune_audit
 from mainspring.stores.memory.once import is_void
 from mainspring.stores.memory.tables import Tables
 
@@ -22,7 +23,9 @@ class MemoryUpkeepStore:
     async def prepare_history(self, *, now: datetime) -> None:
         """Do nothing: there are no partitions."""
 
-    async def prune_history(self, *, before: datetime, limit: int) -> int:
+    async def prune_history(
+        self, *, before: datetime, limit: int, audit_before: datetime | None = None
+    ) -> int:
         tables = self._tables
         ended = list(islice(tables.history.between(None, (before,)), limit))
         for _, run_id in ended:
@@ -42,7 +45,8 @@ class MemoryUpkeepStore:
         for fire_range in fire_ranges:
             del tables.fire_ranges[fire_range.id]
             tables.fire_ranges_of_job[fire_range.job_id].remove(fire_range)
-        return max(len(ended), len(attempts), len(fire_ranges))
+        entries = 0 if audit_before is None else prune_audit(tables, audit_before, limit)
+        return max(len(ended), len(attempts), len(fire_ranges), entries)
 
     def _attempts_before(self, before: datetime) -> Iterator[Attempt]:
         """Yield the attempts that ended before this instant, except those of live and of dead runs."""

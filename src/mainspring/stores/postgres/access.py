@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from asyncpg import Record
 
 from mainspring.core.access import AccessToken, Account, Identity, has_admin
+from mainspring.core.audit import AuditEntry
 from mainspring.core.rights import AccessRole
 from mainspring.ports.store.access import AccountWritten, FoundToken, NewToken
 from mainspring.stores._sql.grants import decode_grants, encode_grants
+from mainspring.stores.postgres.audit import write_audit
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
 
@@ -49,7 +51,7 @@ class PostgresAccessStore:
         )
         return list(map(_account_of, rows))
 
-    async def write_account(self, account: Account) -> AccountWritten:
+    async def write_account(self, account: Account, *, audit: Sequence[AuditEntry] = ()) -> AccountWritten:
         async def work(transaction: Transaction) -> AccountWritten:
             await transaction.execute("raise_access_revision")
             rows = await transaction.fetch("list_all_accounts")
@@ -58,28 +60,36 @@ class PostgresAccessStore:
             if not has_admin([*(known | {account.name: account}).values()]):
                 return AccountWritten.REFUSED
             await transaction.execute("write_account", **_values_of_account(account))
+            await write_audit(transaction, audit, [True])
             return AccountWritten.NEW if is_new else AccountWritten.CHANGED
 
         return await self._connections.transact(Role.EDIT, work)
 
-    async def add_first_token(self, account: Account, new: NewToken) -> bool:
+    async def add_first_token(
+        self, account: Account, new: NewToken, *, audit: Sequence[AuditEntry] = ()
+    ) -> bool:
         async def work(transaction: Transaction) -> bool:
             await transaction.execute("raise_access_revision")
             if await transaction.fetch("list_all_accounts"):
                 return False
             await transaction.execute("write_account", **_values_of_account(account))
             await transaction.execute("add_token", **_values_of_token(new))
+            await write_audit(transaction, audit, [True])
             return True
 
         return await self._connections.transact(Role.EDIT, work)
 
-    async def add_token(self, new: NewToken) -> bool:
+    async def add_token(self, new: NewToken, *, audit: Sequence[AuditEntry] = ()) -> bool:
         async def work(transaction: Transaction) -> bool:
-            return bool(await transaction.fetch("add_token", **_values_of_token(new)))
+            is_added = bool(await transaction.fetch("add_token", **_values_of_token(new)))
+            await write_audit(transaction, audit, [is_added])
+            return is_added
 
         return await self._connections.transact(Role.EDIT, work)
 
-    async def rotate_token(self, new: NewToken, *, ends_at: datetime) -> bool:
+    async def rotate_token(
+        self, new: NewToken, *, ends_at: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> bool:
         async def work(transaction: Transaction) -> bool:
             await transaction.execute("raise_access_revision")
             if await transaction.fetch("find_token", prefix=new.token.prefix):
@@ -87,14 +97,17 @@ class PostgresAccessStore:
             if not await transaction.fetch("shorten_token", prefix=new.token.replaces, ends_at=ends_at):
                 return False
             await transaction.execute("add_token", **_values_of_token(new))
+            await write_audit(transaction, audit, [True])
             return True
 
         return await self._connections.transact(Role.EDIT, work)
 
-    async def revoke_token(self, prefix: str, *, now: datetime) -> bool:
+    async def revoke_token(self, prefix: str, *, now: datetime, audit: Sequence[AuditEntry] = ()) -> bool:
         async def work(transaction: Transaction) -> bool:
             await transaction.execute("raise_access_revision")
-            return bool(await transaction.fetch("revoke_token", prefix=prefix, now=now))
+            is_known = bool(await transaction.fetch("revoke_token", prefix=prefix, now=now))
+            await write_audit(transaction, audit, [is_known])
+            return is_known
 
         return await self._connections.transact(Role.EDIT, work)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.clocks import ChangeVerdict
 from mainspring.core.owners import OwnerChange, judge_owner
 from mainspring.ports.store.applying import JobsChange
 from mainspring.ports.store.jobs import AddResult
+from mainspring.stores.postgres.audit import write_audit
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
 from mainspring.stores.postgres.job_clocks import lock_jobs
@@ -20,12 +23,17 @@ class PostgresApplyStore:
 
     _connections: Connections
 
-    async def apply_jobs(self, change: JobsChange, *, now: datetime) -> list[OwnerChange] | None:
+    async def apply_jobs(
+        self, change: JobsChange, *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> list[OwnerChange] | None:
         if change.is_empty:
             return []
 
         async def work(transaction: Transaction) -> list[OwnerChange]:
-            return await _apply(transaction, change, now)
+            owned = await _apply(transaction, change, now)
+            is_change = change.changes_jobs or any(one.is_change for one in owned)
+            await write_audit(transaction, audit, [is_change])
+            return owned
 
         try:
             return await self._connections.transact(Role.EDIT, work)
@@ -45,9 +53,9 @@ async def _apply(transaction: Transaction, change: JobsChange, now: datetime) ->
     if change.edits:
         verdicts += await edit_jobs(transaction, change.edits, now)
     if change.pauses:
-        verdicts += await pause_jobs(transaction, change.pauses, now)
+        verdicts += [one.verdict for one in await pause_jobs(transaction, change.pauses, now)]
     if change.deletes:
-        verdicts += await delete_jobs(transaction, change.deletes, now)
+        verdicts += [one.verdict for one in await delete_jobs(transaction, change.deletes, now)]
     if any(verdict is not ChangeVerdict.DONE for verdict in verdicts):
         raise _Unfit
     owned = [await own(transaction, change.tenant, each.owner, each.names, now) for each in change.owners]

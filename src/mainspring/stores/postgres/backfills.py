@@ -8,6 +8,7 @@ from uuid import UUID
 
 from asyncpg import Record
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.backfill import (
     CHANGEABLE,
     Backfill,
@@ -26,6 +27,7 @@ from mainspring.core.states import RunState
 from mainspring.ports.store.backfills import AddedBackfill, BackfillStep, FiresOfRuns, NewBackfill
 from mainspring.ports.store.nodes import Epochs
 from mainspring.ports.store.schedule import FireResult, FireStatus
+from mainspring.stores.postgres.audit import write_audit
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
 from mainspring.stores.postgres.inserts import LaneIds, insert_planned
@@ -74,7 +76,9 @@ class PostgresBackfillStore:
         )
         return FiresOfRuns(frozenset(row["fires"]), None if row["last"] is None else RunId(row["last"]))
 
-    async def add_backfill(self, new: NewBackfill, *, now: datetime) -> AddedBackfill:
+    async def add_backfill(
+        self, new: NewBackfill, *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> AddedBackfill:
         async def work(transaction: Transaction) -> AddedBackfill:
             if not await transaction.fetch("lock_clocks", job_ids=[new.job_id]):
                 return AddedBackfill(is_added=False)
@@ -84,6 +88,7 @@ class PostgresBackfillStore:
             if others:
                 return AddedBackfill(is_added=False, other=BackfillId(others[0]["id"]))
             await _insert(transaction, new, now)
+            await write_audit(transaction, audit, [True])
             return AddedBackfill(is_added=True)
 
         return await self._connections.transact(Role.EDIT, work)
@@ -117,7 +122,12 @@ class PostgresBackfillStore:
         return [_backfill_of(row) for row in rows]
 
     async def change_backfill(
-        self, backfill_id: BackfillId, change: BackfillChange, *, now: datetime
+        self,
+        backfill_id: BackfillId,
+        change: BackfillChange,
+        *,
+        now: datetime,
+        audit: Sequence[AuditEntry] = (),
     ) -> bool:
         async def work(transaction: Transaction) -> bool:
             changed = await transaction.fetch(
@@ -129,6 +139,7 @@ class PostgresBackfillStore:
             )
             if changed and change is BackfillChange.CANCEL:
                 await transaction.execute("close_sections", backfill_id=backfill_id, now=now)
+            await write_audit(transaction, audit, [row["before"] != change.leads_to for row in changed])
             return bool(changed)
 
         return await self._connections.transact(Role.EDIT, work)

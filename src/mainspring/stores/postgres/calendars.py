@@ -7,11 +7,13 @@ from datetime import datetime
 
 import asyncpg
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.calendars.resolved import CalendarVersion
 from mainspring.core.clocks import ChangeVerdict, ClockMove, decide_replan
 from mainspring.core.ids import JobId
 from mainspring.ports.codec import decode_calendar, encode_calendar
 from mainspring.ports.store.calendars import CalendarDeletion, CalendarUse, Replan
+from mainspring.stores.postgres.audit import write_audit
 from mainspring.stores.postgres.calendar_uses import find_moved, use_calendars
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
@@ -31,7 +33,9 @@ class PostgresCalendarStore:
         number: int = rows[0]["number"]
         return number
 
-    async def write_calendars(self, versions: Sequence[CalendarVersion], *, revision: int) -> bool:
+    async def write_calendars(
+        self, versions: Sequence[CalendarVersion], *, revision: int, audit: Sequence[AuditEntry] = ()
+    ) -> bool:
         if not versions:
             return True
 
@@ -56,6 +60,7 @@ class PostgresCalendarStore:
                 now = max(one.created_at for one in versions)
                 [row] = await transaction.fetch("raise_policy_epoch", now=now)
                 await take_effect(transaction, row["number"], now)
+            await write_audit(transaction, audit, [True] * len(versions))
             return True
 
         return await self._connections.transact(Role.EDIT, work)
@@ -101,7 +106,9 @@ class PostgresCalendarStore:
         )
         return [_calendar_of(row) for row in rows]
 
-    async def delete_calendar(self, tenant: str, name: str, *, revision: int) -> CalendarDeletion:
+    async def delete_calendar(
+        self, tenant: str, name: str, *, revision: int, audit: Sequence[AuditEntry] = ()
+    ) -> CalendarDeletion:
         async def work(transaction: Transaction) -> CalendarDeletion:
             # Raised first, because that waits for jobs which are being written with this calendar.
             if not await transaction.fetch("raise_calendar_revision", revision=revision):
@@ -112,6 +119,7 @@ class PostgresCalendarStore:
             if rows[0]["is_used"]:
                 return CalendarDeletion.IN_USE
             await transaction.execute("delete_calendar", tenant=tenant, name=name)
+            await write_audit(transaction, audit, [True])
             return CalendarDeletion.DELETED
 
         return await self._connections.transact(Role.EDIT, work)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.lane_caps import CapHolder, CapKey, CapUse, LaneCap, cap_keys_of
 from mainspring.core.limits import CLUSTER
 from mainspring.core.model import LaneKey, Priority
+from mainspring.stores.postgres.audit import write_audit
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
 from mainspring.stores.postgres.keys import intern_keys
@@ -22,7 +24,9 @@ class PostgresCapStore:
 
     _connections: Connections
 
-    async def write_caps(self, caps: Sequence[LaneCap], *, now: datetime) -> list[str]:
+    async def write_caps(
+        self, caps: Sequence[LaneCap], *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> list[str]:
         if not caps:
             return []
         last = {cap.key: cap for cap in caps}
@@ -36,6 +40,7 @@ class PostgresCapStore:
             # After this, every claim has been committed, or gives nothing. Statements that follow see what runs.
             await take_effect(transaction, row["number"], now)
             await _count_running(transaction, limits)
+            await write_audit(transaction, audit, [True] * len(caps))
             return []
 
         return await self._connections.transact(Role.EDIT, work)

@@ -7,9 +7,11 @@ from datetime import datetime
 
 from asyncpg import Record
 
+from mainspring.core.audit import AuditEntry, count_discarded
 from mainspring.core.dead_letters import DeadFilter, DeadGroup, DeadRun, SettledLetter, Settlement
 from mainspring.core.ids import RunId
 from mainspring.ports.store.runs import NewRun
+from mainspring.stores.postgres.audit import add_entries
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
 from mainspring.stores.postgres.rows import run_of
@@ -72,7 +74,14 @@ class PostgresDeadStore:
         return [found.get(run_id) for run_id in run_ids]
 
     async def discard_dead(
-        self, tenant: str, wanted: DeadFilter, *, reason: str, now: datetime, limit: int
+        self,
+        tenant: str,
+        wanted: DeadFilter,
+        *,
+        reason: str,
+        now: datetime,
+        limit: int,
+        audit: Sequence[AuditEntry] = (),
     ) -> list[RunId]:
         async def work(transaction: Transaction) -> list[RunId]:
             found = await transaction.fetch("find_dead_to_discard", **values_of(tenant, wanted), limit=limit)
@@ -80,6 +89,8 @@ class PostgresDeadStore:
             still_open = [row["id"] for row in locked if row["settled_at"] is None]
             if still_open:
                 await transaction.execute("discard_dead", run_ids=still_open, reason=reason, now=now)
+                if entries := count_discarded(audit, still_open):
+                    await add_entries(transaction, entries)
             return still_open
 
         return await self._connections.transact(Role.EDIT, work)

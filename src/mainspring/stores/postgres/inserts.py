@@ -140,7 +140,9 @@ async def insert_planned(
     in_way = [run_id for verdict in verdicts for run_id in verdict.cancels]
     answers = await cancel_runs(transaction, in_way, reason=OVERLAP, now=now) if in_way else []
     # Some may have ended since they were read.
-    ended = {one for one, answer in zip(in_way, answers, strict=True) if answer is CancelVerdict.FINISHED}
+    ended = {
+        one for one, (verdict, _) in zip(in_way, answers, strict=True) if verdict is CancelVerdict.FINISHED
+    }
     ids = iter(await insert_decided(transaction, lane_ids, decided, now=now))
     return [
         FireResult(

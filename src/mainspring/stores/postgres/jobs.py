@@ -9,6 +9,7 @@ from uuid import UUID
 
 import asyncpg
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.clocks import (
     ChangeVerdict,
     ClockMove,
@@ -23,6 +24,7 @@ from mainspring.core.model import Job, JobSpec
 from mainspring.core.triggers import AtStart
 from mainspring.ports.codec import decode_spec, encode_outline, encode_spec
 from mainspring.ports.store.jobs import AddResult, ClockChange, JobEdit, NewJob
+from mainspring.stores.postgres.audit import write_audit
 from mainspring.stores.postgres.calendar_uses import find_moved, use_calendars
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
@@ -46,49 +48,70 @@ class PostgresJobStore:
 
     _connections: Connections
 
-    async def add_jobs(self, jobs: Sequence[NewJob], *, now: datetime) -> list[AddResult]:
+    async def add_jobs(
+        self, jobs: Sequence[NewJob], *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> list[AddResult]:
         if not jobs:
             return []
-        return await self._connections.transact(
-            Role.EDIT, lambda transaction: add_jobs(transaction, jobs, now)
-        )
 
-    async def edit_jobs(self, edits: Sequence[JobEdit], *, now: datetime) -> list[ChangeVerdict]:
+        async def work(transaction: Transaction) -> list[AddResult]:
+            results = await add_jobs(transaction, jobs, now)
+            await write_audit(transaction, audit, [result is AddResult.ADDED for result in results])
+            return results
+
+        return await self._connections.transact(Role.EDIT, work)
+
+    async def edit_jobs(
+        self, edits: Sequence[JobEdit], *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> list[ChangeVerdict]:
         if not edits:
             return []
+
+        async def work(transaction: Transaction) -> list[ChangeVerdict]:
+            verdicts = await edit_jobs(transaction, edits, now)
+            await write_audit(transaction, audit, [verdict is ChangeVerdict.DONE for verdict in verdicts])
+            return verdicts
+
         # If another caller took the name since it was looked up, the unique index refuses it; the next try sees it.
-        return await self._connections.transact(
-            Role.EDIT,
-            lambda transaction: edit_jobs(transaction, edits, now),
-            retry_on=(asyncpg.UniqueViolationError,),
-        )
+        return await self._connections.transact(Role.EDIT, work, retry_on=(asyncpg.UniqueViolationError,))
 
-    async def pause_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
-        return await self._change(changes, pause_jobs, now)
+    async def pause_jobs(
+        self, changes: Sequence[ClockChange], *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> list[ChangeVerdict]:
+        return await self._change(changes, pause_jobs, now, audit)
 
-    async def resume_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
+    async def resume_jobs(
+        self, changes: Sequence[ClockChange], *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> list[ChangeVerdict]:
         def decide(job: LockedClock | None, change: ClockChange) -> Decision:
             return decide_resume(
                 job, revision=change.revision, fire_at=change.fire_at, next_fire=change.next_fire
             )
 
         write = partial(set_paused, is_paused=False)
-        return await self._change(changes, partial(_change_jobs, decide=decide, write=write), now)
+        return await self._change(changes, partial(_change_jobs, decide=decide, write=write), now, audit)
 
-    async def delete_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
-        return await self._change(changes, delete_jobs, now)
+    async def delete_jobs(
+        self, changes: Sequence[ClockChange], *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> list[ChangeVerdict]:
+        return await self._change(changes, delete_jobs, now, audit)
 
     async def _change(
         self,
         changes: Sequence[ClockChange],
-        change_jobs: Callable[[Transaction, Sequence[ClockChange], datetime], Awaitable[list[ChangeVerdict]]],
+        change_jobs: Callable[[Transaction, Sequence[ClockChange], datetime], Awaitable[list[Decision]]],
         now: datetime,
+        audit: Sequence[AuditEntry],
     ) -> list[ChangeVerdict]:
         if not changes:
             return []
-        return await self._connections.transact(
-            Role.EDIT, lambda transaction: change_jobs(transaction, changes, now)
-        )
+
+        async def work(transaction: Transaction) -> list[ChangeVerdict]:
+            decisions = await change_jobs(transaction, changes, now)
+            await write_audit(transaction, audit, [decision.move is not None for decision in decisions])
+            return [decision.verdict for decision in decisions]
+
+        return await self._connections.transact(Role.EDIT, work)
 
     async def get_jobs(self, job_ids: Sequence[JobId]) -> list[Job | None]:
         if not job_ids:
@@ -193,7 +216,7 @@ async def edit_jobs(transaction: Transaction, edits: Sequence[JobEdit], now: dat
 
 async def pause_jobs(
     transaction: Transaction, changes: Sequence[ClockChange], now: datetime
-) -> list[ChangeVerdict]:
+) -> list[Decision]:
     """Pause jobs within a transaction."""
 
     def decide(job: LockedClock | None, change: ClockChange) -> Decision:
@@ -204,7 +227,7 @@ async def pause_jobs(
 
 async def delete_jobs(
     transaction: Transaction, changes: Sequence[ClockChange], now: datetime
-) -> list[ChangeVerdict]:
+) -> list[Decision]:
     """Delete jobs within a transaction."""
 
     def decide(job: LockedClock | None, change: ClockChange) -> Decision:
@@ -223,9 +246,9 @@ async def _change_jobs(
     now: datetime,
     decide: Callable[[LockedClock | None, ClockChange], Decision],
     write: Callable[[Transaction, Sequence[tuple[ClockChange, ClockMove]], datetime], Awaitable[None]],
-) -> list[ChangeVerdict]:
+) -> list[Decision]:
     locked = await lock_jobs(transaction, [change.job_id for change in changes])
-    results: list[ChangeVerdict] = []
+    decisions: list[Decision] = []
     done: list[tuple[ClockChange, ClockMove]] = []
     for change in changes:
         job = locked.get(change.job_id)
@@ -233,10 +256,10 @@ async def _change_jobs(
         if job is not None and decision.move is not None:
             job.move(decision.move)
             done.append((change, decision.move))
-        results.append(decision.verdict)
+        decisions.append(decision)
     if done:
         await write(transaction, done, now)
-    return results
+    return decisions
 
 
 async def _find_owners(

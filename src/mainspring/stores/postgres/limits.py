@@ -8,6 +8,7 @@ from datetime import datetime
 
 from asyncpg import Record
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.ids import JobId, KeyId, LaneId
 from mainspring.core.limits import Hold, LimitRule, kept_rules, line_key, rules_of, used_limits
 from mainspring.core.model import JobSpec
@@ -20,6 +21,7 @@ from mainspring.ports.store.limits import (
     LineClaimResult,
     LineKey,
 )
+from mainspring.stores.postgres.audit import write_audit
 from mainspring.stores.postgres.batches import batch_line_of
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
@@ -43,7 +45,9 @@ class PostgresLimitStore:
     _connections: Connections
     _tenants: LaneTenants
 
-    async def write_limits(self, tenant: str, rules: Sequence[LimitRule]) -> list[bool]:
+    async def write_limits(
+        self, tenant: str, rules: Sequence[LimitRule], *, audit: Sequence[AuditEntry] = ()
+    ) -> list[bool]:
         if not rules:
             return []
         last = {rule.name: rule for rule in rules}
@@ -52,6 +56,7 @@ class PostgresLimitStore:
             rows = await transaction.fetch("find_limits", tenant=tenant, names=list(last))
             known = {row["name"] for row in rows}
             await write_rules(transaction, [(tenant, rule) for rule in last.values()])
+            await write_audit(transaction, audit, [True] * len(rules))
             return [rule.name not in known for rule in rules]
 
         return await self._connections.transact(Role.EDIT, work)
@@ -60,15 +65,17 @@ class PostgresLimitStore:
         rows = await self._connections.fetch(Role.READ, "list_limits", is_repeatable=True, tenant=tenant)
         return [rule_of(row) for row in rows]
 
-    async def delete_limit(self, tenant: str, name: str) -> LimitDeletion:
+    async def delete_limit(
+        self, tenant: str, name: str, *, audit: Sequence[AuditEntry] = ()
+    ) -> LimitDeletion:
         async def work(transaction: Transaction) -> LimitDeletion:
             await transaction.fetch("lock_limit", tenant=tenant, name=name)
             users = await transaction.fetch("list_limit_users", tenant=tenant, name=name, limit=_MOST_USERS)
             if users:
                 return LimitDeletion(is_known=True, used_by=tuple(row["name"] for row in users))
-            return LimitDeletion(
-                is_known=bool(await transaction.execute("lift_limit", tenant=tenant, name=name))
-            )
+            is_known = bool(await transaction.execute("lift_limit", tenant=tenant, name=name))
+            await write_audit(transaction, audit, [is_known])
+            return LimitDeletion(is_known=is_known)
 
         return await self._connections.transact(Role.EDIT, work)
 

@@ -44,11 +44,12 @@ async def read_live(
 
 async def cancel_runs(
     transaction: Transaction, run_ids: Sequence[RunId], *, reason: str, now: datetime
-) -> list[CancelVerdict]:
-    """End waiting runs, and ask RUNNING ones to stop."""
+) -> list[tuple[CancelVerdict, bool]]:
+    """End waiting runs, and ask RUNNING ones to stop. Return for each also whether that is new."""
     wanted = sorted(set(run_ids))
     rows = await transaction.fetch("lock_runs", run_ids=wanted)
     states: dict[RunId, RunState] = {row["id"]: RunState(row["state"]) for row in rows}
+    asked = {row["id"] for row in rows if row["is_cancel_requested"]}
     unknown = [run_id for run_id in wanted if run_id not in states]
     if unknown:
         ends = await transaction.fetch("read_ends", run_ids=unknown, tokens=[0] * len(unknown))
@@ -60,7 +61,8 @@ async def cancel_runs(
         if verdict is CancelVerdict.CANCELLED:
             states[run_id] = RunState.CANCELLED  # so that a second mention finds it
         verdicts[verdict].append(run_id)
-        answers.append(verdict)
+        is_request = verdict is CancelVerdict.REQUESTED
+        answers.append((verdict, verdict is CancelVerdict.CANCELLED or (is_request and run_id not in asked)))
     running = sorted(set(verdicts[CancelVerdict.REQUESTED]))
     if running:
         await transaction.execute("request_cancels", run_ids=running, reason=reason, now=now)

@@ -8,9 +8,11 @@ from uuid import UUID
 
 import asyncpg
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.ids import JobId
 from mainspring.core.model import Job
 from mainspring.core.owners import OwnedJob, OwnerChange, judge_owner
+from mainspring.stores.postgres.audit import write_audit
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
 from mainspring.stores.postgres.rows import job_of
@@ -23,10 +25,20 @@ class PostgresOwnerStore:
 
     _connections: Connections
 
-    async def own_jobs(self, tenant: str, owner: str, names: Sequence[str], *, now: datetime) -> OwnerChange:
+    async def own_jobs(
+        self,
+        tenant: str,
+        owner: str,
+        names: Sequence[str],
+        *,
+        now: datetime,
+        audit: Sequence[AuditEntry] = (),
+    ) -> OwnerChange:
         async def work(transaction: Transaction) -> OwnerChange:
             await transaction.fetch("lock_owners", tenant=tenant, owners=[owner])
-            return await own(transaction, tenant, owner, names, now)
+            change = await own(transaction, tenant, owner, names, now)
+            await write_audit(transaction, audit, [change.is_change])
+            return change
 
         return await self._connections.transact(Role.EDIT, work, is_repeatable=True)
 

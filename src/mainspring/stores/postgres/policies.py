@@ -7,11 +7,13 @@ from datetime import datetime, timedelta
 
 from asyncpg import Record
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.intake import WaitingCount, take_permits
 from mainspring.core.queues import Queue, QueueOrder
 from mainspring.core.rates import Bucket, Rate
 from mainspring.core.tenants import Tenant
 from mainspring.ports.store.policies import PermitRequest, Policies
+from mainspring.stores.postgres.audit import write_audit
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
 
@@ -35,7 +37,9 @@ class PostgresPolicyStore:
             queues={queue.name: queue for queue in queues},
         )
 
-    async def write_tenants(self, tenants: Sequence[Tenant]) -> list[bool]:
+    async def write_tenants(
+        self, tenants: Sequence[Tenant], *, audit: Sequence[AuditEntry] = ()
+    ) -> list[bool]:
         if not tenants:
             return []
         last = {tenant.name: tenant for tenant in tenants}
@@ -55,11 +59,12 @@ class PostgresPolicyStore:
                 submit_periods_ms=[None if rate is None else rate.per // _MILLISECOND for rate in rates],
                 reserves=[tenant.reserved for tenant in last.values()],
             )
+            await write_audit(transaction, audit, [True] * len(tenants))
             return [tenant.name not in known for tenant in tenants]
 
         return await self._connections.transact(Role.EDIT, work)
 
-    async def write_queues(self, queues: Sequence[Queue]) -> list[bool]:
+    async def write_queues(self, queues: Sequence[Queue], *, audit: Sequence[AuditEntry] = ()) -> list[bool]:
         if not queues:
             return []
         last = {queue.name: queue for queue in queues}
@@ -78,6 +83,7 @@ class PostgresPolicyStore:
                 expiries_ms=[_count_millis(queue.expires_after) for queue in last.values()],
                 preempts_ms=[_count_millis(queue.preempt_after) for queue in last.values()],
             )
+            await write_audit(transaction, audit, [True] * len(queues))
             return [queue.name not in known for queue in queues]
 
         return await self._connections.transact(Role.EDIT, work)

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 from asyncpg import Record
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.model import Priority
 from mainspring.core.priorities import PriorityClass
+from mainspring.stores.postgres.audit import write_audit
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
 
@@ -21,7 +23,9 @@ class PostgresPriorityStore:
         rows = await self._connections.fetch(Role.READ, "list_priority_classes", is_repeatable=True)
         return [class_of(row) for row in rows]
 
-    async def write_priority_classes(self, classes: Sequence[PriorityClass]) -> list[bool]:
+    async def write_priority_classes(
+        self, classes: Sequence[PriorityClass], *, audit: Sequence[AuditEntry] = ()
+    ) -> list[bool]:
         if not classes:
             return []
         last = [one for _, one in sorted({one.name: one for one in classes}.items())]
@@ -34,19 +38,24 @@ class PostgresPriorityStore:
                 preempts=[one.preempts for one in last],
                 preemptible=[one.preemptible for one in last],
             )
+            await write_audit(transaction, audit, [True] * len(classes))
             new = {row["name"] for row in rows if row["is_new"]}
             return [one.name in new for one in classes]
 
         return await self._connections.transact(Role.EDIT, work)
 
-    async def delete_priority_classes(self, names: Sequence[str]) -> list[bool]:
+    async def delete_priority_classes(
+        self, names: Sequence[str], *, audit: Sequence[AuditEntry] = ()
+    ) -> list[bool]:
         if not names:
             return []
 
         async def work(transaction: Transaction) -> list[bool]:
             rows = await transaction.fetch("delete_priority_classes", names=sorted(set(names)))
             gone = {row["name"] for row in rows}
-            return [name in gone for name in names]
+            found = [name in gone for name in names]
+            await write_audit(transaction, audit, found)
+            return found
 
         return await self._connections.transact(Role.EDIT, work)
 

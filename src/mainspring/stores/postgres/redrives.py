@@ -8,12 +8,14 @@ from uuid import UUID
 
 from asyncpg import Record
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.dead_letters import DeadFilter
 from mainspring.core.ids import RedriveId, RunId
 from mainspring.core.redrives import DeadVersion, Redrive, RedriveChange, RedriveState
 from mainspring.ports.store.nodes import Epochs
 from mainspring.ports.store.redrives import DeadWindow, NewRedrive, RedriveStep
 from mainspring.stores._sql.dead_filters import decode_dead_filter, encode_dead_filter
+from mainspring.stores.postgres.audit import write_audit
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
 from mainspring.stores.postgres.dead import values_of
@@ -35,7 +37,7 @@ class PostgresRedriveStore:
             DeadVersion(job_id=row["job_id"], version=row["version"], count=row["letters"]) for row in rows
         ]
 
-    async def add_redrive(self, new: NewRedrive, *, now: datetime) -> None:
+    async def add_redrive(self, new: NewRedrive, *, now: datetime, audit: Sequence[AuditEntry] = ()) -> None:
         async def work(transaction: Transaction) -> None:
             await transaction.execute(
                 "add_redrive",
@@ -47,6 +49,7 @@ class PostgresRedriveStore:
                 total=new.total,
                 now=now,
             )
+            await write_audit(transaction, audit, [True])
 
         await self._connections.transact(Role.EDIT, work)
 
@@ -69,7 +72,9 @@ class PostgresRedriveStore:
         )
         return [_redrive_of(row) for row in rows]
 
-    async def change_redrive(self, redrive_id: RedriveId, change: RedriveChange, *, now: datetime) -> bool:
+    async def change_redrive(
+        self, redrive_id: RedriveId, change: RedriveChange, *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> bool:
         async def work(transaction: Transaction) -> bool:
             changed = await transaction.fetch(
                 "change_redrive",
@@ -78,6 +83,7 @@ class PostgresRedriveStore:
                 states=sorted(change.starts_from),
                 now=now,
             )
+            await write_audit(transaction, audit, [row["before"] != change.leads_to for row in changed])
             return bool(changed)
 
         return await self._connections.transact(Role.EDIT, work)

@@ -7,10 +7,12 @@ from datetime import datetime
 
 from asyncpg import Record
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.blackouts import Blackout, renew_blackout
 from mainspring.core.lane_caps import KnownCap, LaneCaps, cap_key_of
 from mainspring.core.pauses import KEPT, LanePauses, Pause, PauseKey, PauseMode, PauseScope, renew
 from mainspring.ports.store.restrictions import PROTOCOL, BlackoutsWritten, Restrictions
+from mainspring.stores.postgres.audit import write_audit
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
 
@@ -42,7 +44,9 @@ class PostgresRestrictionStore:
         )
         return _named(rows)
 
-    async def add_pauses(self, pauses: Sequence[Pause], *, now: datetime) -> list[str]:
+    async def add_pauses(
+        self, pauses: Sequence[Pause], *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> list[str]:
         if not pauses:
             return []
 
@@ -53,22 +57,26 @@ class PostgresRestrictionStore:
             last = {pause.key: pause for pause in pauses}
             known = await transaction.fetch("find_pauses", **_columns_of(last))
             before = {pause.key: pause for pause in map(_pause_of, known)}
-            renewed = [renew(pause, before.get(key)) for key, pause in last.items()]
+            renewed = {key: renew(pause, before.get(key)) for key, pause in last.items()}
             await transaction.execute(
                 "write_pauses",
                 **_columns_of(last),
-                modes=[pause.mode for pause in renewed],
-                notes=[pause.note for pause in renewed],
-                makers=[pause.made_by for pause in renewed],
-                sinces=[pause.since for pause in renewed],
-                untils=[pause.until for pause in renewed],
+                modes=[pause.mode for pause in renewed.values()],
+                notes=[pause.note for pause in renewed.values()],
+                makers=[pause.made_by for pause in renewed.values()],
+                sinces=[pause.since for pause in renewed.values()],
+                untils=[pause.until for pause in renewed.values()],
             )
             await take_effect(transaction, row["number"], now)
+            changed = [renewed[pause.key] != before.get(pause.key) for pause in pauses]
+            await write_audit(transaction, audit, changed)
             return []
 
         return await self._connections.transact(Role.EDIT, work)
 
-    async def lift_pauses(self, keys: Sequence[PauseKey], *, now: datetime) -> list[bool]:
+    async def lift_pauses(
+        self, keys: Sequence[PauseKey], *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> list[bool]:
         if not keys:
             return []
 
@@ -78,12 +86,20 @@ class PostgresRestrictionStore:
             on = {pause.key for pause in map(_pause_of, known) if pause.is_on(now)}
             await transaction.execute("delete_pauses", **_columns_of(set(keys)))
             await take_effect(transaction, row["number"], now)
-            return [key in on for key in keys]
+            were_on = [key in on for key in keys]
+            await write_audit(transaction, audit, were_on)
+            return were_on
 
         return await self._connections.transact(Role.EDIT, work)
 
     async def set_blackouts(
-        self, key: PauseKey, blackouts: Sequence[Blackout], *, revision: int, now: datetime
+        self,
+        key: PauseKey,
+        blackouts: Sequence[Blackout],
+        *,
+        revision: int,
+        now: datetime,
+        audit: Sequence[AuditEntry] = (),
     ) -> BlackoutsWritten:
         async def work(transaction: Transaction) -> BlackoutsWritten:
             if blackouts:
@@ -98,12 +114,10 @@ class PostgresRestrictionStore:
             rows = await transaction.fetch("find_blackouts", scope=key.scope, name=key.name)
             before = {(one.tenant, one.calendar): one for one in map(_blackout_of, rows)}
             await transaction.execute("delete_blackouts", scope=key.scope, name=key.name)
-            await _add_blackouts(
-                transaction,
-                key,
-                [renew_blackout(one, before.get((one.tenant, one.calendar))) for one in blackouts],
-            )
+            renewed = [renew_blackout(one, before.get((one.tenant, one.calendar))) for one in blackouts]
+            await _add_blackouts(transaction, key, renewed)
             await take_effect(transaction, row["number"], now)
+            await write_audit(transaction, audit, [set(renewed) != set(before.values())])
             return BlackoutsWritten()
 
         return await self._connections.transact(Role.EDIT, work)

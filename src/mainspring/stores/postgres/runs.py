@@ -7,11 +7,13 @@ from datetime import datetime
 
 from mainspring.core.admission import SubmissionVerdict
 from mainspring.core.applying import CancelVerdict
+from mainspring.core.audit import AuditEntry
 from mainspring.core.expiry import EXPIRED
 from mainspring.core.ids import JobId, RunId
 from mainspring.core.model import Attempt, Run
 from mainspring.core.states import RunState
 from mainspring.ports.store.runs import NewRun, SubmitResult
+from mainspring.stores.postgres.audit import write_audit
 from mainspring.stores.postgres.completion import finish_waiting
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
@@ -34,24 +36,33 @@ class PostgresRunStore:
     _lane_ids: LaneIds
 
     async def submit_runs(
-        self, runs: Sequence[NewRun], *, now: datetime, notice: str | None = None
+        self,
+        runs: Sequence[NewRun],
+        *,
+        now: datetime,
+        notice: str | None = None,
+        audit: Sequence[AuditEntry] = (),
     ) -> list[SubmitResult]:
         if not runs:
             return []
-        results = await self._submit(runs, now, notice)
+        results = await self._submit(runs, now, notice, audit)
         self._connections.servers.recent.note(now, results)
         return results
 
-    async def _submit(self, runs: Sequence[NewRun], now: datetime, notice: str | None) -> list[SubmitResult]:
-        if all(run.is_plain for run in runs):
+    async def _submit(
+        self, runs: Sequence[NewRun], now: datetime, notice: str | None, audit: Sequence[AuditEntry]
+    ) -> list[SubmitResult]:
+        if not audit and all(run.is_plain for run in runs):
             results = await self._submit_plain(runs, now, notice)
             if results is not None:
                 return results
 
         async def work(transaction: Transaction) -> list[SubmitResult]:
             results = await submit_carefully(transaction, self._lane_ids, runs, now)
-            if notice is not None and any(result.status is SubmissionVerdict.SUBMITTED for result in results):
+            submitted = [result.status is SubmissionVerdict.SUBMITTED for result in results]
+            if notice is not None and any(submitted):
                 await transaction.execute("announce", notice=notice)
+            await write_audit(transaction, audit, submitted)
             return results
 
         return await self._connections.transact(Role.SUBMIT, work)
@@ -102,13 +113,15 @@ class PostgresRunStore:
         return [SubmitResult(SubmissionVerdict.SUBMITTED, RunId(row["id"])) for row in rows] or None
 
     async def cancel_runs(
-        self, run_ids: Sequence[RunId], *, reason: str, now: datetime
+        self, run_ids: Sequence[RunId], *, reason: str, now: datetime, audit: Sequence[AuditEntry] = ()
     ) -> list[CancelVerdict]:
         if not run_ids:
             return []
 
         async def work(transaction: Transaction) -> list[CancelVerdict]:
-            return await cancel_runs(transaction, run_ids, reason=reason, now=now)
+            cancelled = await cancel_runs(transaction, run_ids, reason=reason, now=now)
+            await write_audit(transaction, audit, [is_new for _, is_new in cancelled])
+            return [verdict for verdict, _ in cancelled]
 
         return await self._connections.transact(Role.WATCH, work)
 

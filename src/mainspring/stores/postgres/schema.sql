@@ -37,6 +37,49 @@ CREATE INDEX attempt_run ON ONLY public.attempt USING btree (run_id, token);
 
 -- PARTITION attempt_default DEFAULT
 
+CREATE TABLE audit (
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    at timestamp with time zone NOT NULL,
+    tenant text NOT NULL,
+    actor text NOT NULL,
+    actor_kind text NOT NULL,
+    token text,
+    address text,
+    request_id text,
+    action text NOT NULL,
+    subject_kind text NOT NULL,
+    subject_id text NOT NULL,
+    subject_name text,
+    outcome text NOT NULL,
+    before jsonb,
+    after jsonb,
+    seal bigint,
+    CONSTRAINT audit_pkey PRIMARY KEY (id, at)
+) PARTITION BY RANGE (at);
+CREATE INDEX audit_name ON ONLY public.audit USING btree (subject_kind, subject_name, id) WHERE (subject_name IS NOT NULL);
+CREATE INDEX audit_page ON ONLY public.audit USING btree (tenant, id);
+CREATE INDEX audit_sealed ON ONLY public.audit USING btree (seal, id) WHERE (seal IS NOT NULL);
+CREATE INDEX audit_subject ON ONLY public.audit USING btree (subject_kind, subject_id, id);
+CREATE INDEX audit_unsealed ON ONLY public.audit USING btree (id) WHERE (seal IS NULL);
+
+-- PARTITION audit_default DEFAULT
+
+CREATE TABLE audit_horizon (
+    id smallint NOT NULL,
+    kept_from timestamp with time zone NOT NULL,
+    CONSTRAINT audit_horizon_pkey PRIMARY KEY (id),
+    CONSTRAINT audit_horizon_single CHECK ((id = 1))
+);
+
+CREATE TABLE audit_seal (
+    id bigint NOT NULL,
+    at timestamp with time zone NOT NULL,
+    entries integer NOT NULL,
+    digest bytea NOT NULL,
+    previous bytea,
+    CONSTRAINT audit_seal_pkey PRIMARY KEY (id)
+);
+
 CREATE TABLE backfill (
     id uuid NOT NULL,
     shard smallint NOT NULL,
@@ -597,10 +640,14 @@ CREATE TABLE token (
 CREATE INDEX token_account ON public.token USING btree (account, prefix);
 
 -- FUNCTION detach_day(text,date)
+-- FUNCTION drop_audit(timestamp with time zone)
 -- FUNCTION drop_day(text)
 -- FUNCTION drop_history(timestamp with time zone)
+-- FUNCTION guard_audit()
 -- FUNCTION keep_attempts(date,bigint,integer,integer)
+-- FUNCTION prepare_audit(timestamp with time zone,integer)
 -- FUNCTION prepare_history(timestamp with time zone,integer)
+-- SEQUENCE audit_id_seq
 -- SEQUENCE concurrency_key_id_seq
 -- SEQUENCE fire_range_id_seq
 -- SEQUENCE key_hold_id_seq

@@ -14,6 +14,7 @@ from mainspring.ports.store import FailoverFacts, StoreCapabilities
 from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.postgres.access import PostgresAccessStore
 from mainspring.stores.postgres.applying import PostgresApplyStore
+from mainspring.stores.postgres.audit import PostgresAuditStore
 from mainspring.stores.postgres.backfills import PostgresBackfillStore
 from mainspring.stores.postgres.browse import PostgresBrowseStore
 from mainspring.stores.postgres.calendars import PostgresCalendarStore
@@ -81,6 +82,7 @@ class PostgresStore(
     PostgresOwnerStore,
     PostgresAccessStore,
     PostgresApplyStore,
+    PostgresAuditStore,
 ):
     """Implements `Store` on PostgreSQL 15 or later.
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from mainspring.ports.store.upkeep import UniqueKeyPlace
+from mainspring.stores.postgres.audit import prune_audit
 from mainspring.stores.postgres.closed_days import ClosedDays
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
@@ -21,7 +22,9 @@ class PostgresUpkeepStore:
     async def prepare_history(self, *, now: datetime) -> None:
         await self._connections.fetch(Role.UPKEEP, "prepare_history", is_repeatable=True, now=now)
 
-    async def prune_history(self, *, before: datetime, limit: int) -> int:
+    async def prune_history(
+        self, *, before: datetime, limit: int, audit_before: datetime | None = None
+    ) -> int:
         """See `UpkeepStore`. Of days that are dropped whole, the count is an estimate."""
         dropped, is_unfinished = await self._closed_days.drop(before)
         [attempts] = await self._connections.fetch(
@@ -35,7 +38,14 @@ class PostgresUpkeepStore:
             removed_attempts,
             await self._prune("prune_kept_attempts", limit=limit),
             await self._prune("prune_fire_ranges", before=before, limit=limit),
+            0 if audit_before is None else await self._prune_audit(audit_before, limit),
         )
+
+    async def _prune_audit(self, before: datetime, limit: int) -> int:
+        async def work(transaction: Transaction) -> int:
+            return await prune_audit(transaction, before, limit)
+
+        return await self._connections.transact(Role.UPKEEP, work, is_repeatable=True)
 
     async def _prune_runs(self, before: datetime, limit: int) -> int:
         async def work(transaction: Transaction) -> int:

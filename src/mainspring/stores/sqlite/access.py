@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import apsw
 
 from mainspring.core.access import AccessToken, Account, Identity, has_admin
+from mainspring.core.audit import AuditEntry
 from mainspring.core.rights import AccessRole
 from mainspring.ports.store.access import AccountWritten, FoundToken, NewToken
 from mainspring.stores._sql.grants import decode_grants, encode_grants
+from mainspring.stores.sqlite.audit import write_audit
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.rows import (
     NamedRow,
@@ -65,7 +67,7 @@ class SqliteAccessStore:
         rows = await self._reader.call(lambda db: fetch_rows(db, "list_accounts", values))
         return list(map(_make_account, rows))
 
-    async def write_account(self, account: Account) -> AccountWritten:
+    async def write_account(self, account: Account, *, audit: Sequence[AuditEntry] = ()) -> AccountWritten:
         """See `AccessStore`."""
 
         def work(db: apsw.Connection) -> AccountWritten:
@@ -75,11 +77,14 @@ class SqliteAccessStore:
                 return AccountWritten.REFUSED
             execute(db, "raise_access_revision")
             execute(db, "write_account", _values_of_account(account))
+            write_audit(db, audit, [True])
             return AccountWritten.NEW if is_new else AccountWritten.CHANGED
 
         return await self._writer.call(work)
 
-    async def add_first_token(self, account: Account, new: NewToken) -> bool:
+    async def add_first_token(
+        self, account: Account, new: NewToken, *, audit: Sequence[AuditEntry] = ()
+    ) -> bool:
         """See `AccessStore`."""
 
         def work(db: apsw.Connection) -> bool:
@@ -88,15 +93,24 @@ class SqliteAccessStore:
             execute(db, "raise_access_revision")
             execute(db, "write_account", _values_of_account(account))
             execute(db, "add_token", _values_of_token(new))
+            write_audit(db, audit, [True])
             return True
 
         return await self._writer.call(work)
 
-    async def add_token(self, new: NewToken) -> bool:
+    async def add_token(self, new: NewToken, *, audit: Sequence[AuditEntry] = ()) -> bool:
         """See `AccessStore`."""
-        return bool(await self._writer.call(lambda db: fetch_values(db, "add_token", _values_of_token(new))))
 
-    async def rotate_token(self, new: NewToken, *, ends_at: datetime) -> bool:
+        def work(db: apsw.Connection) -> bool:
+            is_added = bool(fetch_values(db, "add_token", _values_of_token(new)))
+            write_audit(db, audit, [is_added])
+            return is_added
+
+        return await self._writer.call(work)
+
+    async def rotate_token(
+        self, new: NewToken, *, ends_at: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> bool:
         """See `AccessStore`."""
         old = {"prefix": new.token.replaces, "ends_at": to_micros(ends_at)}
 
@@ -107,17 +121,20 @@ class SqliteAccessStore:
                 return False
             execute(db, "raise_access_revision")
             execute(db, "add_token", _values_of_token(new))
+            write_audit(db, audit, [True])
             return True
 
         return await self._writer.call(work)
 
-    async def revoke_token(self, prefix: str, *, now: datetime) -> bool:
+    async def revoke_token(self, prefix: str, *, now: datetime, audit: Sequence[AuditEntry] = ()) -> bool:
         """See `AccessStore`."""
         values = {"prefix": prefix, "now": to_micros(now)}
 
         def work(db: apsw.Connection) -> bool:
             execute(db, "raise_access_revision")
-            return bool(fetch_values(db, "revoke_token", values))
+            is_known = bool(fetch_values(db, "revoke_token", values))
+            write_audit(db, audit, [is_known])
+            return is_known
 
         return await self._writer.call(work)
 

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import apsw
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.backfill import (
     CHANGEABLE,
     Backfill,
@@ -27,6 +28,7 @@ from mainspring.core.states import RunState
 from mainspring.ports.store.backfills import AddedBackfill, BackfillStep, FiresOfRuns, NewBackfill
 from mainspring.ports.store.nodes import Epochs
 from mainspring.ports.store.schedule import FireResult, FireStatus
+from mainspring.stores.sqlite.audit import write_audit
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.inserts import InternedLanes, insert_runs
 from mainspring.stores.sqlite.locked import lock_job
@@ -95,9 +97,17 @@ class SqliteBackfillStore:
         last = None if row.last is None else RunId(row.last)
         return FiresOfRuns(frozenset(map(to_instant, json.loads(row.fires))), last)
 
-    async def add_backfill(self, new: NewBackfill, *, now: datetime) -> AddedBackfill:
+    async def add_backfill(
+        self, new: NewBackfill, *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> AddedBackfill:
         """See `BackfillStore`."""
-        return await self._writer.call(lambda db: _add(db, new, to_micros(now)))
+
+        def work(db: apsw.Connection) -> AddedBackfill:
+            added = _add(db, new, to_micros(now))
+            write_audit(db, audit, [added.is_added])
+            return added
+
+        return await self._writer.call(work)
 
     async def get_backfills(self, backfill_ids: Sequence[BackfillId]) -> list[Backfill | None]:
         """See `BackfillStore`."""
@@ -129,19 +139,29 @@ class SqliteBackfillStore:
         return [_backfill_of(row) for row in rows]
 
     async def change_backfill(
-        self, backfill_id: BackfillId, change: BackfillChange, *, now: datetime
+        self,
+        backfill_id: BackfillId,
+        change: BackfillChange,
+        *,
+        now: datetime,
+        audit: Sequence[AuditEntry] = (),
     ) -> bool:
         """See `BackfillStore`."""
         values = {
             "backfill_id": backfill_id.bytes,
             "state": change.leads_to,
-            "states": to_json(sorted(CHANGEABLE[change])),
             "now": to_micros(now),
         }
+        left, kept = CHANGEABLE[change] - {change.leads_to}, CHANGEABLE[change] & {change.leads_to}
 
         def work(db: apsw.Connection) -> bool:
-            if fetch_value(db, "change_backfill", values) is None:
+            is_change = fetch_value(db, "change_backfill", {**values, "states": to_json(sorted(left))})
+            if (
+                is_change is None
+                and fetch_value(db, "change_backfill", {**values, "states": to_json(sorted(kept))}) is None
+            ):
                 return False
+            write_audit(db, audit, [is_change is not None])
             if change is BackfillChange.CANCEL:
                 execute(db, "close_sections", {"backfill_id": backfill_id.bytes, "now": to_micros(now)})
             return True

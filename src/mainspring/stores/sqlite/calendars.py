@@ -7,11 +7,13 @@ from datetime import datetime
 
 import apsw
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.calendars.resolved import CalendarVersion
 from mainspring.core.clocks import ChangeVerdict, decide_replan
 from mainspring.core.ids import JobId
 from mainspring.ports.codec import decode_calendar, encode_calendar
 from mainspring.ports.store.calendars import CalendarDeletion, CalendarUse, Replan
+from mainspring.stores.sqlite.audit import write_audit
 from mainspring.stores.sqlite.calendar_uses import are_current, use_calendars
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.job_clocks import move_clock
@@ -49,7 +51,9 @@ class SqliteCalendarStore:
         number: int = await self._reader.call(lambda db: fetch_value(db, "read_calendar_revision"))
         return number
 
-    async def write_calendars(self, versions: Sequence[CalendarVersion], *, revision: int) -> bool:
+    async def write_calendars(
+        self, versions: Sequence[CalendarVersion], *, revision: int, audit: Sequence[AuditEntry] = ()
+    ) -> bool:
         """See `CalendarStore`."""
         if not versions:
             return True
@@ -76,6 +80,7 @@ class SqliteCalendarStore:
             ]
             if any(follows):
                 take_effect(db, max(one.created_at for one in versions))
+            write_audit(db, audit, [True] * len(versions))
             return True
 
         return await self._writer.call(work)
@@ -112,7 +117,9 @@ class SqliteCalendarStore:
         rows = await self._browser.call(lambda db: fetch_rows(db, "list_calendar_versions", values))
         return [_make_calendar(row) for row in rows]
 
-    async def delete_calendar(self, tenant: str, name: str, *, revision: int) -> CalendarDeletion:
+    async def delete_calendar(
+        self, tenant: str, name: str, *, revision: int, audit: Sequence[AuditEntry] = ()
+    ) -> CalendarDeletion:
         """See `CalendarStore`."""
         values = {"tenant": tenant, "name": name}
 
@@ -126,6 +133,7 @@ class SqliteCalendarStore:
                 return CalendarDeletion.IN_USE
             execute(db, "delete_calendar", values)
             execute(db, "raise_calendar_revision", {"revision": revision})
+            write_audit(db, audit, [True])
             return CalendarDeletion.DELETED
 
         return await self._writer.call(work)

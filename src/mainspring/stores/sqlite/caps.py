@@ -7,9 +7,11 @@ from datetime import datetime
 
 import apsw
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.ids import RunId
 from mainspring.core.lane_caps import CapHolder, CapKey, CapUse, LaneCap, cap_keys_of
 from mainspring.core.limits import CLUSTER
+from mainspring.stores.sqlite.audit import write_audit
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.keys import intern_key
 from mainspring.stores.sqlite.limits import write_rules
@@ -26,10 +28,17 @@ class SqliteCapStore:
     _reader: Database
     _writer: Database
 
-    async def write_caps(self, caps: Sequence[LaneCap], *, now: datetime) -> list[str]:
+    async def write_caps(
+        self, caps: Sequence[LaneCap], *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> list[str]:
         """See `CapStore`."""
         if caps:
-            await self._writer.call(lambda db: _write(db, {cap.key: cap for cap in caps}, now))
+
+            def work(db: apsw.Connection) -> None:
+                _write(db, {cap.key: cap for cap in caps}, now)
+                write_audit(db, audit, [True] * len(caps))
+
+            await self._writer.call(work)
         return []  # only one process uses the file
 
     async def read_cap_uses(self, keys: Sequence[CapKey]) -> list[CapUse]:

@@ -7,8 +7,10 @@ from datetime import datetime
 
 import apsw
 
+from mainspring.core.audit import AuditEntry, count_discarded
 from mainspring.core.dead_letters import DeadFilter, DeadGroup, DeadRun, SettledLetter, Settlement
 from mainspring.core.ids import RunId
+from mainspring.stores.sqlite.audit import add_entries
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.rows import (
     NamedRow,
@@ -78,14 +80,24 @@ class SqliteDeadStore:
         return [found.get(run_id) for run_id in run_ids]
 
     async def discard_dead(
-        self, tenant: str, wanted: DeadFilter, *, reason: str, now: datetime, limit: int
+        self,
+        tenant: str,
+        wanted: DeadFilter,
+        *,
+        reason: str,
+        now: datetime,
+        limit: int,
+        audit: Sequence[AuditEntry] = (),
     ) -> list[RunId]:
         """See `DeadStore`."""
 
         def work(db: apsw.Connection) -> list[RunId]:
             found = _find(db, tenant, wanted, before=None, limit=limit)
             values = {"run_ids": to_json(found), "reason": reason, "now": to_micros(now)}
-            return [RunId(run_id) for run_id in fetch_values(db, "discard_dead", values)]
+            done = [RunId(run_id) for run_id in fetch_values(db, "discard_dead", values)]
+            if entries := count_discarded(audit, done):
+                add_entries(db, entries)
+            return done
 
         return await self._writer.call(work)
 

@@ -7,6 +7,7 @@ from datetime import datetime
 
 import apsw
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.clocks import (
     ChangeVerdict,
     ClockMove,
@@ -21,6 +22,7 @@ from mainspring.core.model import Job, JobSpec
 from mainspring.core.triggers import AtStart
 from mainspring.ports.codec import decode_spec, encode_outline, encode_spec
 from mainspring.ports.store.jobs import AddResult, ClockChange, JobEdit, NewJob
+from mainspring.stores.sqlite.audit import write_audit
 from mainspring.stores.sqlite.calendar_uses import are_current, use_calendars
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.ends import watch_ends
@@ -47,28 +49,46 @@ class SqliteJobStore:
     _reader: Database
     _writer: Database
 
-    async def add_jobs(self, jobs: Sequence[NewJob], *, now: datetime) -> list[AddResult]:
+    async def add_jobs(
+        self, jobs: Sequence[NewJob], *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> list[AddResult]:
         """See `JobStore`."""
         if not jobs:
             return []
         at = to_micros(now)
         encoded = [encode_spec(job.spec) for job in jobs]
-        return await self._writer.call(
-            lambda db: [add_job(db, job, spec, at) for job, spec in zip(jobs, encoded, strict=True)]
-        )
 
-    async def edit_jobs(self, edits: Sequence[JobEdit], *, now: datetime) -> list[ChangeVerdict]:
+        def work(db: apsw.Connection) -> list[AddResult]:
+            results = [add_job(db, job, spec, at) for job, spec in zip(jobs, encoded, strict=True)]
+            write_audit(db, audit, [result is AddResult.ADDED for result in results])
+            return results
+
+        return await self._writer.call(work)
+
+    async def edit_jobs(
+        self, edits: Sequence[JobEdit], *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> list[ChangeVerdict]:
         """See `JobStore`."""
         if not edits:
             return []
         at = to_micros(now)
-        return await self._writer.call(lambda db: [edit_job(db, edit, at) for edit in edits])
 
-    async def pause_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
+        def work(db: apsw.Connection) -> list[ChangeVerdict]:
+            verdicts = [edit_job(db, edit, at) for edit in edits]
+            write_audit(db, audit, [verdict is ChangeVerdict.DONE for verdict in verdicts])
+            return verdicts
+
+        return await self._writer.call(work)
+
+    async def pause_jobs(
+        self, changes: Sequence[ClockChange], *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> list[ChangeVerdict]:
         """See `JobStore`."""
-        return await self._change(changes, now, pause_job)
+        return await self._change(changes, now, audit, pause_job)
 
-    async def resume_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
+    async def resume_jobs(
+        self, changes: Sequence[ClockChange], *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> list[ChangeVerdict]:
         """See `JobStore`."""
 
         def decide(job: LockedJob | None, change: ClockChange) -> Decision:
@@ -77,23 +97,32 @@ class SqliteJobStore:
             )
 
         return await self._change(
-            changes, now, lambda db, change, at: _change_job(db, change, at, decide, _pause_or_resume)
+            changes, now, audit, lambda db, change, at: _change_job(db, change, at, decide, _pause_or_resume)
         )
 
-    async def delete_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
+    async def delete_jobs(
+        self, changes: Sequence[ClockChange], *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> list[ChangeVerdict]:
         """See `JobStore`."""
-        return await self._change(changes, now, delete_job)
+        return await self._change(changes, now, audit, delete_job)
 
     async def _change(
         self,
         changes: Sequence[ClockChange],
         now: datetime,
-        change_job: Callable[[apsw.Connection, ClockChange, int], ChangeVerdict],
+        audit: Sequence[AuditEntry],
+        change_job: Callable[[apsw.Connection, ClockChange, int], Decision],
     ) -> list[ChangeVerdict]:
         if not changes:
             return []
         at = to_micros(now)
-        return await self._writer.call(lambda db: [change_job(db, change, at) for change in changes])
+
+        def work(db: apsw.Connection) -> list[ChangeVerdict]:
+            decisions = [change_job(db, change, at) for change in changes]
+            write_audit(db, audit, [decision.move is not None for decision in decisions])
+            return [decision.verdict for decision in decisions]
+
+        return await self._writer.call(work)
 
     async def get_jobs(self, job_ids: Sequence[JobId]) -> list[Job | None]:
         """See `JobStore`."""
@@ -191,7 +220,7 @@ def edit_job(db: apsw.Connection, edit: JobEdit, now: int) -> ChangeVerdict:
     return decision.verdict
 
 
-def pause_job(db: apsw.Connection, change: ClockChange, now: int) -> ChangeVerdict:
+def pause_job(db: apsw.Connection, change: ClockChange, now: int) -> Decision:
     """Pause a job within a transaction."""
 
     def decide(job: LockedJob | None, change: ClockChange) -> Decision:
@@ -200,7 +229,7 @@ def pause_job(db: apsw.Connection, change: ClockChange, now: int) -> ChangeVerdi
     return _change_job(db, change, now, decide, _pause_or_resume)
 
 
-def delete_job(db: apsw.Connection, change: ClockChange, now: int) -> ChangeVerdict:
+def delete_job(db: apsw.Connection, change: ClockChange, now: int) -> Decision:
     """Delete a job within a transaction."""
 
     def decide(job: LockedJob | None, change: ClockChange) -> Decision:
@@ -215,11 +244,11 @@ def _change_job(
     now: int,
     decide: Callable[[LockedJob | None, ClockChange], Decision],
     write: Callable[[apsw.Connection, ClockChange, ClockMove, int], None],
-) -> ChangeVerdict:
+) -> Decision:
     decision = decide(lock_job(db, change.job_id), change)
     if decision.move is not None:
         write(db, change, decision.move, now)
-    return decision.verdict
+    return decision
 
 
 def _pause_or_resume(db: apsw.Connection, change: ClockChange, move: ClockMove, now: int) -> None:

@@ -8,6 +8,7 @@ from datetime import datetime
 
 import apsw
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.ids import JobId, KeyId, LaneId, RunId
 from mainspring.core.limits import CLUSTER, Hold, LimitRule, kept_rules, line_key, rules_of, used_limits
 from mainspring.core.model import JobSpec
@@ -20,6 +21,7 @@ from mainspring.ports.store.limits import (
     LineClaimResult,
     LineKey,
 )
+from mainspring.stores.sqlite.audit import write_audit
 from mainspring.stores.sqlite.batches import read_batches
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.keys import intern_key
@@ -48,7 +50,9 @@ class SqliteLimitStore:
     _reader: Database
     _writer: Database
 
-    async def write_limits(self, tenant: str, rules: Sequence[LimitRule]) -> list[bool]:
+    async def write_limits(
+        self, tenant: str, rules: Sequence[LimitRule], *, audit: Sequence[AuditEntry] = ()
+    ) -> list[bool]:
         """See `LimitStore`."""
         if not rules:
             return []
@@ -56,6 +60,7 @@ class SqliteLimitStore:
         def work(db: apsw.Connection) -> list[bool]:
             known = [fetch_value(db, "find_limit", {"tenant": tenant, "name": rule.name}) for rule in rules]
             write_rules(db, tenant, rules)
+            write_audit(db, audit, [True] * len(rules))
             return [name is None for name in known]
 
         return await self._writer.call(work)
@@ -65,7 +70,9 @@ class SqliteLimitStore:
         rows = await self._reader.call(lambda db: fetch_rows(db, "list_limits", {"tenant": tenant}))
         return [_make_rule(row) for row in rows]
 
-    async def delete_limit(self, tenant: str, name: str) -> LimitDeletion:
+    async def delete_limit(
+        self, tenant: str, name: str, *, audit: Sequence[AuditEntry] = ()
+    ) -> LimitDeletion:
         """See `LimitStore`."""
         limit = {"tenant": tenant, "name": name}
 
@@ -73,7 +80,9 @@ class SqliteLimitStore:
             users = fetch_values(db, "list_limit_users", {**limit, "limit": _MOST_USERS})
             if users:
                 return LimitDeletion(is_known=True, used_by=tuple(users))
-            return LimitDeletion(is_known=fetch_value(db, "lift_limit", limit) is not None)
+            is_known = fetch_value(db, "lift_limit", limit) is not None
+            write_audit(db, audit, [is_known])
+            return LimitDeletion(is_known=is_known)
 
         return await self._writer.call(work)
 

@@ -7,9 +7,11 @@ from datetime import datetime
 
 import apsw
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.ids import JobId
 from mainspring.core.model import Job
 from mainspring.core.owners import OwnedJob, OwnerChange, judge_owner
+from mainspring.stores.sqlite.audit import write_audit
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.rows import make_job, make_job_id, to_hexes, to_json, to_micros
 from mainspring.stores.sqlite.statements import execute, fetch_rows, fetch_tuples
@@ -21,10 +23,24 @@ class SqliteOwnerStore:
     _browser: Database
     _writer: Database
 
-    async def own_jobs(self, tenant: str, owner: str, names: Sequence[str], *, now: datetime) -> OwnerChange:
+    async def own_jobs(
+        self,
+        tenant: str,
+        owner: str,
+        names: Sequence[str],
+        *,
+        now: datetime,
+        audit: Sequence[AuditEntry] = (),
+    ) -> OwnerChange:
         """See `OwnerStore`."""
         at = to_micros(now)
-        return await self._writer.call(lambda db: own(db, tenant, owner, names, at))
+
+        def work(db: apsw.Connection) -> OwnerChange:
+            change = own(db, tenant, owner, names, at)
+            write_audit(db, audit, [change.is_change])
+            return change
+
+        return await self._writer.call(work)
 
     async def list_owned(
         self, tenant: str, owner: str, *, after: JobId | None = None, limit: int = 100

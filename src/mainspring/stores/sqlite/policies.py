@@ -7,11 +7,13 @@ from datetime import datetime, timedelta
 
 import apsw
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.intake import WaitingCount, take_permits
 from mainspring.core.queues import Queue, QueueOrder
 from mainspring.core.rates import Bucket, Rate
 from mainspring.core.tenants import Tenant
 from mainspring.ports.store.policies import PermitRequest, Policies
+from mainspring.stores.sqlite.audit import write_audit
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.rows import NamedRow, to_json, to_micros, to_optional_instant
 from mainspring.stores.sqlite.statements import execute, execute_many, fetch_rows, fetch_tuples, fetch_value
@@ -35,17 +37,29 @@ class SqlitePolicyStore:
         queues = {row.queue: _make_queue(row) for row in rows if row.queue is not None}
         return Policies(revision=rows[0].number, tenants=tenants, queues=queues)
 
-    async def write_tenants(self, tenants: Sequence[Tenant]) -> list[bool]:
+    async def write_tenants(
+        self, tenants: Sequence[Tenant], *, audit: Sequence[AuditEntry] = ()
+    ) -> list[bool]:
         """See `PolicyStore`."""
         if not tenants:
             return []
-        return await self._writer.call(lambda db: _write_tenants(db, tenants))
 
-    async def write_queues(self, queues: Sequence[Queue]) -> list[bool]:
+        def work(db: apsw.Connection) -> list[bool]:
+            write_audit(db, audit, [True] * len(tenants))
+            return _write_tenants(db, tenants)
+
+        return await self._writer.call(work)
+
+    async def write_queues(self, queues: Sequence[Queue], *, audit: Sequence[AuditEntry] = ()) -> list[bool]:
         """See `PolicyStore`."""
         if not queues:
             return []
-        return await self._writer.call(lambda db: _write_queues(db, queues))
+
+        def work(db: apsw.Connection) -> list[bool]:
+            write_audit(db, audit, [True] * len(queues))
+            return _write_queues(db, queues)
+
+        return await self._writer.call(work)
 
     async def count_jobs(self, tenant: str, *, most: int) -> int:
         """See `PolicyStore`."""

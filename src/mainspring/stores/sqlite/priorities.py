@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 import apsw
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.model import Priority
 from mainspring.core.priorities import PriorityClass
+from mainspring.stores.sqlite.audit import write_audit
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.rows import to_json
 from mainspring.stores.sqlite.statements import execute, execute_many, fetch_rows, fetch_values
@@ -32,7 +34,9 @@ class SqlitePriorityStore:
             for row in rows
         ]
 
-    async def write_priority_classes(self, classes: Sequence[PriorityClass]) -> list[bool]:
+    async def write_priority_classes(
+        self, classes: Sequence[PriorityClass], *, audit: Sequence[AuditEntry] = ()
+    ) -> list[bool]:
         """See `PriorityStore`."""
         if not classes:
             return []
@@ -49,11 +53,14 @@ class SqlitePriorityStore:
         def work(db: apsw.Connection) -> list[bool]:
             known = _find(db, [one.name for one in classes])
             execute_many(db, "write_priority_class", values)
+            write_audit(db, audit, [True] * len(classes))
             return [one.name not in known for one in classes]
 
         return await self._writer.call(work)
 
-    async def delete_priority_classes(self, names: Sequence[str]) -> list[bool]:
+    async def delete_priority_classes(
+        self, names: Sequence[str], *, audit: Sequence[AuditEntry] = ()
+    ) -> list[bool]:
         """See `PriorityStore`."""
         if not names:
             return []
@@ -61,7 +68,9 @@ class SqlitePriorityStore:
         def work(db: apsw.Connection) -> list[bool]:
             known = _find(db, names)
             execute(db, "delete_priority_classes", {"names": to_json(list(names))})
-            return [name in known for name in names]
+            found = [name in known for name in names]
+            write_audit(db, audit, found)
+            return found
 
         return await self._writer.call(work)
 

@@ -9,12 +9,14 @@ from uuid import UUID
 
 import apsw
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.dead_letters import DeadFilter
 from mainspring.core.ids import RedriveId, RunId
 from mainspring.core.redrives import DeadVersion, Redrive, RedriveChange, RedriveState
 from mainspring.ports.store.nodes import Epochs
 from mainspring.ports.store.redrives import DeadWindow, NewRedrive, RedriveStep
 from mainspring.stores._sql.dead_filters import decode_dead_filter, encode_dead_filter
+from mainspring.stores.sqlite.audit import write_audit
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.dead import values_of
 from mainspring.stores.sqlite.nodes import owns_shard_0
@@ -48,7 +50,7 @@ class SqliteRedriveStore:
             for row in rows
         ]
 
-    async def add_redrive(self, new: NewRedrive, *, now: datetime) -> None:
+    async def add_redrive(self, new: NewRedrive, *, now: datetime, audit: Sequence[AuditEntry] = ()) -> None:
         """See `RedriveStore`."""
         values = {
             "redrive_id": new.id.bytes,
@@ -59,7 +61,12 @@ class SqliteRedriveStore:
             "total": new.total,
             "now": to_micros(now),
         }
-        await self._writer.call(lambda db: execute(db, "add_redrive", values))
+
+        def work(db: apsw.Connection) -> None:
+            execute(db, "add_redrive", values)
+            write_audit(db, audit, [True])
+
+        await self._writer.call(work)
 
     async def get_redrive(self, redrive_id: RedriveId) -> Redrive | None:
         """See `RedriveStore`."""
@@ -75,15 +82,24 @@ class SqliteRedriveStore:
         rows = await self._browser.call(lambda db: fetch_rows(db, "list_redrives", values))
         return [_make_redrive(row) for row in rows]
 
-    async def change_redrive(self, redrive_id: RedriveId, change: RedriveChange, *, now: datetime) -> bool:
+    async def change_redrive(
+        self, redrive_id: RedriveId, change: RedriveChange, *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> bool:
         """See `RedriveStore`."""
         values = {
             "redrive_id": redrive_id.bytes,
             "state": change.leads_to,
-            "states": to_json(sorted(change.starts_from)),
             "now": to_micros(now),
         }
-        return bool(await self._writer.call(lambda db: fetch_values(db, "change_redrive", values)))
+        others = to_json(sorted(change.starts_from - {change.leads_to}))
+
+        def work(db: apsw.Connection) -> bool:
+            is_change = bool(fetch_values(db, "change_redrive", {**values, "states": others}))
+            write_audit(db, audit, [is_change])
+            same = to_json([change.leads_to])
+            return is_change or bool(fetch_values(db, "change_redrive", {**values, "states": same}))
+
+        return await self._writer.call(work)
 
     async def list_running_redrives(self, *, limit: int) -> list[Redrive]:
         """See `RedriveStore`."""

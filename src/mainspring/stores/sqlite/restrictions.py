@@ -7,11 +7,13 @@ from datetime import datetime
 
 import apsw
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.blackouts import Blackout, renew_blackout
 from mainspring.core.ids import KeyId
 from mainspring.core.lane_caps import KnownCap, LaneCaps, cap_key_of
 from mainspring.core.pauses import KEPT, LanePauses, Pause, PauseKey, PauseMode, PauseScope, renew
 from mainspring.ports.store.restrictions import BlackoutsWritten, Restrictions
+from mainspring.stores.sqlite.audit import write_audit
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.rows import (
     NamedRow,
@@ -49,18 +51,36 @@ class SqliteRestrictionStore:
         """See `RestrictionStore`."""
         return []  # only one process uses the file
 
-    async def add_pauses(self, pauses: Sequence[Pause], *, now: datetime) -> list[str]:
+    async def add_pauses(
+        self, pauses: Sequence[Pause], *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> list[str]:
         """See `RestrictionStore`."""
         if pauses:
-            await self._writer.call(lambda db: _add(db, pauses, now))
+            await self._writer.call(lambda db: write_audit(db, audit, _add(db, pauses, now)))
         return []  # only one process uses the file
 
-    async def lift_pauses(self, keys: Sequence[PauseKey], *, now: datetime) -> list[bool]:
+    async def lift_pauses(
+        self, keys: Sequence[PauseKey], *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> list[bool]:
         """See `RestrictionStore`."""
-        return await self._writer.call(lambda db: _lift(db, keys, now)) if keys else []
+        if not keys:
+            return []
+
+        def work(db: apsw.Connection) -> list[bool]:
+            were_on = _lift(db, keys, now)
+            write_audit(db, audit, were_on)
+            return were_on
+
+        return await self._writer.call(work)
 
     async def set_blackouts(
-        self, key: PauseKey, blackouts: Sequence[Blackout], *, revision: int, now: datetime
+        self,
+        key: PauseKey,
+        blackouts: Sequence[Blackout],
+        *,
+        revision: int,
+        now: datetime,
+        audit: Sequence[AuditEntry] = (),
     ) -> BlackoutsWritten:
         """See `RestrictionStore`."""
 
@@ -74,6 +94,7 @@ class SqliteRestrictionStore:
             renewed = [renew_blackout(one, before.get((one.tenant, one.calendar))) for one in blackouts]
             execute_many(db, "add_blackout", [_values_of_blackout(one) for one in renewed])
             take_effect(db, now)
+            write_audit(db, audit, [set(renewed) != set(before.values())])
             return BlackoutsWritten()
 
         return await self._writer.call(work)
@@ -91,12 +112,14 @@ class SqliteRestrictionStore:
         return await self._writer.call(work)
 
 
-def _add(db: apsw.Connection, pauses: Sequence[Pause], now: datetime) -> None:
+def _add(db: apsw.Connection, pauses: Sequence[Pause], now: datetime) -> list[bool]:
+    """Write pauses, and return for each whether it is another one than before."""
     last = {pause.key: pause for pause in pauses}
     before = _find(db, last)
-    renewed = [renew(pause, before.get(key)) for key, pause in last.items()]
-    execute_many(db, "write_pause", [_values_of(pause) for pause in renewed])
+    renewed = {key: renew(pause, before.get(key)) for key, pause in last.items()}
+    execute_many(db, "write_pause", [_values_of(pause) for pause in renewed.values()])
     take_effect(db, now)
+    return [renewed[pause.key] != before.get(pause.key) for pause in pauses]
 
 
 def _lift(db: apsw.Connection, keys: Sequence[PauseKey], now: datetime) -> list[bool]:

@@ -16,11 +16,13 @@ from mainspring.core.admission import (
     verdict_to_text,
 )
 from mainspring.core.applying import CancelVerdict, judge_cancel
+from mainspring.core.audit import AuditEntry
 from mainspring.core.expiry import EXPIRED
 from mainspring.core.ids import JobId, RunId
 from mainspring.core.model import Attempt, Run
 from mainspring.core.states import RunState
 from mainspring.ports.store.runs import NewRun, SubmitResult
+from mainspring.stores.sqlite.audit import write_audit
 from mainspring.stores.sqlite.completion import end_waiting
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.dead import read_settled, settle_redriven
@@ -41,12 +43,25 @@ class SqliteRunStore:
     _lane_ids: InternedLanes
 
     async def submit_runs(
-        self, runs: Sequence[NewRun], *, now: datetime, notice: str | None = None
+        self,
+        runs: Sequence[NewRun],
+        *,
+        now: datetime,
+        notice: str | None = None,
+        audit: Sequence[AuditEntry] = (),
     ) -> list[SubmitResult]:
         """See `RunStore`."""
         if not runs:
             return []
-        return await self._writer.call(lambda db: self._submit(db, runs, now))
+        if not audit:
+            return await self._writer.call(lambda db: self._submit(db, runs, now))
+
+        def work(db: apsw.Connection) -> list[SubmitResult]:
+            results = self._submit(db, runs, now)
+            write_audit(db, audit, [result.status is SubmissionVerdict.SUBMITTED for result in results])
+            return results
+
+        return await self._writer.call(work)
 
     def _submit(self, db: apsw.Connection, runs: Sequence[NewRun], now: datetime) -> list[SubmitResult]:
         versions: dict[JobId, int | None] = {}
@@ -110,13 +125,25 @@ class SqliteRunStore:
         return result
 
     async def cancel_runs(
-        self, run_ids: Sequence[RunId], *, reason: str, now: datetime
+        self, run_ids: Sequence[RunId], *, reason: str, now: datetime, audit: Sequence[AuditEntry] = ()
     ) -> list[CancelVerdict]:
         """See `RunStore`."""
         if not run_ids:
             return []
         at = to_micros(now)
-        return await self._writer.call(lambda db: [cancel_run(db, run_id, reason, at) for run_id in run_ids])
+
+        def work(db: apsw.Connection) -> list[CancelVerdict]:
+            verdicts, changed = [], []
+            for run_id in run_ids:
+                verdict = cancel_run(db, run_id, reason, at)
+                verdicts.append(verdict)
+                # Of a run that was asked to stop before, the statement has changed nothing.
+                is_new = verdict is CancelVerdict.REQUESTED and db.changes() > 0
+                changed.append(is_new or verdict is CancelVerdict.CANCELLED)
+            write_audit(db, audit, changed)
+            return verdicts
+
+        return await self._writer.call(work)
 
     async def expire_runs(self, *, now: datetime, limit: int) -> list[RunId]:
         """See `RunStore`."""

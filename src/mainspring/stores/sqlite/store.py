@@ -13,6 +13,7 @@ from mainspring.ports.telemetry import SIZES, Distribution, Measure
 from mainspring.stores._sql.migrate import Applied, Migration, pending, read_migrations
 from mainspring.stores.sqlite.access import SqliteAccessStore
 from mainspring.stores.sqlite.applying import SqliteApplyStore
+from mainspring.stores.sqlite.audit import SqliteAuditStore
 from mainspring.stores.sqlite.backfills import SqliteBackfillStore
 from mainspring.stores.sqlite.browse import SqliteBrowseStore
 from mainspring.stores.sqlite.calendars import SqliteCalendarStore
@@ -80,6 +81,7 @@ class SqliteStore(
     SqliteOwnerStore,
     SqliteAccessStore,
     SqliteApplyStore,
+    SqliteAuditStore,
 ):
     """Implements `Store` on one SQLite file in WAL mode with synchronous=FULL.
 

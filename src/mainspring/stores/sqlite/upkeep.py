@@ -9,6 +9,7 @@ from datetime import datetime
 import apsw
 
 from mainspring.ports.store.upkeep import UniqueKeyPlace
+from mainspring.stores.sqlite.audit import prune_audit
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.inserts import InternedLanes
 from mainspring.stores.sqlite.once import prune_unique_keys
@@ -25,7 +26,9 @@ class SqliteUpkeepStore:
     async def prepare_history(self, *, now: datetime) -> None:
         """Do nothing: the history is one table here."""
 
-    async def prune_history(self, *, before: datetime, limit: int) -> int:
+    async def prune_history(
+        self, *, before: datetime, limit: int, audit_before: datetime | None = None
+    ) -> int:
         """See `UpkeepStore`."""
         values = {"before": to_micros(before), "limit": limit}
 
@@ -36,6 +39,7 @@ class SqliteUpkeepStore:
                 _remove(db, "prune_attempts", values),
                 _remove(db, "prune_kept_attempts", {"limit": limit}),
                 _remove(db, "prune_fire_ranges", values),
+                0 if audit_before is None else prune_audit(db, audit_before, limit),
             )
 
         return await self._writer.call(work)

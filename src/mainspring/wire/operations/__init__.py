@@ -19,6 +19,7 @@ from mainspring.wire.operations.access import (
     ROTATE_TOKEN,
     UPSERT_ACCOUNT,
 )
+from mainspring.wire.operations.audit import LIST_AUDIT, VERIFY_AUDIT
 from mainspring.wire.operations.backfills import (
     CANCEL_BACKFILL,
     CREATE_BACKFILL,
@@ -228,6 +229,8 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     GET_METRICS,
     GET_OPENAPI,
     GET_OVERVIEW,
+    LIST_AUDIT,
+    VERIFY_AUDIT,
     LIST_WORKERS,
     GET_ME,
     LIST_ACCOUNTS,
@@ -286,6 +289,7 @@ __all__ = [
     "GROUP_DEAD_RUNS",
     "IMPORT_CALENDAR",
     "LIST_ACCOUNTS",
+    "LIST_AUDIT",
     "LIST_BACKFILLS",
     "LIST_BLACKOUTS",
     "LIST_CALENDARS",
@@ -346,6 +350,7 @@ __all__ = [
     "UPSERT_QUEUE_BLACKOUTS",
     "UPSERT_TENANT",
     "UPSERT_TENANT_BLACKOUTS",
+    "VERIFY_AUDIT",
     "WORKER_BEAT",
     "WORKER_CLAIM",
     "WORKER_LEAVE",

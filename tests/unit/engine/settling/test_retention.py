@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from mainspring.config.settings import Settings, StoreLocation
+from mainspring.core.actors import Actor, ActorKind
+from mainspring.core.audit import AuditFilter
 from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import NotFound
 from mainspring.runtime import open_engine
 from mainspring.testing.manual import TENANT
 from tests.unit.engine.conftest import Bench
+
+ANN = Actor(name="ann", kind=ActorKind.LOCAL, action="upsert_queue")
 
 
 @pytest.mark.parametrize("scheme", ["memory", "sqlite"])
@@ -43,3 +48,21 @@ async def test_engine_put_together_in_code_keeps_runs_as_long(bench: Bench) -> N
         bench.runtime.clock.advance(days * 86_400)
         await bench.runtime.tick("janitor")
         assert (await bench.runtime.store.get_runs([run_id]) != [None]) is is_kept
+
+
+@pytest.mark.parametrize(("keep", "days"), [(None, 400), (timedelta(days=7), 7)])
+@pytest.mark.parametrize("scheme", ["memory", "sqlite"])
+async def test_who_changed_what_is_kept_so_long(
+    scheme: str, keep: timedelta | None, days: int, tmp_path: Path
+) -> None:
+    settings = Settings(store=StoreLocation(scheme, str(tmp_path)))
+    if keep is not None:
+        settings = replace(settings, keep_audit=keep)
+    async with open_engine(settings) as engine:
+        await engine.client.queues.put("mail", {}, by=ANN)
+        [entry] = await engine.client.audit.list_page(AuditFilter())
+        janitor = engine.services["janitor"]
+        for later, is_kept in ((-1, True), (1, False)):
+            await janitor.tick(entry.entry.at + timedelta(days=days, seconds=later))
+            left = await engine.client.audit.list_page(AuditFilter())
+            assert [one.id for one in left] == ([entry.id] if is_kept else [])

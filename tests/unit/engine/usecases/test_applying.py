@@ -40,7 +40,7 @@ def between(runtime: ManualRuntime, monkeypatch: pytest.MonkeyPatch) -> list[Bet
     steps: list[Between] = []
     apply = runtime.store.apply_jobs
 
-    async def meanwhile(change: JobsChange, *, now: datetime) -> list[OwnerChange] | None:
+    async def meanwhile(change: JobsChange, *, now: datetime, **_: Any) -> list[OwnerChange] | None:
         if steps:
             await steps.pop(0)()
         return await apply(change, now=now)
@@ -144,7 +144,7 @@ async def test_an_owners_job_that_goes_meanwhile_is_told(
 
 
 async def test_what_keeps_moving_is_given_up(runtime: ManualRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def refuse(change: JobsChange, *, now: datetime) -> None:
+    async def refuse(change: JobsChange, *, now: datetime, **_: Any) -> None:
         del change, now
 
     monkeypatch.setattr(runtime.store, "apply_jobs", refuse)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ async def test_concurrent_jobs_take_few_transactions(monkeypatch: pytest.MonkeyP
     async with ManualRuntime(FunctionRegistry()) as runtime:
         add, sizes = runtime.store.add_jobs, []
 
-        async def counting(jobs: Sequence[NewJob], *, now: datetime) -> list[AddResult]:
+        async def counting(jobs: Sequence[NewJob], *, now: datetime, **given: Any) -> list[AddResult]:
             sizes.append(len(jobs))
             await asyncio.sleep(0)
             return await add(jobs, now=now)
@@ -52,7 +53,7 @@ async def test_clock_starts_at_the_instant_of_creation(monkeypatch: pytest.Monke
         seconds: list[asyncio.Task[Job]] = []
         body = {"callback_url": HOOK, "cron": "* * * * * *"}
 
-        async def slow(jobs: Sequence[NewJob], *, now: datetime) -> list[AddResult]:
+        async def slow(jobs: Sequence[NewJob], *, now: datetime, **given: Any) -> list[AddResult]:
             if not seconds:
                 create = runtime.client.jobs.create("default", {**body, "name": "second"})
                 seconds.append(asyncio.create_task(create))

@@ -57,9 +57,10 @@ ORDER BY backfill.id DESC LIMIT :limit;
 -- name: change_backfill
 UPDATE backfill SET
     state = :state, closed_at = CASE WHEN :state = 'cancelled' THEN coalesce(backfill.closed_at, :now::timestamptz) END
-WHERE backfill.id = :backfill_id AND backfill.state = ANY(:states::text[])
+FROM (SELECT id, state FROM backfill WHERE id = :backfill_id FOR UPDATE) AS old
+WHERE backfill.id = old.id AND backfill.state = ANY(:states::text[])
   AND EXISTS (SELECT FROM job WHERE job.id = backfill.job_id AND coalesce(job.deleted_at, 'infinity') = 'infinity')
-RETURNING backfill.id;
+RETURNING old.state AS before;
 
 -- name: close_sections
 UPDATE fire_range SET closed_at = :now WHERE fire_range.backfill_id = :backfill_id AND fire_range.closed_at IS NULL;

@@ -98,3 +98,10 @@ tenant = :tenant::text
       AND (:since::timestamptz IS NULL OR finished_at >= :since)
       AND (:until::timestamptz IS NULL OR finished_at < :until)
       AND (:run_ids::bigint[] IS NULL OR id = ANY(:run_ids));
+
+-- fragment: is_audit_wanted
+-- What is asked of entries, but for what they are about and whose that is.
+(:actor::text IS NULL OR audit.actor = :actor)
+      AND (:action::text IS NULL OR audit.action = :action)
+      AND (:since::timestamptz IS NULL OR audit.at >= :since)
+      AND (:until::timestamptz IS NULL OR audit.at < :until);

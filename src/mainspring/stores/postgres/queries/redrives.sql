@@ -21,8 +21,9 @@ ORDER BY redrive.id DESC LIMIT :limit;
 -- name: change_redrive
 UPDATE redrive SET
     state = :state, closed_at = CASE WHEN :state = 'cancelled' THEN coalesce(redrive.closed_at, :now) ELSE redrive.closed_at END
-WHERE redrive.id = :redrive_id AND redrive.state = ANY(:states::text[])
-RETURNING redrive.id;
+FROM (SELECT id, state FROM redrive WHERE id = :redrive_id FOR UPDATE) AS old
+WHERE redrive.id = old.id AND redrive.state = ANY(:states::text[])
+RETURNING old.state AS before;
 
 -- name: list_running_redrives
 SELECT {redrive_columns} FROM redrive WHERE redrive.state = 'running' ORDER BY redrive.id LIMIT :limit;

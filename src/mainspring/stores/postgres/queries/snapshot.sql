@@ -11,6 +11,8 @@ FROM pg_class AS class
 JOIN pg_attribute AS attribute ON attribute.attrelid = class.oid AND attribute.attnum > 0 AND NOT attribute.attisdropped
 LEFT JOIN pg_attrdef AS attrdef ON attrdef.adrelid = class.oid AND attrdef.adnum = attribute.attnum
 WHERE class.relnamespace = current_schema()::regnamespace AND class.relkind IN ('r', 'p', 'v')
+  -- Months are there from the start, and which ones depends on the day.
+  AND class.relname !~ '^audit_[0-9]{6}$'
 ORDER BY class.relname COLLATE "C", attribute.attnum;
 
 -- name: describe_constraints

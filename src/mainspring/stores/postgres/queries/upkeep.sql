@@ -4,7 +4,7 @@
 SELECT clock_timestamp() AS now;
 
 -- name: prepare_history
-SELECT prepare_history(:now::timestamptz, 3);
+SELECT prepare_history(:now::timestamptz, 3), prepare_audit(:now::timestamptz, 1);
 
 -- name: list_closed_days
 -- The days in the history that ended at an instant or before it.

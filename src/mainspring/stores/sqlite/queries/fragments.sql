@@ -43,3 +43,10 @@ tenant = :tenant AND (:job_id IS NULL OR job_id = :job_id) AND (:queue IS NULL O
     AND (:error_group IS NULL OR error_group = :error_group)
     AND (:since IS NULL OR finished_at >= :since) AND (:until IS NULL OR finished_at < :until)
     AND (:run_ids IS NULL OR id IN (SELECT value FROM json_each(:run_ids)));
+
+-- fragment: is_audit_wanted
+-- What is asked of entries, but for what they are about and whose that is.
+(:actor IS NULL OR audit.actor = :actor)
+    AND (:action IS NULL OR audit.action = :action)
+    AND (:since IS NULL OR audit.at >= :since)
+    AND (:until IS NULL OR audit.at < :until);
