@@ -109,7 +109,9 @@ def test_a_server_that_others_reach_needs_an_account_first(
     refused = run("server", *reached, "--port", 0, cwd=tmp_path)
     assert refused.returncode == 2
     assert "mainspring token create --role admin --store" in refused.stderr
-    admin = say("token", "create", "--role", "admin", "--store", f"sqlite:///{tmp_path}/data", cwd=tmp_path)["token"]
+    admin = say("token", "create", "--role", "admin", "--store", f"sqlite:///{tmp_path}/data", cwd=tmp_path)[
+        "token"
+    ]
     with server(*reached, "--slots", 0, cwd=tmp_path) as (_, url):
         trust = {"SSL_CERT_FILE": str(authority.cert)}
         assert run("job", "list", "--server", url, cwd=tmp_path, **trust).returncode == 1
@@ -121,7 +123,7 @@ def test_a_server_that_others_reach_needs_an_account_first(
 def test_callers_of_a_proxy_are_told_apart_and_nobody_else_is_believed(
     tmp_path: Path, is_behind: bool
 ) -> None:
-    options = ("--data", "data", "--slots", 0)
+    options: tuple[object, ...] = ("--data", "data", "--slots", 0)
     if is_behind:
         say("token", "create", "--role", "admin", "--store", f"sqlite:///{tmp_path}/data", cwd=tmp_path)
         options = (*options, "--behind-proxy", "127.0.0.1")
