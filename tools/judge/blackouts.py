@@ -122,7 +122,8 @@ def _judge_fires(
 ) -> Iterator[Violation]:
     """A fire that falls due in a blackout that skips fires does not become work.
 
-    Unless the server that made it may not have heard of the blackout, because of a fault since that was set.
+    Unless the server that made it may not have heard of the blackout, because of faults since that was set, each of
+    which began before the server had got over the one before.
     """
     for run in history.runs:
         is_fire = run.kind is RunKind.SCHEDULED and run.fire_range_id is None
@@ -137,12 +138,18 @@ def _judge_fires(
                 if not made_in_time or not max(window.low, window.since) <= run.due_at < window.high:
                     continue
                 counts["fires_beside_a_skipping_blackout"] += 1
-                if not any(
-                    fault.at <= known_at and fault.until + 2 * PATIENCE >= run.created_at
-                    for fault in history.faults
-                ):
+                if run.created_at > _known_to_all(history, known_at):
                     why = f"fell due in the blackout from {window.low} to {window.high}"
                     yield runs.accuse("S35", run.id, f"{why}, and was not skipped")
+
+
+def _known_to_all(history: History, known_at: datetime) -> datetime:
+    """Return when every server has heard of what it would have known at an instant, had there been no faults."""
+    for fault in sorted(history.faults, key=lambda fault: fault.at):
+        if fault.at > known_at:
+            break
+        known_at = max(known_at, fault.until + 2 * PATIENCE)
+    return known_at
 
 
 def still_times(history: History) -> Iterator[tuple[datetime, datetime]]:

@@ -150,3 +150,23 @@ def test_only_fires_are_skipped() -> None:
     story.submit(story.job(), 10.0, reason="blackout")
     note(story, 5.0, (9, 15), mode="skip")
     assert "S35" in story.broken
+
+
+@pytest.mark.parametrize(
+    ("faults", "is_good"),
+    [
+        ([(6, 7)], False),
+        ([(6, 7), (12, 15)], True),  # it began before the servers had got over the one before (seed 4023)
+        ([(6, 7), (13.1, 15)], False),
+        ([(12, 15)], False),
+    ],
+)
+def test_a_server_may_hear_of_a_blackout_after_several_faults(
+    faults: list[tuple[float, float]], is_good: bool
+) -> None:
+    story = Story(read_at=29.0)
+    story.fire(story.job(every(10)), 20, "waiting")
+    note(story, 5.0, (9, 40), mode="skip")
+    for begin, end in faults:
+        story.fault(begin, end)
+    assert ("S35" not in story.broken) is is_good
