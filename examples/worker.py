@@ -1,8 +1,8 @@
-import contextlib, http.client, json, signal, sys, threading, time, typing  # python3 worker.py 127.0.0.1:8620
+import contextlib, http.client, json, os, signal, sys, threading, time, typing  # python3 worker.py 127.0.0.1:8620
 
 FUNCTIONS: typing.Any = {"add": lambda _, x, y: x + y, "nap": lambda stop, seconds: stop.wait(seconds)}
 OFFER: typing.Any = {"protocol": 2, "name": "plain", "functions": [*FUNCTIONS]}
-drain, held = threading.Event(), list[typing.Any]()  # held: the lease not yet reported
+drain, held, auth = threading.Event(), list[typing.Any](), {"Authorization": f"Bearer {os.getenv('MAINSPRING_TOKEN')}"}
 
 
 def call(verb: str, patience: float = 40, pause: float = 0, **body: typing.Any) -> typing.Any:
@@ -11,7 +11,7 @@ def call(verb: str, patience: float = 40, pause: float = 0, **body: typing.Any) 
         pause, sent_at = min(2 * pause + 0.1, 5), time.monotonic()
         with contextlib.suppress(OSError, http.client.HTTPException):
             link = http.client.HTTPConnection(sys.argv[1], timeout=patience)
-            link.request("POST", f"/api/v1/worker/{verb}", json.dumps(body, ensure_ascii=False).encode())
+            link.request("POST", f"/api/v1/worker/{verb}", json.dumps(body, ensure_ascii=False).encode(), auth)
             if (answer := link.getresponse()).status < 300:
                 return {"sent_at": sent_at, **json.loads(answer.read() or "{}")}
             if answer.status < 500:
@@ -64,7 +64,7 @@ while not drain.is_set():
     while session["is_live"] and not drain.is_set():
         me, number = session["session_id"], session["answered"] + 1
         told = call("claim", session_id=me, number=number, limit=1, wait_seconds=5, is_idle=True)
-        for lease in told["leases"]:
+        for lease in told["leases"]:  # held: not yet reported
             held += [lease | {"key": {k: lease[k] for k in ("run_id", "token")}, "stop": threading.Event()}]
         session |= {"answered": number, "is_live": told["is_session_live"]}
         for lease, kept in zip([*held], told["definitions"], strict=True):

@@ -11,6 +11,7 @@ call() { # VERB BODY [PATIENCE]: the same call again, later and later, until it 
     local code pause=1 # tenths of a second
     while kill -0 $$ 2>/dev/null && sent=$(now); do
         answer=$(curl -s --noproxy '*' -m "${3:-40}" -H 'content-type: application/json' -w '\n%{http_code}' \
+            ${MAINSPRING_TOKEN:+-H "authorization: Bearer $MAINSPRING_TOKEN"} \
             --data-binary @- "http://$server/api/v1/worker/$1" <<<"$2")
         code=${answer##*$'\n'} answer=${answer%$'\n'*}
         case $code in

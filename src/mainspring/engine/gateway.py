@@ -136,6 +136,7 @@ class LocalGateway:
             functions=registration.functions,
             labels=registration.labels,
             beat_period=self._beat_period,
+            account=registration.account,
         )
         (session_id,) = await self._store.add_sessions([new], now=self._clock.now())
         self._matcher.welcome(session_id, registration)

@@ -31,6 +31,7 @@ class Registration:
         functions: names of the Python functions it has registered.
         labels: what it offers to runs with a label requirement (`gpu`).
         slots: how many attempts it can run at a time.
+        account: the account of the worker; None if there are no accounts, or it uses the store directly.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Registration:
     types: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    account: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

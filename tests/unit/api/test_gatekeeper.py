@@ -15,6 +15,7 @@ from mainspring.engine.usecases.identities import BLIND_SECONDS, UNKNOWN_SECONDS
 from mainspring.errors import StoreUnavailable
 from mainspring.testing.clock import ManualWaiter
 from mainspring.testing.factories import IdSequence
+from mainspring.testing.factories import claim as claim_in
 from mainspring.testing.manual import ManualRuntime
 from mainspring.wire.operation import Operation
 from mainspring.wire.operations import OPERATIONS
@@ -449,6 +450,37 @@ async def test_a_tenant_sees_its_own_series(runtime: ManualRuntime, identities: 
         for text in (admin, shop):
             assert (await http.get("/metrics", headers=bearer(text))).status_code == 200
     assert seen == [None, "shop"]
+
+
+async def test_a_session_is_used_by_its_account_alone(
+    http: AsyncClient, admin: str, runtime: ManualRuntime
+) -> None:
+    """Whoever may work and guesses ids could otherwise end the runs of others: the token of a lease is mostly 1."""
+    one, other = [await make_token(http, admin, name, {"*": "worker"}, "worker") for name in ("one", "other")]
+
+    async def ask(text: str, call: str, **body: Any) -> Any:
+        answer = await http.post(f"/api/v1/worker/{call}", json=body, headers=bearer(text))
+        assert answer.status_code in {200, 201, 204}, answer.text
+        return answer.json() if answer.content else None
+
+    offer = {"protocol": 2, "name": "w", "host": "h", "pid": 1, "slots": 5, "functions": ["work"]}
+    mine = (await ask(one, "register", **offer))["session_id"]
+    job = await http.post("/api/v1/jobs", json={"name": "j", "function": "work"}, headers=bearer(admin))
+    path = f"/api/v1/jobs/{job.json()['job_id']}/runs"
+    run_id = (await http.post(path, headers=bearer(admin))).json()["run_id"]
+    claim = {"session_id": mine, "number": 1, "limit": 5, "is_idle": True, "wait_seconds": 0}
+    assert (await ask(other, "claim", **claim))["is_session_live"] is False
+    assert (await ask(other, "beat", session_id=mine))["is_session_live"] is False
+    assert (await ask(other, "beat", session_id="ses_99"))["is_session_live"] is False
+    assert (await ask(one, "beat", session_id=mine))["is_session_live"] is True
+    [session] = await runtime.store.list_sessions()
+    [lease] = await claim_in(runtime.store, session.id, now=runtime.clock.now())
+    report = {"run_id": run_id, "token": lease.token, "outcome": "success"}
+    assert (await ask(other, "report", session_id=mine, reports=[report]))["results"] == ["stale"]
+    await ask(other, "leave", session_id=mine)
+    assert (await ask(one, "report", session_id=mine, reports=[report]))["results"] == ["applied"]
+    shown = (await http.get(f"/api/v1/runs/{run_id}", headers=bearer(admin))).json()
+    assert shown["status"] == "SUCCEEDED"
 
 
 # -- tokens of one's own, and of others --------------------------------------------------------------------------------

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 from mainspring.api.call import Call, Endpoint, handles
 from mainspring.api.reading import convert
-from mainspring.ports.gateway import ClaimCall, ClaimReply
+from mainspring.core.ids import SessionId
+from mainspring.ports.gateway import BeatReply, ClaimCall, ClaimReply, ReportResult
 from mainspring.wire import operations, protocol
 
 
@@ -15,7 +17,8 @@ from mainspring.wire import operations, protocol
 async def register(call: Call, body: dict[str, Any]) -> protocol.SessionGranted:
     protocol.check_protocol(body.get("protocol"))
     offer = convert(body, protocol.RegisterBody)
-    session = await call.services.gateway.register(protocol.to_registration(offer))
+    account = None if call.identity is None else call.identity.name
+    session = await call.services.gateway.register(replace(protocol.to_registration(offer), account=account))
     return protocol.SessionGranted(
         session_id=protocol.show_session(session.id),
         beat_period_seconds=session.beat_period.total_seconds(),
@@ -24,7 +27,17 @@ async def register(call: Call, body: dict[str, Any]) -> protocol.SessionGranted:
 
 @handles(operations.WORKER_CLAIM)
 async def claim(call: Call, body: protocol.ClaimBody) -> protocol.ClaimAnswerView:
-    return protocol.from_claim_reply(await _claim_while_connected(call, protocol.to_claim(body)))
+    claim_call = protocol.to_claim(body)
+    if not await _is_own(call, claim_call.session_id):
+        return protocol.from_claim_reply(ClaimReply(is_session_live=False))
+    return protocol.from_claim_reply(await _claim_while_connected(call, claim_call))
+
+
+async def _is_own(call: Call, session_id: SessionId) -> bool:
+    """Return whether a session is the caller's. Another one's does not live for it, as one that was never there."""
+    if call.identity is None:
+        return True
+    return await call.engine.session_owners.is_of(session_id, call.identity.name)
 
 
 async def _claim_while_connected(call: Call, claim_call: ClaimCall) -> ClaimReply:
@@ -53,6 +66,8 @@ async def _wait_for_disconnect(call: Call) -> None:
 async def beat(call: Call, body: protocol.BeatBody) -> protocol.BeatView:
     session_id = protocol.read_session(body.session_id)
     held = protocol.to_keys(body.held)
+    if not await _is_own(call, session_id):
+        return protocol.from_beat_reply(BeatReply(is_session_live=False))
     return protocol.from_beat_reply(
         await call.services.gateway.beat(session_id, held, answered=body.answered)
     )
@@ -61,13 +76,18 @@ async def beat(call: Call, body: protocol.BeatBody) -> protocol.BeatView:
 @handles(operations.WORKER_REPORT)
 async def report(call: Call, body: protocol.ReportBody) -> protocol.ReportView:
     reports = tuple(protocol.to_report(item, index) for index, item in enumerate(body.reports))
-    results = await call.services.gateway.report(protocol.read_session(body.session_id), reports)
+    session_id = protocol.read_session(body.session_id)
+    if not await _is_own(call, session_id):
+        return protocol.ReportView(results=[ReportResult.STALE.value] * len(reports))
+    results = await call.services.gateway.report(session_id, reports)
     return protocol.ReportView(results=[result.value for result in results])
 
 
 @handles(operations.WORKER_LEAVE)
 async def leave(call: Call, body: protocol.SessionBody) -> None:
-    await call.services.gateway.leave(protocol.read_session(body.session_id))
+    session_id = protocol.read_session(body.session_id)
+    if await _is_own(call, session_id):
+        await call.services.gateway.leave(session_id)
 
 
 ROUTES: list[Endpoint] = [register, claim, beat, report, leave]

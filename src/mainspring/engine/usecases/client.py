@@ -36,6 +36,7 @@ from mainspring.engine.usecases.queues import Queues
 from mainspring.engine.usecases.redrives import Redrives
 from mainspring.engine.usecases.redriving import Redriving
 from mainspring.engine.usecases.runs import KEY_LIFETIME, Runs, WaitingSlots
+from mainspring.engine.usecases.session_owners import SessionOwners
 from mainspring.engine.usecases.tenants import Tenants
 from mainspring.engine.usecases.versions import Versions
 from mainspring.ports.clock import Clock, IdSource
@@ -113,6 +114,7 @@ class Client:
         self.queues: Queues = Queues(store, self.caps, clock=clock)
         self.labels: Labels = Labels(self.caps)
         self.priority_classes: PriorityClasses = PriorityClasses(store, clock=clock)
+        self.session_owners: SessionOwners = SessionOwners(store)
         self.access: AccessControl = AccessControl(store, clock=clock, ids=ids)
         self.pauses: PauseSwitch = PauseSwitch(store, clock=clock, wakeups=wakeups)
         self.blackouts: Blackouts = Blackouts(store, restrictions, clock=clock, wakeups=wakeups)

@@ -43,6 +43,10 @@ class SessionStore(Protocol):
         """Return who sessions are, or were, for as long as the history may name them; unknown ones are left out."""
         ...
 
+    async def find_session_accounts(self, session_ids: Sequence[SessionId]) -> dict[SessionId, str | None]:
+        """Return whose sessions are, while the store has them; unknown ones are left out."""
+        ...
+
     async def read_pulses(self) -> dict[SessionId, SessionPulse]:
         """Return the counters of the live sessions. They are read far more often than the rest."""
         ...
@@ -61,6 +65,7 @@ class NewSession:
 
     Attributes:
         beat_period: the time between its heartbeats, as announced to its worker. Its silence is judged by it.
+        account: the account of its worker; None if there are no accounts, or the worker uses the store directly.
     """
 
     worker: str
@@ -72,6 +77,7 @@ class NewSession:
     functions: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     beat_period: timedelta | None = None
+    account: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

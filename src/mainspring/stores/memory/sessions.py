@@ -85,6 +85,10 @@ class MemorySessionStore:
         }
         return {key: known[key] for key in session_ids if key in known}
 
+    async def find_session_accounts(self, session_ids: Sequence[SessionId]) -> dict[SessionId, str | None]:
+        sessions = self._tables.sessions
+        return {key: sessions[key].offer.account for key in session_ids if key in sessions}
+
     async def read_pulses(self) -> dict[SessionId, SessionPulse]:
         return {
             session.id: SessionPulse(session.beats, session.offer.beat_period)

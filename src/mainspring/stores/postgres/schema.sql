@@ -595,6 +595,7 @@ CREATE TABLE session (
     beat_period interval,
     held_from bigint NOT NULL DEFAULT 0,
     policy_epoch bigint,
+    account text,
     CONSTRAINT session_pkey PRIMARY KEY (id),
     CONSTRAINT session_state CHECK ((state = ANY (ARRAY['live'::text, 'dead'::text, 'left'::text])))
 ) WITH (fillfactor=50);

@@ -48,6 +48,7 @@ class PostgresSessionStore:
                     functions=offer.functions,
                     labels=offer.labels,
                     beat_period=offer.beat_period,
+                    account=offer.account,
                     now=now,
                 )
                 ids.append(SessionId(row["id"]))
@@ -113,6 +114,14 @@ class PostgresSessionStore:
             Role.READ, "find_workers", is_repeatable=True, session_ids=sorted(set(session_ids))
         )
         return {SessionId(row["id"]): WorkerName(row["worker"], row["host"]) for row in rows}
+
+    async def find_session_accounts(self, session_ids: Sequence[SessionId]) -> dict[SessionId, str | None]:
+        if not session_ids:
+            return {}
+        rows = await self._connections.fetch(
+            Role.READ, "find_session_accounts", is_repeatable=True, session_ids=sorted(set(session_ids))
+        )
+        return {SessionId(row["id"]): row["account"] for row in rows}
 
     async def read_pulses(self) -> dict[SessionId, SessionPulse]:
         rows = await self._connections.fetch(Role.WATCH, "read_pulses", is_repeatable=True)

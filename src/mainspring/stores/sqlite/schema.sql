@@ -601,7 +601,7 @@ CREATE TABLE session (
     started_at INTEGER NOT NULL,
     last_beat_at INTEGER NOT NULL,
     ended_at INTEGER
-, beat_period INTEGER, held_from INTEGER NOT NULL DEFAULT 0, policy_epoch INTEGER NOT NULL DEFAULT 0) STRICT;
+, beat_period INTEGER, held_from INTEGER NOT NULL DEFAULT 0, policy_epoch INTEGER NOT NULL DEFAULT 0, account TEXT) STRICT;
 
 CREATE INDEX session_live ON session (id) WHERE state = 'live';
 

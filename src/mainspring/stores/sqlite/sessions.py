@@ -77,6 +77,14 @@ class SqliteSessionStore:
         rows = await self._reader.call(lambda db: fetch_rows(db, "find_workers", values))
         return {SessionId(row.id): WorkerName(row.worker, row.host) for row in rows}
 
+    async def find_session_accounts(self, session_ids: Sequence[SessionId]) -> dict[SessionId, str | None]:
+        """See `SessionStore`."""
+        if not session_ids:
+            return {}
+        values = {"session_ids": to_json(list(session_ids))}
+        rows = await self._reader.call(lambda db: fetch_rows(db, "find_session_accounts", values))
+        return {SessionId(row.id): row.account for row in rows}
+
     async def read_pulses(self) -> dict[SessionId, SessionPulse]:
         """See `SessionStore`."""
         rows = await self._reader.call(lambda db: fetch_rows(db, "read_pulses"))
@@ -111,6 +119,7 @@ def _add_session(db: apsw.Connection, session: NewSession, now: int) -> SessionI
         "functions": to_json(session.functions),
         "labels": to_json(session.labels),
         "beat_period": count_micros(session.beat_period),
+        "account": session.account,
         "now": now,
     }
     return SessionId(fetch_value(db, "add_session", values))

@@ -56,6 +56,15 @@ class Sessions:
         assert facts.beat_period == timedelta(seconds=2.5)
         assert (facts.started_at, facts.last_beat_at) == (START, START)
 
+    async def test_a_session_is_of_the_account_that_opened_it(self, store: Store) -> None:
+        offers = [make_session(account="ann"), make_session()]
+        of_ann, of_nobody = await store.add_sessions(offers, now=START)
+        wanted = [of_nobody, UNKNOWN_SESSION, of_ann]
+        assert await store.find_session_accounts(wanted) == {of_ann: "ann", of_nobody: None}
+        await store.close_sessions([of_ann], now=at(1))
+        assert await store.find_session_accounts([of_ann]) == {of_ann: "ann"}
+        assert await store.find_session_accounts([]) == {}
+
     async def test_sessions_are_opened_in_order(self, store: Store) -> None:
         offers = [make_session(worker=f"w{number}") for number in range(3)]
         session_ids = await store.add_sessions(offers, now=START)

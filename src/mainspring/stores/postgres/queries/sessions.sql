@@ -3,13 +3,18 @@
 -- name: add_session
 -- The lock keeps a change of the policy epoch from missing the session.
 INSERT INTO session (
-    worker, host, pid, slots, queues, types, functions, labels, beat_period, started_at, last_beat_at, policy_epoch
+    worker, host, pid, slots, queues, types, functions, labels, beat_period, started_at, last_beat_at, account,
+    policy_epoch
 )
 VALUES (
-    :worker, :host, :pid, :slots, :queues, :types, :functions, :labels, :beat_period, :now, :now,
+    :worker, :host, :pid, :slots, :queues, :types, :functions, :labels, :beat_period, :now, :now, :account,
     (SELECT revision.number FROM revision WHERE revision.name = 'policy_epoch' FOR SHARE)
 )
 RETURNING id;
+
+-- name: find_session_accounts
+SELECT session.id, session.account
+FROM unnest(:session_ids::bigint[]) AS wanted (id) JOIN session ON session.id = wanted.id;
 
 -- name: lock_sessions
 SELECT session.id, session.missing, session.held_from, session.claim_number, session.policy_epoch IS NULL AS is_foreign

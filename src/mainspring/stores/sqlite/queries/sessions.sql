@@ -2,13 +2,19 @@
 
 -- name: add_session
 INSERT INTO session (
-    worker, host, pid, slots, queues, types, functions, labels, beat_period, started_at, last_beat_at, policy_epoch
+    worker, host, pid, slots, queues, types, functions, labels, beat_period, started_at, last_beat_at, account,
+    policy_epoch
 )
 VALUES (
-    :worker, :host, :pid, :slots, :queues, :types, :functions, :labels, :beat_period, :now, :now,
+    :worker, :host, :pid, :slots, :queues, :types, :functions, :labels, :beat_period, :now, :now, :account,
     (SELECT number FROM revision WHERE name = 'policy_epoch')
 )
 RETURNING id;
+
+-- name: find_session_accounts
+SELECT session.id, session.account
+FROM json_each(:session_ids) AS wanted
+CROSS JOIN session ON session.id = wanted.value;
 
 -- name: lock_session
 SELECT missing, held_from, claim_number FROM session WHERE id = :session_id AND state = 'live';
