@@ -28,6 +28,7 @@ from mainspring.engine.common.service import Service
 from mainspring.engine.scheduling.shards import ShardSettings
 from mainspring.engine.settling.janitor import Retention
 from mainspring.engine.usecases.definitions import Accepted
+from mainspring.engine.usecases.identities import TokenUses
 from mainspring.executors.context import ExecutorContext
 from mainspring.plugins import load_plugins
 from mainspring.ports.clock import Clock, Waiter
@@ -179,7 +180,10 @@ async def _services_beside(engine: Engine, clock: StoreClock, settings: Settings
     services: list[Service] = [ClockSampler(clock, waiter=LoopWaiter())]
     if settings.has_api:
         await engine.identities.refresh()  # no request may be answered before it is known who there is
-        services.append(engine.identities)
+        services += [
+            engine.identities,
+            TokenUses(engine.store, engine.identities, waiter=LoopWaiter()),
+        ]
     return services
 
 

@@ -102,6 +102,7 @@ ONLY_POSTGRES = {
     "read_submitted_job": "the same",
     "find_lost_runs": "SQLite has no failover",
     "hold_calendar_revision": "row locks; SQLite has one writer",
+    "hold_access_revision": "the same",
     "hold_lanes": "a row lock; SQLite has one writer",
     "hold_limits": "row locks; SQLite asks find_limit",
     "lock_limit": "row locks",

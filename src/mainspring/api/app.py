@@ -136,7 +136,7 @@ def create_api(
         ics=ics,
         why_rates=CallerRates(why_rate or default("why.rate"), setting="why.rate"),
         findings=findings,
-        on_access_changed=_do_nothing if identities is None else identities.refresh,
+        on_access_changed=_do_nothing if identities is None else identities.hurry,
     )
     return Api(
         Admission(

@@ -41,6 +41,12 @@ class CallerRates:
             self._forget_quiet_ones(now)
         self._buckets[caller] = bucket.take(1)
 
+    def give_back(self, caller: str) -> None:
+        """Undo a call that was let through, because it does not count."""
+        known = self._buckets.get(caller)
+        if known is not None:
+            self._buckets[caller] = known.take(-1)
+
     def _forget_quiet_ones(self, now: datetime) -> None:
         """Drop the callers whose buckets are full again. If that drops none, drop all: memory is bounded."""
         busy = {

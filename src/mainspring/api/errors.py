@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import NamedTuple
@@ -24,6 +25,7 @@ from mainspring.errors import (
 )
 
 _log = structlog.get_logger(__name__)
+_TOKEN = re.compile(r"ms_[a-z2-9]{8}_[a-z2-9]+")
 MEDIA_TYPE = "application/problem+json"
 _NO_HEADERS: Mapping[str, str] = {}
 RETRY_AFTER_SECONDS = 1
@@ -93,6 +95,7 @@ _WHERE_LISTED = {
 
 def answer_error(error: BaseException, *, path: str, request_id: str) -> Reply:
     """Turn any exception into an answer. Log what is the server's fault."""
+    path = _TOKEN.sub("ms_…", path)
     status, detail = 500, "something went wrong in the server; its log says what"
     fields: list[FieldError] | None = None
     headers, wait = _NO_HEADERS, None

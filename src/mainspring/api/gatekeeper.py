@@ -109,15 +109,19 @@ class Gatekeeper:
         return is_open and self._admin is not None and hmac.compare_digest(digest, self._admin)
 
     async def _look_up(self, identities: Identities, text: str, scope: Scope, now: datetime) -> Identity:
+        client = scope.get("client")
+        address = str(client[0]) if client else "somebody"
+        self._strangers.take(
+            address, now=now
+        )  # before the store is asked, or whoever guesses could keep it busy
         identity = await identities.look_up(text)
         if identity is None:
-            client = scope.get("client")
-            self._strangers.take(str(client[0]) if client else "somebody", now=now)
             raise Rejected(
                 401,
                 "this access token is not known here: it may be misspelt, or of another server",
                 headers=_CHALLENGE,
             )
+        self._strangers.give_back(address)
         return identity
 
     def _check_rate(self, identity: Identity, now: datetime) -> None:

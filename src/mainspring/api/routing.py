@@ -80,7 +80,8 @@ class Routes:
                 if child is None:
                     return None
             node = child
-        return Found(node.methods, key) if node.methods else None
+        # No name that is kept has characters that cannot be shown, and PostgreSQL takes no NUL.
+        return Found(node.methods, key) if node.methods and key.isprintable() else None
 
     def _reader(self, operation: Operation[Any]) -> BodyReader | None:
         body = operation.body

@@ -288,7 +288,10 @@ SETTINGS = MappingProxyType({setting.name: setting for group in GROUPS.values() 
 """All settings by name, in the order in which they are shown."""
 
 OTHER_VARIABLES = frozenset(
-    {f"{PREFIX}{name}" for name in ("APP", "CONFIG", "OPTIONS", "TOKEN", "TOKEN_FILE", "WORKER")}
+    {
+        f"{PREFIX}{name}"
+        for name in ("APP", "CONFIG", "OPTIONS", "TOKEN", "TOKEN_FILE", "WORKER", "CLIENT_CERT", "CLIENT_KEY")
+    }
 )
 """Variables that are not settings: the file's name, a client's access token and the file that has it, what the service
 units insert, and the mark on a worker's jobs."""

@@ -198,6 +198,7 @@ class Engine:
         self.identities: Identities = Identities(
             store, clock=tools.clock, ids=tools.ids, waiter=tools.waiter()
         )
+        self.identities.on_change = self.matcher.dismiss
         self.services: dict[str, Service] = {service.name: service for service in services}
         self._runners: list[ServiceRunner] = []
         self.telemetry: Telemetry = Telemetry()

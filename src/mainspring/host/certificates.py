@@ -46,8 +46,8 @@ class Certificates:
             self._seen = seen
             try:
                 self._read()  # into a context of its own first, so that half of a pair changes nothing
-                self.context.load_cert_chain(self._cert, self._key)
-            except (InvalidInput, OSError) as error:
+                self.context.load_cert_chain(self._cert, self._key, password=_refuse_password)
+            except (InvalidInput, OSError, ValueError) as error:
                 _log.error("certificate_refused", error=str(error), meaning="the one before stays in use")
             else:
                 _log.info("certificate_renewed", file=self._cert)

@@ -52,7 +52,7 @@ async def make_token_in(
         await clock.sample()
         access = AccessControl(store, clock=clock, ids=UuidSource())
         by = acting_process(MAKE_TOKEN.id)
-        is_first = await store.read_access_revision() == 0
+        is_first = not await access.has_accounts()
         if is_first:
             made = await access.make_first_token(account or _FIRST_ACCOUNT, wish, by=by)
         else:

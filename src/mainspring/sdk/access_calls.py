@@ -33,9 +33,15 @@ class AccessCalls(Transport):
         return await self.call(operations.GET_ACCOUNT, account)
 
     async def put_account(
-        self, account: str, grants: Mapping[str, str], *, disabled: bool = False
+        self, account: str, grants: Mapping[str, str], *, disabled: bool | None = None
     ) -> AccountView:
-        """Create an account, or give it these roles by tenant (`*` is all), and no others."""
+        """Create an account, or give it these roles by tenant (`*` is all), and no others.
+
+        Args:
+            account: its name.
+            grants: roles by tenant.
+            disabled: whether its tokens no longer work; None leaves that as it is.
+        """
         body = {"grants": dict(grants), "disabled": disabled}
         return await self.call(operations.UPSERT_ACCOUNT, account, body=body)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 from pathlib import Path
 
 from mainspring.config.setting import PREFIX
@@ -10,6 +11,8 @@ from mainspring.errors import InvalidInput
 
 TOKEN_VARIABLE = f"{PREFIX}TOKEN"
 TOKEN_FILE_VARIABLE = f"{PREFIX}TOKEN_FILE"
+CERT_VARIABLE = f"{PREFIX}CLIENT_CERT"
+KEY_VARIABLE = f"{PREFIX}CLIENT_KEY"
 _LARGEST = 4096
 
 
@@ -26,6 +29,7 @@ class Credentials:
         self._is_given = token is not None
         self._is_read = self._is_given
         self._lent: str | None = None
+        self._contexts: dict[bool, ssl.SSLContext | bool] = {}
 
     @property
     def headers(self) -> dict[str, str]:
@@ -49,6 +53,19 @@ class Credentials:
         """Present another token until this is called with None."""
         self._lent = token
 
+    def tls(self, *, is_own: bool) -> ssl.SSLContext | bool:
+        """Return how a server's certificate is verified, and what this client shows of itself.
+
+        Args:
+            is_own: it is this process's own server. That is called by an address that its certificate need not name.
+
+        Raises:
+            InvalidInput: the client's certificate cannot be used.
+        """
+        if is_own not in self._contexts:
+            self._contexts[is_own] = _make_context(is_verifying=not is_own)
+        return self._contexts[is_own]
+
     def renew(self) -> bool:
         """Read the token again, after a server has refused it; say whether it is another one now.
 
@@ -59,6 +76,21 @@ class Credentials:
             return False
         former, self._token = self._token, read_token()
         return self._token != former
+
+
+def _make_context(*, is_verifying: bool) -> ssl.SSLContext | bool:
+    cert = os.environ.get(CERT_VARIABLE)
+    if not cert:
+        return is_verifying
+    context = ssl.create_default_context()
+    if not is_verifying:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        context.load_cert_chain(cert, os.environ.get(KEY_VARIABLE) or None)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
+        raise InvalidInput(CERT_VARIABLE, f"{cert} and its key cannot be used ({why})") from None
+    return context
 
 
 def read_token() -> str | None:

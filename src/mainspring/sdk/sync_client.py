@@ -565,8 +565,16 @@ class SyncClient(Lists):
         """Return an account, and what it may do."""
         return self._perform(lambda client: client.get_account(account))
 
-    def put_account(self, account: str, grants: Mapping[str, str], *, disabled: bool = False) -> AccountView:
-        """Create an account, or give it these roles by tenant (`*` is all), and no others."""
+    def put_account(
+        self, account: str, grants: Mapping[str, str], *, disabled: bool | None = None
+    ) -> AccountView:
+        """Create an account, or give it these roles by tenant (`*` is all), and no others.
+
+        Args:
+            account: its name.
+            grants: roles by tenant.
+            disabled: whether its tokens no longer work; None leaves that as it is.
+        """
         return self._perform(lambda client: client.put_account(account, grants, disabled=disabled))
 
     def make_token(

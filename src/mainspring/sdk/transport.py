@@ -184,6 +184,7 @@ class Transport:
             {**self._headers, **self.credentials.headers, "Content-Type": _media_type(operation), **headers},
             given.get("seconds", ANSWER_SECONDS),
             given.get("may_move", False) and len(self.servers) > 1,
+            self.credentials.is_lent,
         )
         may_repeat = given.get("may_repeat", False) or operation.method == "GET"
         server, status, text = await self._ask(request, may_repeat=may_repeat)
@@ -258,8 +259,7 @@ class Transport:
                     params=request.query,
                     headers=request.headers,
                     timeout=aiohttp.ClientTimeout(connect=_CONNECT_SECONDS),
-                    # A process that calls itself does so by an address that its certificate need not name.
-                    ssl=not self.credentials.is_lent,
+                    ssl=self.credentials.tls(is_own=request.is_own) if server.startswith("https:") else True,
                 ) as response:
                     return response.status, await response.read()
             finally:
@@ -289,6 +289,7 @@ class _Request(NamedTuple):
     headers: Mapping[str, str]
     seconds: float
     may_move: bool
+    is_own: bool  # to this process's own server
 
 
 def _explain(error: Exception, server: str) -> str:

@@ -38,7 +38,9 @@ class AccountBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """What an account may do. What is left out gets its default."""
 
     grants: GrantsText = {}
-    disabled: Annotated[bool, Meta(description="Its tokens no longer work.")] = False
+    disabled: Annotated[
+        bool | None, Meta(description="Its tokens no longer work. Left out or null, that stays as it is.")
+    ] = None
 
 
 class AccountView(Struct, kw_only=True):

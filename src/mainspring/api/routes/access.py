@@ -44,7 +44,7 @@ async def get_account(call: Call) -> AccountView:
 
 @handles(operations.UPSERT_ACCOUNT)
 async def upsert_account(call: Call, body: AccountBody) -> Answer[AccountView]:
-    if call.identity is None:
+    if call.identity is None and not await call.engine.access.has_accounts():
         raise Rejected(
             409,
             "there are no accounts yet; make the first one with a token: mainspring token create --role admin",
@@ -60,7 +60,7 @@ async def upsert_account(call: Call, body: AccountBody) -> Answer[AccountView]:
 @handles(operations.MAKE_TOKEN)
 async def make_token(call: Call, body: MakeTokenBody) -> MadeTokenView:
     wish = read_wish(body)
-    if call.identity is None:
+    if call.identity is None and not await call.engine.access.has_accounts():
         account = wish.account or read_word(call.principal.name.replace(" ", "-"), "account")
         made = await call.engine.access.make_first_token(account, wish, by=call.actor)
         await call.services.on_access_changed()

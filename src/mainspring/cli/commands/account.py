@@ -33,10 +33,16 @@ def account_group() -> None:
     multiple=True,
     help=f"A role in a tenant; the tenant * is all. Roles: {_ROLES}. Repeatable.",
 )
-@click.option("--disabled", is_flag=True, help="Its tokens no longer work.")
+@click.option(
+    "--disabled/--enabled",
+    default=None,
+    help="Whether its tokens no longer work; left out, that stays as it is.",
+)
 @server_option
 @json_option
-def set_command(name: str, grants: tuple[str, ...], server: str, *, disabled: bool, as_json: bool) -> None:
+def set_command(
+    name: str, grants: tuple[str, ...], server: str, *, disabled: bool | None, as_json: bool
+) -> None:
     """Create account NAME, or give it these roles and no others. It holds within two seconds.
 
     Accounts are not deleted, because records name them. Disable those that are no longer needed.

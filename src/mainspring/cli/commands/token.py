@@ -40,7 +40,8 @@ def token_group() -> None:
 @click.option(
     "--store",
     metavar="URL",
-    help="Make it straight in this store, without a server: the first token, or when the last one is lost.",
+    help="Make it straight in this store, without a server: the first token, or when the last one is lost. A password"
+    " is better off in a pgpass file than here.",
 )
 @server_option
 @json_option

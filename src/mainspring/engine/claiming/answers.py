@@ -59,6 +59,12 @@ class Answers:
             self._numbers.note(item.call.session_id, item.call.number)
             self.resolve(item, ClaimAnswer(is_quarantined_waiting=is_drain_wanted))
 
+    def dismiss(self, item: Waiting) -> None:
+        """Answer a call with nothing before its wait is over, unless the store may have given it something."""
+        if not item.is_in_doubt and item.call.limit:
+            self._numbers.note(item.call.session_id, item.call.number)
+            self.resolve(item, ClaimAnswer())
+
     def resolve(self, item: Waiting, answer: ClaimAnswer) -> None:
         """Answer a call, unless it has its answer already."""
         # A call that was replaced is answered already. The newer call of its session, a repeat, gets the runs.

@@ -161,6 +161,11 @@ class Matcher:
         self._is_closed = True
         self._waiting.close()
 
+    def dismiss(self) -> None:
+        """Answer the calls that wait: accounts or tokens have changed, and whoever asks again is looked at anew."""
+        for item in self._waiting.all():
+            self._answers.dismiss(item)
+
     def welcome(self, session_id: SessionId, offer: Registration) -> None:
         """Note what a session offers that was just opened, and that its first call cannot be a repeat."""
         self._numbers.note(session_id, 0)

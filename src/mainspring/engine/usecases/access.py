@@ -12,10 +12,12 @@ from mainspring.core.access import (
     AccessToken,
     Account,
     Identity,
+    TokenState,
     TokenWish,
     hash_token,
     prefix_of,
     rights_of,
+    state_of,
     write_token,
 )
 from mainspring.core.actors import Actor
@@ -28,6 +30,8 @@ from mainspring.ports.store import Store
 from mainspring.ports.store.access import AccountWritten, NewToken
 
 _TRIES = 5
+MOST_OF_ACCOUNT = 10_000
+"""Tokens of an account that are looked through for the successor of one."""
 
 
 @value(kw_only=True)
@@ -50,6 +54,10 @@ class AccessControl:
         self._clock = clock
         self._ids = ids
 
+    async def has_accounts(self) -> bool:
+        """Return whether there is an account."""
+        return bool(await self._store.list_accounts(limit=1))
+
     async def list_accounts(self, *, after: str | None = None, limit: int = 100) -> list[Account]:
         """Return a page of accounts, by name."""
         return await self._store.list_accounts(after=after, limit=limit)
@@ -70,16 +78,21 @@ class AccessControl:
         name: str,
         grants: Mapping[str, AccessRole],
         *,
-        is_disabled: bool = False,
+        is_disabled: bool | None = None,
         by: Actor | None = None,
     ) -> tuple[Account, bool]:
         """Create an account, or give it other grants. Return it, and whether it is new.
 
+        Args:
+            is_disabled: None leaves that as it is.
+
         Raises:
             Conflict: nobody would be left who may administer everything.
         """
+        old = await self._store.get_account(name)
+        if is_disabled is None:
+            is_disabled = old is not None and old.is_disabled
         account = Account(name=name, grants=grants, is_disabled=is_disabled, created_at=self._clock.now())
-        old = None if by is None else await self._store.get_account(name)
         audit = auditing.account_written(by, old, account)
         written = await self._store.write_account(account, audit=audit)
         if written is AccountWritten.REFUSED:
@@ -129,38 +142,38 @@ class AccessControl:
         account = await self.get_account(name)
         tenant = wish.tenant or _usual_tenant(account)
         _check_role(account, wish.role, tenant)
+        now = self._clock.now()
         if asker is not None:
+            wish = _bound(wish, asker, now)
             _check_no_more(asker, wish.role, tenant)
         for _ in range(_TRIES):
-            made = self._make(replace(wish, account=name, tenant=tenant), self._clock.now())
+            made = self._make(replace(wish, account=name, tenant=tenant), now)
             new = NewToken(made.token, hash_token(made.text))
             if await self._store.add_token(new, audit=auditing.token_made(by, made.token)):
                 return made
         raise AssertionError("so many prefixes cannot be taken")
 
     async def rotate(self, prefix: str, *, asker: Identity | None, by: Actor | None = None) -> MadeToken:
-        """Make a token in place of another one, which works for a while yet. It lasts as long as that was to last.
+        """Make a token in place of another one, which works for a while yet.
+
+        It lasts as long as that was to last, if an administrator asks for it. Others get one that ends when that
+        would have ended, or a token that somebody took would never end.
 
         Raises:
             NotFound: there is no such token, or it is not the asker's to see.
-            Conflict: it was revoked.
+            Conflict: it was revoked, is over, or has been replaced already.
         """
         old = await self._get_token(prefix, asker)
-        if old.revoked_at is not None:
-            raise Conflict("token", f"ms_{old.prefix}_… was revoked; make a new one")
-        if asker is not None:
-            _check_no_more(asker, old.role, old.tenant)
         now = self._clock.now()
+        await self._check_replaceable(old, asker, now)
+        lasts = None
+        if old.expires_at is not None:
+            is_whole = asker is None or _may_administer(asker)
+            lasts = old.expires_at - (old.created_at if is_whole else now)
+        wish = TokenWish(
+            name=old.name, role=old.role, account=old.account, tenant=old.tenant, lasts=lasts, rate=old.rate
+        )
         for _ in range(_TRIES):
-            lasts = None if old.expires_at is None else old.expires_at - old.created_at
-            wish = TokenWish(
-                name=old.name,
-                role=old.role,
-                account=old.account,
-                tenant=old.tenant,
-                lasts=lasts,
-                rate=old.rate,
-            )
             made = self._make(wish, now, replaces=old.prefix)
             new = NewToken(made.token, hash_token(made.text))
             audit = auditing.token_made(by, made.token)
@@ -168,13 +181,31 @@ class AccessControl:
                 return made
         raise Conflict("token", f"ms_{old.prefix}_… has changed meanwhile; try again")
 
+    async def _check_replaceable(self, old: AccessToken, asker: Identity | None, now: datetime) -> None:
+        state = state_of(old, now)
+        if state is not TokenState.ACTIVE:
+            was = "was revoked" if state is TokenState.REVOKED else "has expired"
+            raise Conflict("token", f"ms_{old.prefix}_… {was}; make a new one")
+        if asker is not None:
+            _check_no_more(asker, old.role, old.tenant)
+        known = await self._store.list_tokens(account=old.account, limit=MOST_OF_ACCOUNT)
+        for other in known:
+            if other.replaces == old.prefix and state_of(other, now) is TokenState.ACTIVE:
+                raise Conflict(
+                    "token",
+                    f"ms_{old.prefix}_… was replaced by ms_{other.prefix}_… already; rotate that, or revoke it first",
+                )
+
     async def revoke(self, prefix: str, *, asker: Identity | None, by: Actor | None = None) -> AccessToken:
         """End a token at once. One that was revoked before stays as it is.
 
         Raises:
             NotFound: there is no such token, or it is not the asker's to see.
+            NeedsRight: it may do more than the token with which it is asked for.
         """
         token = await self._get_token(prefix, asker)
+        if asker is not None and token.prefix != asker.token.prefix:
+            _check_no_more(asker, token.role, token.tenant)
         now = self._clock.now()
         audit = auditing.token_revoked(by, token, now) if token.revoked_at is None else ()
         await self._store.revoke_token(token.prefix, now=now, audit=audit)
@@ -260,9 +291,29 @@ def _check_no_more(asker: Identity, role: AccessRole, tenant: str) -> None:
     ):
         return
     raise NeedsRight(
-        "role",
-        "the new token could do more than the one with which you ask; ask with one that may do as much",
+        "role", "that token could do more than the one with which you ask; ask with one that may do as much"
     )
+
+
+def _bound(wish: TokenWish, asker: Identity, now: datetime) -> TokenWish:
+    """Return a wish that ends, and is bounded, as the token is with which it is asked for.
+
+    Raises:
+        NeedsRight: it wants more than that.
+    """
+    bounds = asker.token
+    if _may_administer(asker):
+        return wish
+    if bounds.expires_at is not None:
+        left = bounds.expires_at - now
+        if wish.lasts is not None and wish.lasts > left:
+            raise NeedsRight("expires_in", "the new token would outlast the one with which you ask")
+        wish = replace(wish, lasts=wish.lasts or left)
+    if bounds.rate is not None:
+        if wish.rate is not None and wish.rate > bounds.rate:
+            raise NeedsRight("rate", f"the token with which you ask has {bounds.rate} requests a second")
+        wish = replace(wish, rate=wish.rate or bounds.rate)
+    return wish
 
 
 def _usual_tenant(account: Account) -> str:

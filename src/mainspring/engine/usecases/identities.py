@@ -3,32 +3,44 @@
 from __future__ import annotations
 
 import hmac
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from mainspring.core.access import TOKEN_BYTES, Identity, hash_token, prefix_of, write_token
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import Clock, IdSource, Waiter
 from mainspring.ports.store import Store
 
+T = TypeVar("T")
 PERIOD = 1.0
 """Seconds between two looks at the revision: so long a revoked token may still work on another server."""
 BLIND_SECONDS = 300.0
 """How long known tokens still work while the store cannot be asked."""
 UNKNOWN_SECONDS = 5.0
 """How long a token that the store does not know is refused without asking again."""
+LONGEST_KNOWN = 300.0
+"""Seconds after which a token is asked for again, as long as the store answers. A database that failed over may have
+lost it without a change of the revision."""
 MOST_KNOWN = 10_000
-_USES_PERIOD = 60.0
+USES_PERIOD = 60.0
+_TRIES = 3
 
 
-class _Unknown(NamedTuple):
-    """A token that the store did not know."""
+class _Known(NamedTuple):
+    """An identity, and when it was read, in monotonic seconds."""
 
-    seen_at: float
+    identity: Identity
+    read_at: float
 
 
 class Identities:
-    """Finds the identity behind a token, mostly without the store. A service keeps what it knows up to date."""
+    """Finds the identity behind a token, mostly without the store. A service keeps what it knows up to date.
+
+    Attributes:
+        on_change: called when accounts or tokens have changed.
+    """
 
     name = "identities"
 
@@ -38,16 +50,18 @@ class Identities:
         self._ids = ids
         self._own_token: str | None = None
         self.waiter: Waiter = waiter
+        self.on_change: Callable[[], None] = _do_nothing
         self._revision = 0
+        self._is_open = True
         self._read_at = clock.monotonic()
-        self._known: dict[bytes, Identity | _Unknown] = {}
+        self._known: dict[bytes, _Known] = {}
+        self._unknown: dict[bytes, float] = {}
         self._uses: dict[str, datetime] = {}
-        self._uses_kept_at = clock.monotonic()
 
     @property
     def is_open(self) -> bool:
-        """Whether there is no account yet."""
-        return self._revision == 0
+        """Whether there is no account yet. Once there was one, it stays closed, even if a failover loses it."""
+        return self._is_open
 
     @property
     def own_token(self) -> str:
@@ -61,22 +75,29 @@ class Identities:
         return self._clock.now()
 
     async def tick(self, now: datetime) -> float:
-        """Read the revision, and now and then keep when tokens were used."""
+        """Read the revision. While the store is away, this goes on at the same pace, to know soon after it is back."""
         del now
-        await self.refresh()
-        if self._clock.monotonic() - self._uses_kept_at >= _USES_PERIOD:
-            uses, self._uses = self._uses, {}
-            self._uses_kept_at = self._clock.monotonic()
-            await self._store.note_token_uses(uses)
+        await self.hurry()
         return PERIOD
 
+    async def hurry(self) -> None:
+        """Do the same as `refresh`, or leave it to the next tick if the store does not answer."""
+        with suppress(StoreUnavailable):
+            await self.refresh()
+
     async def refresh(self) -> None:
-        """Forget what has changed since the revision was read last."""
+        """Forget what has changed since the revision was read last.
+
+        Raises:
+            StoreUnavailable: the store does not answer.
+        """
         revision = await self._store.read_access_revision()
         self._read_at = self._clock.monotonic()
-        if revision > self._revision:
+        if revision != self._revision:  # lower after a failover that lost changes
             self._revision = revision
+            self._is_open = self._is_open and revision == 0
             self._known.clear()
+            self.on_change()
 
     def recall(self, text: str) -> Identity | None:
         """Return whom a token stands for, if that is known; None if the store is to be asked.
@@ -85,14 +106,19 @@ class Identities:
             StoreUnavailable: what is known is too old.
         """
         found = self._known.get(hash_token(text))
-        if not isinstance(found, Identity) or found.revision < self._revision:
+        if found is None or found.identity.revision != self._revision:
             return None
-        if self._clock.monotonic() - self._read_at > BLIND_SECONDS:
+        now = self._clock.monotonic()
+        blind = now - self._read_at
+        if blind > BLIND_SECONDS:
             raise StoreUnavailable("whether the access token still works could not be asked for five minutes")
-        return found
+        is_old = now - found.read_at > LONGEST_KNOWN and blind < 2 * PERIOD
+        return None if is_old else found.identity
 
     async def look_up(self, text: str) -> Identity | None:
         """Ask the store whom a token stands for; None if nobody.
+
+        What was read before a change that is known by now is read again.
 
         Raises:
             StoreUnavailable: it does not answer.
@@ -100,19 +126,52 @@ class Identities:
         prefix, digest = prefix_of(text), hash_token(text)
         if prefix is None:
             return None
-        known = self._known.get(digest)
-        if isinstance(known, _Unknown) and self._clock.monotonic() - known.seen_at < UNKNOWN_SECONDS:
+        now = self._clock.monotonic()
+        if now - self._unknown.get(digest, -UNKNOWN_SECONDS) < UNKNOWN_SECONDS:
             return None
-        found = await self._store.find_token(prefix)
-        if len(self._known) >= MOST_KNOWN:
-            self._known.clear()
-        if found is None or not hmac.compare_digest(found.hash, digest):
-            self._known[digest] = _Unknown(self._clock.monotonic())
-            return None
-        # What was read before a change that is known by now is not recalled: its revision is lower.
-        self._known[digest] = found.identity
-        return found.identity
+        for _ in range(_TRIES):
+            found = await self._store.find_token(prefix)
+            if found is None or not hmac.compare_digest(found.hash, digest):
+                _keep(self._unknown, digest, now)
+                return None
+            if found.identity.revision == self._revision:
+                _keep(self._known, digest, _Known(found.identity, now))
+                return found.identity
+            await self.refresh()
+        raise StoreUnavailable("accounts and tokens change all the time")
 
     def note_use(self, identity: Identity, now: datetime) -> None:
         """Remember that a token was used."""
         self._uses[identity.token.prefix] = now
+
+    def take_uses(self) -> dict[str, datetime]:
+        """Return when tokens were used last since this was called last."""
+        uses, self._uses = self._uses, {}
+        return uses
+
+
+class TokenUses:
+    """Keeps in the store when tokens were used. It is a service of its own, so that no slow write delays a look."""
+
+    name = "token_uses"
+
+    def __init__(self, store: Store, identities: Identities, *, waiter: Waiter) -> None:
+        self._store = store
+        self._identities = identities
+        self.waiter: Waiter = waiter
+
+    async def tick(self, now: datetime) -> float:
+        """Store what was used since the last tick."""
+        del now
+        await self._store.note_token_uses(self._identities.take_uses())
+        return USES_PERIOD
+
+
+def _keep(known: dict[bytes, T], digest: bytes, value: T) -> None:
+    if len(known) >= MOST_KNOWN:
+        known.clear()
+    known[digest] = value
+
+
+def _do_nothing() -> None:
+    """Nobody has to know of changes."""

@@ -53,12 +53,13 @@ class PostgresAccessStore:
 
     async def write_account(self, account: Account, *, audit: Sequence[AuditEntry] = ()) -> AccountWritten:
         async def work(transaction: Transaction) -> AccountWritten:
-            await transaction.execute("raise_access_revision")
+            await transaction.execute("hold_access_revision")
             rows = await transaction.fetch("list_all_accounts")
             known = {row["name"]: _account_of(row) for row in rows}
             is_new = account.name not in known
             if not has_admin([*(known | {account.name: account}).values()]):
                 return AccountWritten.REFUSED
+            await transaction.execute("raise_access_revision")
             await transaction.execute("write_account", **_values_of_account(account))
             await write_audit(transaction, audit, [True])
             return AccountWritten.NEW if is_new else AccountWritten.CHANGED
@@ -69,9 +70,10 @@ class PostgresAccessStore:
         self, account: Account, new: NewToken, *, audit: Sequence[AuditEntry] = ()
     ) -> bool:
         async def work(transaction: Transaction) -> bool:
-            await transaction.execute("raise_access_revision")
+            await transaction.execute("hold_access_revision")
             if await transaction.fetch("list_all_accounts"):
                 return False
+            await transaction.execute("raise_access_revision")
             await transaction.execute("write_account", **_values_of_account(account))
             await transaction.execute("add_token", **_values_of_token(new))
             await write_audit(transaction, audit, [True])
@@ -91,11 +93,12 @@ class PostgresAccessStore:
         self, new: NewToken, *, ends_at: datetime, audit: Sequence[AuditEntry] = ()
     ) -> bool:
         async def work(transaction: Transaction) -> bool:
-            await transaction.execute("raise_access_revision")
+            await transaction.execute("hold_access_revision")
             if await transaction.fetch("find_token", prefix=new.token.prefix):
                 return False
             if not await transaction.fetch("shorten_token", prefix=new.token.replaces, ends_at=ends_at):
                 return False
+            await transaction.execute("raise_access_revision")
             await transaction.execute("add_token", **_values_of_token(new))
             await write_audit(transaction, audit, [True])
             return True
@@ -104,8 +107,10 @@ class PostgresAccessStore:
 
     async def revoke_token(self, prefix: str, *, now: datetime, audit: Sequence[AuditEntry] = ()) -> bool:
         async def work(transaction: Transaction) -> bool:
-            await transaction.execute("raise_access_revision")
+            await transaction.execute("hold_access_revision")
             is_known = bool(await transaction.fetch("revoke_token", prefix=prefix, now=now))
+            if is_known:
+                await transaction.execute("raise_access_revision")
             await write_audit(transaction, audit, [is_known])
             return is_known
 

@@ -131,8 +131,9 @@ class SqliteAccessStore:
         values = {"prefix": prefix, "now": to_micros(now)}
 
         def work(db: apsw.Connection) -> bool:
-            execute(db, "raise_access_revision")
             is_known = bool(fetch_values(db, "revoke_token", values))
+            if is_known:
+                execute(db, "raise_access_revision")
             write_audit(db, audit, [is_known])
             return is_known
 

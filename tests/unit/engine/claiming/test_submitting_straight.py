@@ -467,6 +467,19 @@ async def test_nothing_goes_straight_once_the_engine_stops(bench: Bench, calls: 
     assert calls == ["submit_runs"]
 
 
+async def test_calls_that_wait_are_answered_when_accounts_or_tokens_change(bench: Bench) -> None:
+    """Whoever asks again is looked at anew; a worker that asks again gets what there is."""
+    job_id, waiting = await a_worker_waits(bench)
+    bench.runtime.matcher.dismiss()
+    await settle()
+    assert leased(waiting) == []
+    [session] = await bench.runtime.store.list_sessions()
+    again = await wait(bench, session.id, 2)
+    await submit(bench, job_id)
+    await settle()
+    assert len(leased(again)) == 1
+
+
 async def test_call_that_is_being_given_a_run_as_the_engine_stops_is_told_to_ask_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,8 +3,11 @@
 -- name: read_access_revision
 SELECT number FROM revision WHERE name = 'access';
 
--- name: raise_access_revision
+-- name: hold_access_revision
 -- Whoever changes accounts or tokens begins with this, so one comes after the other.
+SELECT number FROM revision WHERE name = 'access' FOR UPDATE;
+
+-- name: raise_access_revision
 UPDATE revision SET number = number + 1 WHERE name = 'access';
 
 -- name: find_token
