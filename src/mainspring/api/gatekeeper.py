@@ -6,7 +6,7 @@ import hmac
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.types import Scope
 
@@ -24,13 +24,13 @@ from mainspring.core.rights import (
     Principal,
     Right,
 )
-from mainspring.engine.usecases.identities import Identities
+from mainspring.engine.usecases.identities import Identities, KnownIdentity
 from mainspring.wire.operation import TENANT, Operation
 from mainspring.wire.operations import WORKER_BEAT, WORKER_LEAVE, WORKER_REPORT
 
 Identify = Callable[[Scope], Principal]
 """Returns on whose behalf a request is made as long as there are no accounts; raises `Rejected`."""
-MOST_PRINCIPALS = 10_000
+MOST_PASSES = 10_000
 UNKNOWN_TOKENS = Rate(20, timedelta(minutes=1))
 """How often one address may present a token that nobody knows."""
 _LAST_WORDS = frozenset(operation.id for operation in (WORKER_BEAT, WORKER_REPORT, WORKER_LEAVE))
@@ -39,6 +39,13 @@ _HOW = (
     "send one as `Authorization: Bearer ms_…`; commands and workers take it from MAINSPRING_TOKEN or its file"
 )
 _CHALLENGE = {"www-authenticate": "Bearer"}
+
+
+class _Pass(NamedTuple):
+    """A request that was admitted: those with the same token, for the same operation and tenant, are, too."""
+
+    known: KnownIdentity
+    principal: Principal
 
 
 class Gatekeeper:
@@ -62,7 +69,7 @@ class Gatekeeper:
         self._identities = identities
         self._own = None if identities is None else hash_token(identities.own_token)
         self._admin = None if admin_token is None else hash_token(admin_token)
-        self._principals: dict[tuple[str, int, str], Principal] = {}
+        self._passes: dict[tuple[str | None, str | None, Operation[Any] | None], _Pass] = {}
         self._strangers = CallerRates(
             UNKNOWN_TOKENS, setting="unknown access tokens", burst=UNKNOWN_TOKENS.count
         )
@@ -84,6 +91,9 @@ class Gatekeeper:
         identities = self._identities
         if identities is None or (identities.is_open and self._admin is None):
             return _for_tenant(self._identify(scope), headers), None
+        again = self._admit_again(identities, headers, operation)
+        if again is not None:
+            return again
         text = _read_bearer(headers)
         if text is None:
             if operation is not None and operation.right is Right.PUBLIC:
@@ -94,12 +104,35 @@ class Gatekeeper:
         if self._is_trusted(text, is_open=identities.is_open):
             return _for_tenant(_OPERATOR, headers), None
         now = identities.now()
-        identity = identities.recall(text) or await self._look_up(identities, text, scope, now)
+        known = identities.recall(text) or await self._look_up(identities, text, scope, now)
+        identity = known.identity
         _check_valid(identity, operation, now)
         self._check_rate(identity, now)
-        identities.note_use(identity, now)
-        principal = self._principal_of(identity, _tenant_of(identity, headers, operation))
+        identities.note_use(identity)
+        principal = make_principal(identity, _tenant_of(identity, headers, operation))
+        if operation is not None:
+            check_right(principal, operation)
+        if len(self._passes) >= MOST_PASSES:
+            self._passes.clear()
+        self._passes[headers["authorization"], headers.get("mainspring-tenant"), operation] = _Pass(
+            known, principal
+        )
         return principal, identity
+
+    def _admit_again(
+        self, identities: Identities, headers: Mapping[str, str], operation: Operation[Any] | None
+    ) -> tuple[Principal, Identity] | None:
+        """Admit a request that is like one before; None if it is not. This is what nearly all requests cost."""
+        found = self._passes.get((headers.get("authorization"), headers.get("mainspring-tenant"), operation))
+        if found is None or not identities.still_holds(found.known):
+            return None
+        identity = found.known.identity
+        if identity.token.expires_at is not None or identity.token.rate is not None:
+            now = identities.now()
+            _check_valid(identity, operation, now)
+            self._check_rate(identity, now)
+        identities.note_use(identity)
+        return found.principal, identity
 
     def _is_trusted(self, text: str, *, is_open: bool) -> bool:
         """Return whether a token is this process's own, or the operator's before there are accounts."""
@@ -108,21 +141,20 @@ class Gatekeeper:
             return True
         return is_open and self._admin is not None and hmac.compare_digest(digest, self._admin)
 
-    async def _look_up(self, identities: Identities, text: str, scope: Scope, now: datetime) -> Identity:
+    async def _look_up(self, identities: Identities, text: str, scope: Scope, now: datetime) -> KnownIdentity:
         client = scope.get("client")
         address = str(client[0]) if client else "somebody"
-        self._strangers.take(
-            address, now=now
-        )  # before the store is asked, or whoever guesses could keep it busy
-        identity = await identities.look_up(text)
-        if identity is None:
+        # Before the store is asked, or whoever guesses could keep it busy.
+        self._strangers.take(address, now=now)
+        known = await identities.look_up(text)
+        if known is None:
             raise Rejected(
                 401,
                 "this access token is not known here: it may be misspelt, or of another server",
                 headers=_CHALLENGE,
             )
         self._strangers.give_back(address)
-        return identity
+        return known
 
     def _check_rate(self, identity: Identity, now: datetime) -> None:
         token = identity.token
@@ -130,7 +162,7 @@ class Gatekeeper:
             return
         known = self._rates.get(token.prefix)
         if known is None or known[0] != token.rate:
-            if len(self._rates) >= MOST_PRINCIPALS:
+            if len(self._rates) >= MOST_PASSES:
                 self._rates.clear()
             known = (
                 token.rate,
@@ -138,15 +170,6 @@ class Gatekeeper:
             )
             self._rates[token.prefix] = known
         known[1].take(f"ms_{token.prefix}_…", now=now)
-
-    def _principal_of(self, identity: Identity, tenant: str) -> Principal:
-        key = identity.token.prefix, identity.revision, tenant
-        principal = self._principals.get(key)
-        if principal is None:
-            if len(self._principals) >= MOST_PRINCIPALS:
-                self._principals.clear()
-            principal = self._principals[key] = make_principal(identity, tenant)
-        return principal
 
 
 def make_principal(identity: Identity, tenant: str) -> Principal:

@@ -28,7 +28,7 @@ USES_PERIOD = 60.0
 _TRIES = 3
 
 
-class _Known(NamedTuple):
+class KnownIdentity(NamedTuple):
     """An identity, and when it was read, in monotonic seconds."""
 
     identity: Identity
@@ -54,9 +54,9 @@ class Identities:
         self._revision = 0
         self._is_open = True
         self._read_at = clock.monotonic()
-        self._known: dict[bytes, _Known] = {}
+        self._known: dict[bytes, KnownIdentity] = {}
         self._unknown: dict[bytes, float] = {}
-        self._uses: dict[str, datetime] = {}
+        self._uses: set[str] = set()
 
     @property
     def is_open(self) -> bool:
@@ -99,23 +99,30 @@ class Identities:
             self._known.clear()
             self.on_change()
 
-    def recall(self, text: str) -> Identity | None:
+    def recall(self, text: str) -> KnownIdentity | None:
         """Return whom a token stands for, if that is known; None if the store is to be asked.
 
         Raises:
             StoreUnavailable: what is known is too old.
         """
         found = self._known.get(hash_token(text))
-        if found is None or found.identity.revision != self._revision:
-            return None
+        return found if found is not None and self.still_holds(found) else None
+
+    def still_holds(self, known: KnownIdentity) -> bool:
+        """Return whether what was recalled or looked up can still be gone by.
+
+        Raises:
+            StoreUnavailable: it is too old, and the store cannot be asked.
+        """
+        if known.identity.revision != self._revision:
+            return False
         now = self._clock.monotonic()
         blind = now - self._read_at
         if blind > BLIND_SECONDS:
             raise StoreUnavailable("whether the access token still works could not be asked for five minutes")
-        is_old = now - found.read_at > LONGEST_KNOWN and blind < 2 * PERIOD
-        return None if is_old else found.identity
+        return now - known.read_at <= LONGEST_KNOWN or blind >= 2 * PERIOD
 
-    async def look_up(self, text: str) -> Identity | None:
+    async def look_up(self, text: str) -> KnownIdentity | None:
         """Ask the store whom a token stands for; None if nobody.
 
         What was read before a change that is known by now is read again.
@@ -135,18 +142,19 @@ class Identities:
                 _keep(self._unknown, digest, now)
                 return None
             if found.identity.revision == self._revision:
-                _keep(self._known, digest, _Known(found.identity, now))
-                return found.identity
+                known = KnownIdentity(found.identity, now)
+                _keep(self._known, digest, known)
+                return known
             await self.refresh()
         raise StoreUnavailable("accounts and tokens change all the time")
 
-    def note_use(self, identity: Identity, now: datetime) -> None:
+    def note_use(self, identity: Identity) -> None:
         """Remember that a token was used."""
-        self._uses[identity.token.prefix] = now
+        self._uses.add(identity.token.prefix)
 
-    def take_uses(self) -> dict[str, datetime]:
-        """Return when tokens were used last since this was called last."""
-        uses, self._uses = self._uses, {}
+    def take_uses(self) -> set[str]:
+        """Return the prefixes of the tokens that were used since this was called last."""
+        uses, self._uses = self._uses, set()
         return uses
 
 
@@ -162,8 +170,7 @@ class TokenUses:
 
     async def tick(self, now: datetime) -> float:
         """Store what was used since the last tick."""
-        del now
-        await self._store.note_token_uses(self._identities.take_uses())
+        await self._store.note_token_uses(dict.fromkeys(self._identities.take_uses(), now))
         return USES_PERIOD
 
 
