@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
@@ -37,7 +37,13 @@ _TENANT = "The only tenant that the token is for, or `*` for all that its accoun
 class AccountBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """What an account may do. What is left out gets its default."""
 
-    grants: GrantsText = {}
+    grants: Annotated[
+        dict[str, Any],
+        Meta(
+            description=f"A role in each tenant: {_ROLES}. `*` stands for all tenants.",
+            extra_json_schema={"additionalProperties": {"type": "string"}},
+        ),
+    ] = {}
     disabled: Annotated[
         bool | None, Meta(description="Its tokens no longer work. Left out or null, that stays as it is.")
     ] = None
