@@ -103,7 +103,7 @@ REQUESTS = [
         "no accounts yet",
         "token create --role admin",
     ),
-    http("POST /api/v1/tokens", '{"name": "t", "role": "admin", "rate": 0}', "rate", "1 to"),
+    http("POST /api/v1/tokens", '{"name": "t", "role": "admin", "rate": 0}', "rate", "between 1 and"),
     http("POST /api/v1/redrives", '{"filter": {}}', "filter", '{"until": "0s"} means all of now'),
     http("POST /api/v1/redrives", '{"filter": {"error": "x"}, "rate": 0}', "rate", "1 to 1,000"),
     http(

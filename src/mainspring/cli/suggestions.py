@@ -145,9 +145,14 @@ def _command(word: str, known: Iterable[str], *, is_top: bool) -> str | None:
     if is_top and word in TOP:
         return TOP[word]
     by_meaning = next((one for one in WITHIN.get(word, ()) if one in known), None) if not is_top else None
-    close = get_close_matches(word, known, n=1, cutoff=0.7) or (
-        get_close_matches(word, TOP, n=1, cutoff=0.8) if is_top else []
-    )
+    close = _near(word, known) or (get_close_matches(word, TOP, n=1, cutoff=0.8) if is_top else [])
     if by_meaning is not None or not close:
         return by_meaning
     return TOP.get(close[0], close[0]) if is_top else close[0]
+
+
+def _near(word: str, known: Iterable[str]) -> list[str]:
+    """Return the word that is spelled most alike, if any. `jbo` is `job`, but `quit` is not `audit`."""
+    names = list(known)
+    same = [name for name in names if len(name) == len(word)]
+    return get_close_matches(word, names, n=1, cutoff=0.7) or get_close_matches(word, same, n=1)

@@ -44,12 +44,12 @@ async def get_account(call: Call) -> AccountView:
 
 @handles(operations.UPSERT_ACCOUNT)
 async def upsert_account(call: Call, body: AccountBody) -> Answer[AccountView]:
+    name, grants = read_word(call.key, "account"), read_grants(body.grants, "grants")
     if call.identity is None and not await call.engine.access.has_accounts():
         raise Rejected(
             409,
             "there are no accounts yet; make the first one with a token: mainspring token create --role admin",
         )
-    name, grants = read_word(call.key, "account"), read_grants(body.grants, "grants")
     account, is_new = await call.engine.access.put_account(
         name, grants, is_disabled=body.disabled, by=call.actor
     )
