@@ -22,8 +22,8 @@ class AuditEntryView(Struct, kw_only=True):
         str,
         Meta(
             description="`account`: an account, by an access token. `local`: a user of the server's machine."
-            " `process`: the user whose process did it by itself. `anybody`: the server does not tell its callers"
-            " apart."
+            " `process`: the user whose process did it by itself, or that process. `operator`: whoever has the token"
+            " of `auth.admin_token_file`. `anybody`: the server does not tell its callers apart."
         ),
     ]
     token: Annotated[str | None, Meta(description="The prefix of the access token that was shown.")]
