@@ -410,6 +410,7 @@ AUDIT = {
         ("list_audit_of_tenant", AUDIT, "tenant_id_idx"),
         ("list_audit_of_subject", AUDIT | {"tenant": "NULL"}, "subject_kind_subject_id_id_idx"),
         ("list_audit_of_subject", AUDIT | {"tenant": "NULL"}, "subject_kind_subject_name_id_idx"),
+        ("find_stray_entry", {"since": "now()"}, "seal_id_idx"),
     ],
 )
 async def test_entries_of_the_audit_are_found_by_what_they_are_about(

@@ -158,6 +158,7 @@ JOB_KEY = "SEARCH job sqlite_autoindex_job_1"
         ("list_audit_of_tenant", ["SEARCH audit audit_page"]),
         ("list_unsealed", ["SCAN audit audit_unsealed"]),
         ("list_sealed", ["SEARCH audit audit_sealed"]),
+        ("find_stray_entry", ["SEARCH audit audit_sealed"] * 2),
         ("set_seals", [f"SEARCH audit {KEY}"]),
         ("prune_audit", [f"SEARCH audit {KEY}"]),
         # The whole of a partial index: as many rows as are RUNNING (or in quarantine), not the backlog.

@@ -13,6 +13,7 @@ from starlette.types import Scope
 from mainspring.api.caller_rates import CallerRates
 from mainspring.api.errors import Rejected
 from mainspring.core.access import Identity, hash_token
+from mainspring.core.actors import ActorKind
 from mainspring.core.fields import read_word
 from mainspring.core.ids import DEFAULT_TENANT
 from mainspring.core.rates import Rate
@@ -101,8 +102,9 @@ class Gatekeeper:
             raise Rejected(
                 401, f"this server answers only callers with an access token; {_HOW}", headers=_CHALLENGE
             )
-        if self._is_trusted(text, is_open=identities.is_open):
-            return _for_tenant(_OPERATOR, headers), None
+        trusted = self._find_trusted(text, is_open=identities.is_open)
+        if trusted is not None:
+            return _for_tenant(trusted, headers), None
         now = identities.now()
         known = identities.recall(text) or await self._look_up(identities, text, scope, now)
         identity = known.identity
@@ -134,12 +136,13 @@ class Gatekeeper:
         identities.note_use(identity)
         return found.principal, identity
 
-    def _is_trusted(self, text: str, *, is_open: bool) -> bool:
-        """Return whether a token is this process's own, or the operator's before there are accounts."""
+    def _find_trusted(self, text: str, *, is_open: bool) -> Principal | None:
+        """Return whose token it is if it is this process's own, or the operator's before there are accounts."""
         digest = hash_token(text)
         if self._own is not None and hmac.compare_digest(digest, self._own):
-            return True
-        return is_open and self._admin is not None and hmac.compare_digest(digest, self._admin)
+            return _PROCESS
+        is_operators = is_open and self._admin is not None and hmac.compare_digest(digest, self._admin)
+        return _OPERATOR if is_operators else None
 
     async def _look_up(self, identities: Identities, text: str, scope: Scope, now: datetime) -> KnownIdentity:
         client = scope.get("client")
@@ -202,7 +205,14 @@ def check_right(principal: Principal, operation: Operation[Any]) -> None:
     )
 
 
-_OPERATOR = Principal(name="the operator", tenant=DEFAULT_TENANT, rights=ALL_RIGHTS, shared_rights=ALL_RIGHTS)
+_OPERATOR = Principal(
+    name="the operator",
+    tenant=DEFAULT_TENANT,
+    rights=ALL_RIGHTS,
+    shared_rights=ALL_RIGHTS,
+    kind=ActorKind.OPERATOR,
+)
+_PROCESS = replace(_OPERATOR, kind=ActorKind.PROCESS)
 
 
 def _for_tenant(principal: Principal, headers: Mapping[str, str]) -> Principal:

@@ -16,7 +16,9 @@ class ActorKind(StrEnum):
     LOCAL = "local"
     """A user of the server's machine, told by the kernel."""
     PROCESS = "process"
-    """The user whose process did it by itself, such as an app that stores its jobs when it starts."""
+    """The process by itself, or its user: an app that stores its jobs when it starts, or asks its own server."""
+    OPERATOR = "operator"
+    """Whoever has the token in the file that `auth.admin_token_file` names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -165,6 +165,7 @@ class Engine:
             key_lifetime=settings.key_lifetime,
             list_budget=settings.list_budget,
             kept=settings.retention.history,
+            audit_kept=settings.retention.audit,
             backfill_limits=settings.backfills,
         )
         self.ownership: Ownership = Ownership()

@@ -22,8 +22,8 @@ class AuditEntryView(Struct, kw_only=True):
         str,
         Meta(
             description="`account`: an account, by an access token. `local`: a user of the server's machine."
-            " `process`: the user whose process did it by itself. `anybody`: the server does not tell its callers"
-            " apart."
+            " `process`: the user whose process did it by itself, or that process. `operator`: whoever has the token"
+            " of `auth.admin_token_file`. `anybody`: the server does not tell its callers apart."
         ),
     ]
     token: Annotated[str | None, Meta(description="The prefix of the access token that was shown.")]
@@ -49,7 +49,7 @@ class AuditPage(Struct):
 
 
 class BrokenSealView(Struct, kw_only=True):
-    """The first seal that does not fit what it covers."""
+    """The first seal that does not fit what it covers, or that is missing."""
 
     seal: int
     entry_id: Annotated[int | None, Meta(description="The first entry that has this seal; null if none has.")]
@@ -64,6 +64,10 @@ class AuditCheckView(Struct, kw_only=True):
     entries: Annotated[int, Meta(description="How many entries they cover.")]
     last_seal: Annotated[int | None, Meta(description="The last seal that fits.")]
     digest: Annotated[str | None, Meta(description="Its digest, in hexadecimal, as in the server's log.")]
+    checked_from: Annotated[
+        Instant,
+        Meta(description="What was sealed from this instant on has to be there. Older entries may be gone."),
+    ]
     broken: BrokenSealView | None
     next: Annotated[int | None, Meta(description="The value of `after` for the check of those that follow.")]
 
@@ -77,9 +81,10 @@ def view_check(check: AuditCheck) -> AuditCheckView:
         entries=check.entries,
         last_seal=None if last is None else last.id,
         digest=None if last is None else last.digest.hex(),
+        checked_from=check.checked_from,
         broken=None
         if broken is None
-        else BrokenSealView(seal=broken.seal.id, entry_id=broken.entry_id, reason=broken.reason),
+        else BrokenSealView(seal=broken.seal_id, entry_id=broken.entry_id, reason=broken.reason),
         next=None if check.is_complete or last is None else last.id,
     )
 

@@ -137,6 +137,20 @@ async def test_a_process_calls_itself_by_a_token_of_its_own(
     assert len(listed) == 1
 
 
+async def test_the_audit_tells_the_process_from_the_operator(
+    runtime: ManualRuntime, identities: Identities
+) -> None:
+    operators = write_token(b"\1" * 37)
+    async with client_of(api_of(runtime, identities=identities, admin_token=operators)) as http:
+        for number, token in enumerate((operators, identities.own_token)):
+            body = {"max_running": number + 1}
+            answer = await http.put("/api/v1/labels/gpu", json=body, headers=bearer(token))
+            assert answer.is_success
+        found = (await http.get("/api/v1/audit", headers=bearer(operators))).json()["items"]
+    assert [entry["actor_kind"] for entry in found] == ["process", "operator"]
+    assert {entry["token"] for entry in found} == {None}
+
+
 # -- strangers ---------------------------------------------------------------------------------------------------------
 
 

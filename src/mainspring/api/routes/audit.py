@@ -76,7 +76,7 @@ def _number(text: str, field: str, whose: str) -> int:
 @handles(operations.VERIFY_AUDIT)
 async def verify_audit(call: Call) -> AuditCheckView:
     after = _number(call.query["after"], "after", "a seal's") if "after" in call.query else 0
-    return view_check(await call.engine.audit.verify(after=after))
+    return view_check(await call.engine.audit.verify(now=call.engine.now(), after=after))
 
 
 ROUTES: list[Endpoint] = [list_audit, verify_audit]

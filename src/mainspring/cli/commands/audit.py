@@ -129,6 +129,7 @@ def _tell(found: AuditCheckView) -> None:
     click.echo(f"{found.seals:,} seals fit, over {found.entries:,} entries")
     if found.last_seal is not None:
         click.echo(f"seal {found.last_seal} has the digest {found.digest}")
+    click.echo(f"all that was sealed since {show_plain(found.checked_from)} has to be there")
     broken = found.broken
     if broken is not None:
         first = "" if broken.entry_id is None else f", at entry {broken.entry_id}"

@@ -93,7 +93,7 @@ class AccessControl:
         if is_disabled is None:
             is_disabled = old is not None and old.is_disabled
         account = Account(name=name, grants=grants, is_disabled=is_disabled, created_at=self._clock.now())
-        audit = auditing.account_written(by, old, account)
+        audit = auditing.account_written(by, account)
         written = await self._store.write_account(account, audit=audit)
         if written is AccountWritten.REFUSED:
             raise Conflict(

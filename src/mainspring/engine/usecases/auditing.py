@@ -140,16 +140,10 @@ def run_changed(by: Actor | None, run: Run, at: datetime, *, after: Mapping[str,
     return entries(by, subject, at=at, before={"state": run.state.value}, after=after)
 
 
-def account_written(by: Actor | None, old: Account | None, new: Account) -> Audit:
-    """Tell of an account that is new, or has other grants."""
-    before = None if old is None else _show_account(old)
-    subject = Subject(kind="account", id=new.name, tenant=EVERYTHING)
-    return entries(by, subject, at=new.created_at, before=before, after=_show_account(new))
-
-
-def _show_account(account: Account) -> dict[str, Any]:
-    grants = {tenant: role.value for tenant, role in sorted(account.grants.items())}
-    return {"grants": grants, "is_disabled": account.is_disabled}
+def account_written(by: Actor | None, account: Account) -> Audit:
+    """Tell of an account that is new, or has other grants. The store adds what it was (`settle_account`)."""
+    subject = Subject(kind="account", id=account.name, tenant=EVERYTHING)
+    return entries(by, subject, at=account.created_at)
 
 
 def token_made(by: Actor | None, token: AccessToken) -> Audit:

@@ -16,7 +16,7 @@ from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.settling.janitor import Retention
 from mainspring.engine.usecases.access import AccessControl
 from mainspring.engine.usecases.applying import Applying
-from mainspring.engine.usecases.audit_trail import AuditTrail
+from mainspring.engine.usecases.audit_trail import KEEP, AuditTrail
 from mainspring.engine.usecases.backfills import Backfills
 from mainspring.engine.usecases.blackouts import Blackouts
 from mainspring.engine.usecases.browsing import BUDGET
@@ -73,6 +73,7 @@ class Client:
         key_lifetime: timedelta = KEY_LIFETIME,
         list_budget: timedelta = BUDGET,
         kept: timedelta = _KEPT,
+        audit_kept: timedelta = KEEP,
         backfill_limits: BackfillLimits | None = None,
     ) -> None:
         self._store, self._clock = store, clock
@@ -107,7 +108,7 @@ class Client:
         self.backfills: Backfills = Backfills(
             store, clock=clock, ids=ids, calendars=calendars, limits=backfill_limits or BackfillLimits()
         )
-        self.audit: AuditTrail = AuditTrail(store)
+        self.audit: AuditTrail = AuditTrail(store, keep=audit_kept)
         self.limits: Limits = Limits(store, clock=clock, wakeups=wakeups)
         self.caps: CapSwitch = CapSwitch(store, clock=clock, wakeups=wakeups)
         self.tenants: Tenants = Tenants(store, self.caps, clock=clock)

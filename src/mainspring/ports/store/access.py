@@ -65,7 +65,10 @@ class AccessStore(Protocol):
         ...
 
     async def write_account(self, account: Account, *, audit: Sequence[AuditEntry] = ()) -> AccountWritten:
-        """Insert an account, or give it other grants; when it was created stays."""
+        """Insert an account, or give it other grants; when it was created stays.
+
+        `audit` gets what changes of it (see `core.audit_accounts`); if nothing does, there is no entry.
+        """
         ...
 
     async def add_first_token(
@@ -88,7 +91,7 @@ class AccessStore(Protocol):
         ...
 
     async def revoke_token(self, prefix: str, *, now: datetime, audit: Sequence[AuditEntry] = ()) -> bool:
-        """End a token at once; say whether it exists. One that was revoked before keeps that time."""
+        """End a token at once; say whether it exists. One that was revoked before keeps that time: it has no entry."""
         ...
 
     async def list_tokens(

@@ -48,6 +48,14 @@ class AuditStore(Protocol):
         """Return the entries that have a seal, in order of their ids."""
         ...
 
+    async def find_stray_entry(self, *, since: datetime) -> KeptEntry | None:
+        """Return an entry whose seal there is not; None if there is none.
+
+        That is a seal after the last one, or, for an entry from `since` on, before the first one. A seal that is
+        missing between others breaks the chain.
+        """
+        ...
+
     async def read_audit_horizon(self) -> datetime:
-        """Return the instant from which on entries are kept."""
+        """Return the instant from which on entries are kept, from 1970 to 9000."""
         ...

@@ -72,6 +72,7 @@ def make_stored_seal(row: Mapping[str, Any], at: datetime) -> AuditSeal:
         id=row["id"],
         at=at,
         entries=row["entries"],
+        content=bytes(row["content"]),
         digest=bytes(row["digest"]),
         previous=None if previous is None else bytes(previous),
     )

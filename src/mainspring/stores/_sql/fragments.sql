@@ -93,7 +93,7 @@ id, at, tenant, actor, actor_kind, token, address, request_id, action, subject_k
 before, after, seal;
 
 -- fragment: seal_columns
-id, at, entries, digest, previous;
+id, at, entries, content, digest, previous;
 
 -- fragment: account_columns
 name, grants, is_disabled, created_at;

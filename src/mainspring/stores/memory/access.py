@@ -8,6 +8,7 @@ from datetime import datetime
 
 from mainspring.core.access import AccessToken, Account, Identity, has_admin
 from mainspring.core.audit import AuditEntry
+from mainspring.core.audit_accounts import settle_account
 from mainspring.ports.store.access import AccountWritten, FoundToken, NewToken
 from mainspring.stores.memory.audit import write_audit
 from mainspring.stores.memory.tables import Tables
@@ -52,7 +53,7 @@ class MemoryAccessStore:
             return AccountWritten.REFUSED
         self._access.revision += 1
         known[account.name] = account if former is None else replace(account, created_at=former.created_at)
-        write_audit(self._tables, audit, [True])
+        write_audit(self._tables, settle_account(audit, former, account), [True])
         return AccountWritten.NEW if former is None else AccountWritten.CHANGED
 
     async def add_first_token(
@@ -88,7 +89,7 @@ class MemoryAccessStore:
         self._access.revision += 1
         revoked_at = found.token.revoked_at or now
         self._access.tokens[prefix] = NewToken(replace(found.token, revoked_at=revoked_at), found.hash)
-        write_audit(self._tables, audit, [True])
+        write_audit(self._tables, audit, [found.token.revoked_at is None])
         return True
 
     async def list_tokens(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from itertools import islice
+from itertools import islice, pairwise
 
 from mainspring.core.audit import AuditEntry, AuditFilter, KeptEntry, settle_entries
 from mainspring.core.audit_seals import AuditSeal, make_seal
@@ -48,6 +48,16 @@ class MemoryAuditStore:
     async def list_sealed(self, seal_id: int) -> list[KeptEntry]:
         return [kept for kept in self._tables.audit.entries if kept.seal == seal_id]
 
+    async def find_stray_entry(self, *, since: datetime) -> KeptEntry | None:
+        seals = self._tables.audit.seals
+        first, last = (seals[0].id, seals[-1].id) if seals else (1, 0)
+        stray = (
+            kept
+            for kept in self._tables.audit.entries
+            if kept.seal is not None and (kept.seal > last or (kept.seal < first and kept.entry.at >= since))
+        )
+        return next(stray, None)
+
     async def read_audit_horizon(self) -> datetime:
         return self._tables.audit.kept_from
 
@@ -89,8 +99,9 @@ def add_entries(tables: Tables, entries: Sequence[AuditEntry]) -> None:
 def prune_audit(tables: Tables, before: datetime, limit: int) -> int:
     """Remove entries from before an instant, at most so many. Return how many went."""
     tables.audit.kept_from = max(tables.audit.kept_from, before)
-    old = [seal.id for seal in tables.audit.seals[:-1] if seal.at < before][:limit]
-    tables.audit.seals = [seal for seal in tables.audit.seals if seal.id not in old]
+    seals = tables.audit.seals
+    old = [seal.id for seal, following in pairwise(seals) if following.at < before][:limit]
+    tables.audit.seals = [seal for seal in seals if seal.id not in old]
     entries = tables.audit.entries
     gone = {kept.id for kept in islice((kept for kept in entries if kept.entry.at < before), limit)}
     tables.audit.entries = [kept for kept in entries if kept.id not in gone]

@@ -10,6 +10,7 @@ from asyncpg import Record
 
 from mainspring.core.access import AccessToken, Account, Identity, has_admin
 from mainspring.core.audit import AuditEntry
+from mainspring.core.audit_accounts import settle_account
 from mainspring.core.rights import AccessRole
 from mainspring.ports.store.access import AccountWritten, FoundToken, NewToken
 from mainspring.stores._sql.grants import decode_grants, encode_grants
@@ -56,13 +57,13 @@ class PostgresAccessStore:
             await transaction.execute("hold_access_revision")
             rows = await transaction.fetch("list_all_accounts")
             known = {row["name"]: _account_of(row) for row in rows}
-            is_new = account.name not in known
+            old = known.get(account.name)
             if not has_admin([*(known | {account.name: account}).values()]):
                 return AccountWritten.REFUSED
             await transaction.execute("raise_access_revision")
             await transaction.execute("write_account", **_values_of_account(account))
-            await write_audit(transaction, audit, [True])
-            return AccountWritten.NEW if is_new else AccountWritten.CHANGED
+            await write_audit(transaction, settle_account(audit, old, account), [True])
+            return AccountWritten.NEW if old is None else AccountWritten.CHANGED
 
         return await self._connections.transact(Role.EDIT, work)
 
@@ -108,11 +109,12 @@ class PostgresAccessStore:
     async def revoke_token(self, prefix: str, *, now: datetime, audit: Sequence[AuditEntry] = ()) -> bool:
         async def work(transaction: Transaction) -> bool:
             await transaction.execute("hold_access_revision")
-            is_known = bool(await transaction.fetch("revoke_token", prefix=prefix, now=now))
-            if is_known:
-                await transaction.execute("raise_access_revision")
-            await write_audit(transaction, audit, [is_known])
-            return is_known
+            if not await transaction.fetch("find_token", prefix=prefix):
+                return False
+            is_revoked = bool(await transaction.fetch("revoke_token", prefix=prefix, now=now))
+            await transaction.execute("raise_access_revision")
+            await write_audit(transaction, audit, [is_revoked])
+            return True
 
         return await self._connections.transact(Role.EDIT, work)
 

@@ -58,8 +58,9 @@ class PostgresAuditStore:
             await transaction.execute(
                 "add_seal",
                 seal_id=seal.id,
-                now=now,
+                at=seal.at,
                 count=seal.entries,
+                content=seal.content,
                 digest=seal.digest,
                 previous=seal.previous,
             )
@@ -80,6 +81,10 @@ class PostgresAuditStore:
     async def list_sealed(self, seal_id: int) -> list[KeptEntry]:
         rows = await self._connections.fetch(Role.BROWSE, "list_sealed", is_repeatable=True, seal_id=seal_id)
         return [_kept_of(row) for row in rows]
+
+    async def find_stray_entry(self, *, since: datetime) -> KeptEntry | None:
+        rows = await self._connections.fetch(Role.BROWSE, "find_stray_entry", is_repeatable=True, since=since)
+        return _kept_of(rows[0]) if rows else None
 
     async def read_audit_horizon(self) -> datetime:
         [row] = await self._connections.fetch(Role.READ, "read_audit_horizon", is_repeatable=True)
@@ -110,6 +115,8 @@ async def add_entries(transaction: Transaction, entries: Sequence[AuditEntry]) -
 async def prune_audit(transaction: Transaction, before: datetime, limit: int) -> int:
     """Remove, within a transaction, entries from before an instant. Return how many went, by statistics for months."""
     await transaction.execute("raise_audit_horizon", before=before)
+    [row] = await transaction.fetch("read_audit_horizon")
+    before = min(before, row["kept_from"])  # the horizon stays a day behind the database's clock
     [dropped] = await transaction.fetch("drop_audit", before=before)
     removed: int = dropped["removed"]
     await transaction.execute("prune_seals", before=before, limit=limit)

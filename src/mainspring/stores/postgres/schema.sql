@@ -75,6 +75,7 @@ CREATE TABLE audit_seal (
     id bigint NOT NULL,
     at timestamp with time zone NOT NULL,
     entries integer NOT NULL,
+    content bytea NOT NULL,
     digest bytea NOT NULL,
     previous bytea,
     CONSTRAINT audit_seal_pkey PRIMARY KEY (id)
@@ -645,6 +646,7 @@ CREATE INDEX token_account ON public.token USING btree (account, prefix);
 -- FUNCTION drop_day(text)
 -- FUNCTION drop_history(timestamp with time zone)
 -- FUNCTION guard_audit()
+-- FUNCTION guard_audit_horizon()
 -- FUNCTION keep_attempts(date,bigint,integer,integer)
 -- FUNCTION prepare_audit(timestamp with time zone,integer)
 -- FUNCTION prepare_history(timestamp with time zone,integer)

@@ -10,6 +10,7 @@ import apsw
 
 from mainspring.core.access import AccessToken, Account, Identity, has_admin
 from mainspring.core.audit import AuditEntry
+from mainspring.core.audit_accounts import settle_account
 from mainspring.core.rights import AccessRole
 from mainspring.ports.store.access import AccountWritten, FoundToken, NewToken
 from mainspring.stores._sql.grants import decode_grants, encode_grants
@@ -72,13 +73,13 @@ class SqliteAccessStore:
 
         def work(db: apsw.Connection) -> AccountWritten:
             known = {row.name: _make_account(row) for row in fetch_rows(db, "list_all_accounts")}
-            is_new = account.name not in known
+            old = known.get(account.name)
             if not has_admin([*(known | {account.name: account}).values()]):
                 return AccountWritten.REFUSED
             execute(db, "raise_access_revision")
             execute(db, "write_account", _values_of_account(account))
-            write_audit(db, audit, [True])
-            return AccountWritten.NEW if is_new else AccountWritten.CHANGED
+            write_audit(db, settle_account(audit, old, account), [True])
+            return AccountWritten.NEW if old is None else AccountWritten.CHANGED
 
         return await self._writer.call(work)
 
@@ -131,11 +132,12 @@ class SqliteAccessStore:
         values = {"prefix": prefix, "now": to_micros(now)}
 
         def work(db: apsw.Connection) -> bool:
-            is_known = bool(fetch_values(db, "revoke_token", values))
-            if is_known:
-                execute(db, "raise_access_revision")
-            write_audit(db, audit, [is_known])
-            return is_known
+            if fetch_row(db, "find_token", {"prefix": prefix}) is None:
+                return False
+            is_revoked = bool(fetch_values(db, "revoke_token", values))
+            execute(db, "raise_access_revision")
+            write_audit(db, audit, [is_revoked])
+            return True
 
         return await self._writer.call(work)
 

@@ -61,8 +61,9 @@ class SqliteAuditStore:
             seal = make_seal(None if last is None else _seal_of(last), entries, now=now)
             values = {
                 "seal_id": seal.id,
-                "now": to_micros(now),
+                "at": to_micros(seal.at),
                 "count": seal.entries,
+                "content": seal.content,
                 "digest": seal.digest,
                 "previous": seal.previous,
             }
@@ -82,6 +83,12 @@ class SqliteAuditStore:
         """See `AuditStore`."""
         rows = await self._browser.call(lambda db: fetch_rows(db, "list_sealed", {"seal_id": seal_id}))
         return [_kept_of(row) for row in rows]
+
+    async def find_stray_entry(self, *, since: datetime) -> KeptEntry | None:
+        """See `AuditStore`."""
+        values = {"since": to_micros(since)}
+        row = await self._browser.call(lambda db: fetch_row(db, "find_stray_entry", values))
+        return None if row is None else _kept_of(row)
 
     async def read_audit_horizon(self) -> datetime:
         """See `AuditStore`."""
@@ -111,7 +118,8 @@ def add_entries(db: apsw.Connection, entries: Sequence[AuditEntry]) -> None:
 def prune_audit(db: apsw.Connection, before: datetime, limit: int) -> int:
     """Remove, within a transaction, entries from before an instant. Return how many went."""
     execute(db, "raise_audit_horizon", {"before": to_micros(before)})
-    values = {"before": to_micros(before), "limit": limit}
+    kept_from = fetch_value(db, "read_audit_horizon")  # it stays a day behind the clock of the machine
+    values = {"before": min(to_micros(before), kept_from), "limit": limit}
     execute(db, "prune_seals", values)
     execute(db, "prune_audit", values)
     return db.changes()

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+from mainspring.core.audit import cut_all
+from mainspring.core.rights import AccessRole
 from mainspring.ports.store import Store
 from mainspring.testing.conformance.access import ANN, ROOT, make_token
-from mainspring.testing.conformance.audit import note, noted
+from mainspring.testing.conformance.audit import kept, note, noted
 from mainspring.testing.factories import at
+
+SHOP = AccessRole.EDITOR
 
 
 class AccessIsAudited:
@@ -16,8 +24,64 @@ class AccessIsAudited:
     async def test_accounts(self, store: Store) -> None:
         await store.write_account(ANN, audit=note("refused"))
         await store.write_account(ROOT, audit=note("new"))
-        await store.write_account(ROOT, audit=note("changed"))
-        assert await noted(store) == ["new", "changed"]
+        for subject in ("changed", "as it was"):
+            await store.write_account(
+                replace(ROOT, grants={**ROOT.grants, "shop": SHOP}), audit=note(subject)
+            )
+        await store.write_account(replace(ROOT, name="root2"), audit=note("other"))
+        await store.write_account(replace(ROOT, is_disabled=True), audit=note("disabled"))
+        assert await noted(store) == ["new", "changed", "other", "disabled"]
+
+    async def test_an_entry_shows_what_changes_of_an_account(self, store: Store) -> None:
+        await store.write_account(ROOT, audit=note())
+        wider = replace(ROOT, grants={**ROOT.grants, "shop": SHOP})
+        await store.write_account(wider, audit=note())
+        await store.write_account(
+            replace(ROOT, grants={"*": AccessRole.ADMIN}, is_disabled=False), audit=note()
+        )
+        shown = [(one.entry.before, one.entry.after) for one in await kept(store)]
+        none: dict[str, Any] = {"grants": {}, "is_disabled": False}
+        shop = none | {"grants": {"shop": "editor"}}
+        assert shown == [(None, none | {"grants": {"*": "admin"}}), (none, shop), (shop, none)]
+
+    async def test_of_many_grants_none_is_left_out(self, store: Store) -> None:
+        await store.write_account(ROOT)
+        many = {f"{number:0>64}": SHOP for number in range(120)}
+        await store.write_account(replace(ROOT, grants={**ROOT.grants, **many}), audit=note())
+        entries = [one.entry for one in await kept(store)]
+        assert len(entries) == 3
+        found = [tenant for entry in entries for tenant in (entry.after or {})["grants"]]
+        assert found == sorted(many)
+        assert all(cut_all(entry.after) == entry.after for entry in entries)
+
+    async def test_of_writes_at_once_each_shows_what_the_one_before_left(self, store: Store) -> None:
+        await store.write_account(ROOT)
+        calls = [
+            store.write_account(replace(ROOT, grants={**ROOT.grants, f"t{number}": SHOP}), audit=note())
+            for number in range(4)
+        ]
+        await asyncio.gather(*calls)
+        found = [one.entry for one in await kept(store)]
+        assert len(found) == 4
+        left: dict[str, Any] = {}
+        for entry in found:
+            assert entry.before is not None
+            assert entry.before["grants"] == left
+            assert entry.after is not None
+            left = entry.after["grants"]
+            assert len(left) == 1
+
+    async def test_of_revokes_at_once_one_has_an_entry(self, store: Store) -> None:
+        await store.write_account(ROOT)
+        await store.add_token(make_token("aaaaaaaa"))
+        calls = [
+            store.revoke_token("aaaaaaaa", now=at(number), audit=note(str(number))) for number in range(4)
+        ]
+        assert await asyncio.gather(*calls) == [True] * 4
+        [one] = await noted(store)
+        found = await store.find_token("aaaaaaaa")
+        assert found is not None
+        assert found.identity.token.revoked_at == at(int(one))
 
     async def test_the_first_token(self, store: Store) -> None:
         for subject, prefix in (("first", "first000"), ("not the first", "second00")):

@@ -30,11 +30,12 @@ CREATE INDEX audit_name ON audit (subject_kind, subject_name, id) WHERE subject_
 CREATE INDEX audit_unsealed ON audit (id) WHERE seal IS NULL;
 CREATE INDEX audit_sealed ON audit (seal, id) WHERE seal IS NOT NULL;
 
--- A chain of digests: each over the entries that have it, and the digest before.
+-- A chain of digests: each over the rest of its row, which has the digest before, and one of the entries as `content`.
 CREATE TABLE audit_seal (
     id bigint NOT NULL,
     at timestamptz NOT NULL,
     entries integer NOT NULL,
+    content bytea NOT NULL,
     digest bytea NOT NULL,
     previous bytea,
     CONSTRAINT audit_seal_pkey PRIMARY KEY (id)
@@ -65,8 +66,26 @@ END
 $$;
 CREATE TRIGGER audit_guard BEFORE UPDATE OR DELETE ON audit FOR EACH ROW EXECUTE FUNCTION guard_audit();
 CREATE TRIGGER audit_guard_whole BEFORE TRUNCATE ON audit FOR EACH STATEMENT EXECUTE FUNCTION guard_audit();
+-- A TRUNCATE of a partition asks only the triggers of the partition.
+CREATE TRIGGER audit_guard_whole BEFORE TRUNCATE ON audit_default FOR EACH STATEMENT EXECUTE FUNCTION guard_audit();
 CREATE TRIGGER audit_seal_guard BEFORE UPDATE OR DELETE ON audit_seal FOR EACH ROW EXECUTE FUNCTION guard_audit();
 CREATE TRIGGER audit_seal_guard_whole BEFORE TRUNCATE ON audit_seal FOR EACH STATEMENT EXECUTE FUNCTION guard_audit();
+
+-- The horizon only moves on, and stays a day behind the clock: that is the least that can be kept.
+CREATE FUNCTION guard_audit_horizon() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'UPDATE' THEN
+        IF NEW.kept_from >= OLD.kept_from AND NEW.kept_from <= now() - interval '24 hours' THEN
+            RETURN NEW;
+        END IF;
+    END IF;
+    RAISE EXCEPTION 'the audit is only added to' USING ERRCODE = 'insufficient_privilege';
+END
+$$;
+CREATE TRIGGER audit_horizon_guard BEFORE INSERT OR UPDATE OR DELETE ON audit_horizon
+FOR EACH ROW EXECUTE FUNCTION guard_audit_horizon();
+CREATE TRIGGER audit_horizon_guard_whole BEFORE TRUNCATE ON audit_horizon
+FOR EACH STATEMENT EXECUTE FUNCTION guard_audit_horizon();
 
 -- Makes the partitions of this month and of the next ones.
 CREATE FUNCTION prepare_audit(instant timestamptz, months integer) RETURNS void LANGUAGE plpgsql AS $$
@@ -87,6 +106,11 @@ BEGIN
         CONTINUE WHEN EXISTS (SELECT FROM audit_default WHERE at >= first AND at < last);
         BEGIN
             EXECUTE format('CREATE TABLE %I (LIKE audit INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', partition_name);
+            EXECUTE format(
+                'CREATE TRIGGER audit_guard_whole BEFORE TRUNCATE ON %I'
+                ' FOR EACH STATEMENT EXECUTE FUNCTION guard_audit()',
+                partition_name
+            );
             EXECUTE format('ALTER TABLE audit ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', partition_name, first, last);
         EXCEPTION WHEN check_violation OR lock_not_available OR deadlock_detected THEN
             NULL; -- the default partition takes the rows; the next call tries again

@@ -42,7 +42,7 @@ WHERE prefix = :prefix AND revoked_at IS NULL
 RETURNING prefix;
 
 -- name: revoke_token
-UPDATE token SET revoked_at = coalesce(revoked_at, :now) WHERE prefix = :prefix RETURNING prefix;
+UPDATE token SET revoked_at = :now WHERE prefix = :prefix AND revoked_at IS NULL RETURNING prefix;
 
 -- name: list_tokens
 SELECT {token_columns} FROM token WHERE prefix > :after ORDER BY prefix LIMIT :limit;

@@ -53,7 +53,9 @@ SELECT {audit.audit_columns} FROM (
 ORDER BY audit.id DESC LIMIT :limit;
 
 -- name: raise_audit_horizon
-UPDATE audit_horizon SET kept_from = :before WHERE kept_from < :before;
+-- A trigger keeps it a day behind the clock.
+UPDATE audit_horizon SET kept_from = min(:before, (unixepoch() - 86400) * 1000000)
+WHERE kept_from < min(:before, (unixepoch() - 86400) * 1000000);
 
 -- name: prune_audit
 -- Ids and instants grow alike, but for rows that are written at the same time: the oldest rows are looked at.
@@ -67,7 +69,7 @@ SELECT {audit.audit_columns} FROM audit INDEXED BY audit_unsealed WHERE audit.se
 SELECT {seal_columns} FROM audit_seal ORDER BY audit_seal.id DESC LIMIT 1;
 
 -- name: add_seal
-INSERT INTO audit_seal ({seal_columns}) VALUES (:seal_id, :now, :count, :digest, :previous);
+INSERT INTO audit_seal ({seal_columns}) VALUES (:seal_id, :at, :count, :content, :digest, :previous);
 
 -- name: set_seals
 UPDATE audit SET seal = :seal_id WHERE id IN (SELECT value FROM json_each(:ids)) AND seal IS NULL;
@@ -78,11 +80,32 @@ SELECT {seal_columns} FROM audit_seal WHERE audit_seal.id > :after ORDER BY audi
 -- name: list_sealed
 SELECT {audit.audit_columns} FROM audit INDEXED BY audit_sealed WHERE audit.seal = :seal_id ORDER BY audit.id;
 
+-- name: find_stray_entry
+SELECT {audit.audit_columns} FROM (
+    SELECT * FROM (
+        SELECT * FROM audit INDEXED BY audit_sealed
+        WHERE audit.seal > (SELECT coalesce(max(audit_seal.id), 0) FROM audit_seal)
+        ORDER BY audit.seal, audit.id LIMIT 1
+    )
+    UNION ALL
+    SELECT * FROM (
+        SELECT * FROM audit INDEXED BY audit_sealed
+        WHERE audit.seal < (SELECT coalesce(min(audit_seal.id), 1) FROM audit_seal) AND audit.at >= :since
+        ORDER BY audit.seal, audit.id LIMIT 1
+    )
+) AS audit
+LIMIT 1;
+
 -- name: read_audit_horizon
-SELECT kept_from FROM audit_horizon;
+-- Whatever was written into it, it is an instant that we can read.
+SELECT min(max(coalesce((SELECT min(audit_horizon.kept_from) FROM audit_horizon), 0), 0), 221845392000000000)
+AS kept_from;
 
 -- name: prune_seals
--- The newest one stays: the next one follows it.
+-- The newest one of those from before the instant stays: the chain begins with it.
 DELETE FROM audit_seal
-WHERE at < :before AND id < (SELECT max(newest.id) FROM audit_seal AS newest)
-  AND id IN (SELECT oldest.id FROM audit_seal AS oldest ORDER BY oldest.id LIMIT :limit);
+WHERE at < :before AND id IN (SELECT oldest.id FROM audit_seal AS oldest ORDER BY oldest.id LIMIT :limit)
+  AND (
+    SELECT following.at FROM audit_seal AS following
+    WHERE following.id > audit_seal.id ORDER BY following.id LIMIT 1
+  ) < :before;
