@@ -61,6 +61,10 @@ def test_who_changed_what_is_told_and_what_was_tampered_with_is_found(tmp_path: 
         await_that("all is sealed", lambda: check(url)["entries"] == 6)
         intact = run_here("audit", "verify", "--server", url)
         assert (intact.returncode, "over 6 entries" in intact.stdout) == (0, True)
+        seal = check(url)
+        for expect, code in ((f"{seal['last_seal']}={seal['digest']}", 0), (f"99={seal['digest']}", 3)):
+            asked = run_here("audit", "verify", "--expect", expect, "--server", url)
+            assert (asked.returncode, "there is no such seal" in asked.stdout) == (code, code == 3)
     with apsw.Connection(str(tmp_path / "data" / "mainspring.db")) as raw:
         raw.execute("DROP TRIGGER audit_guard_rows")
         raw.execute("UPDATE audit SET actor = 'bob' WHERE id = 3")

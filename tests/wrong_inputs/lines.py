@@ -67,6 +67,7 @@ COMMANDS = [
     cli("dead redrive --error x --rate 0", "rate", "0 is not between 1 and 1000"),
     cli("audit list --kind jobs", "kind", "must be one of job, run"),
     cli("audit export --subject mail", "kind", "say what 'mail' is"),
+    cli("audit verify --expect 5f0c", "expect", "is not SEAL=DIGEST, like 1204=5f0c…"),
     cli("audit list --since soon", "since", "2h"),
     cli("account set ann --grant shop", "grant", "TENANT=ROLE, like shop=operator"),
     cli("account set ann --grant shop=root", "grants.shop", "viewer, operator, editor, admin, worker"),

@@ -94,8 +94,11 @@ _WHERE_LISTED = {
 
 
 def answer_error(error: BaseException, *, path: str, request_id: str) -> Reply:
-    """Turn any exception into an answer. Log what is the server's fault."""
-    path = _TOKEN.sub("ms_…", path)
+    """Turn any exception into an answer. Log what is the server's fault. A token in the path is not repeated."""
+    return _answer(error, path=_TOKEN.sub("ms_…", path), request_id=request_id)
+
+
+def _answer(error: BaseException, *, path: str, request_id: str) -> Reply:
     status, detail = 500, "something went wrong in the server; its log says what"
     fields: list[FieldError] | None = None
     headers, wait = _NO_HEADERS, None

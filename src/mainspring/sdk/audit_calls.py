@@ -46,9 +46,11 @@ class AuditCalls(Transport):
         }
         return await self.call(operations.LIST_AUDIT, query=query)
 
-    async def verify_audit(self, *, after: int | None = None) -> AuditCheckView:
+    async def verify_audit(self, *, after: int | None = None, expect: str | None = None) -> AuditCheckView:
         """Compare the next seals of the audit, those after one, with each other and with what they cover.
 
         `next` of the answer is `after` of the call that goes on; it is None when there are no more.
+        `expect` is a seal that has to be there, `SEAL=DIGEST` from a server's log. Only that shows that the newest ones
+        were taken out.
         """
-        return await self.call(operations.VERIFY_AUDIT, query={"after": after})
+        return await self.call(operations.VERIFY_AUDIT, query={"after": after, "expect": expect})

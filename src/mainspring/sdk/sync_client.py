@@ -651,9 +651,11 @@ class SyncClient(Lists):
             )
         )
 
-    def verify_audit(self, *, after: int | None = None) -> AuditCheckView:
+    def verify_audit(self, *, after: int | None = None, expect: str | None = None) -> AuditCheckView:
         """Compare the next seals of the audit, those after one, with each other and with what they cover.
 
         `next` of the answer is `after` of the call that goes on; it is None when there are no more.
+        `expect` is a seal that has to be there, `SEAL=DIGEST` from a server's log. Only that shows that the newest ones
+        were taken out.
         """
-        return self._perform(lambda client: client.verify_audit(after=after))
+        return self._perform(lambda client: client.verify_audit(after=after, expect=expect))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from mainspring.api.call import Call, Endpoint, handles
 from mainspring.api.reading import query_moment
 from mainspring.core.audit import KINDS, AuditFilter
+from mainspring.core.audit_seals import ExpectedSeal
 from mainspring.core.fields import MAX_NAME, read_one_of, read_text
 from mainspring.core.ids import DEFAULT_TENANT, format_job_id, parse_job_id
 from mainspring.errors import InvalidInput
@@ -14,6 +16,7 @@ from mainspring.wire import operations
 from mainspring.wire.audit import AuditCheckView, AuditPage, view_check, view_entry
 
 _LONGEST_ID = 19
+_DIGEST = re.compile("[0-9a-fA-F]{64}")
 
 
 @handles(operations.LIST_AUDIT)
@@ -76,7 +79,17 @@ def _number(text: str, field: str, whose: str) -> int:
 @handles(operations.VERIFY_AUDIT)
 async def verify_audit(call: Call) -> AuditCheckView:
     after = _number(call.query["after"], "after", "a seal's") if "after" in call.query else 0
-    return view_check(await call.engine.audit.verify(now=call.engine.now(), after=after))
+    expected = _expected(call.query["expect"]) if "expect" in call.query else None
+    return view_check(await call.engine.audit.verify(now=call.engine.now(), after=after, expected=expected))
+
+
+def _expected(text: str) -> ExpectedSeal:
+    seal, _, digest = text.partition("=")
+    if not _DIGEST.fullmatch(digest):
+        raise InvalidInput(
+            "expect", f"{text[:60]!r} is not SEAL=DIGEST, like 1204=5f0c…, with 64 hexadecimal digits"
+        )
+    return ExpectedSeal(id=_number(seal, "expect", "a seal's"), digest=bytes.fromhex(digest))
 
 
 ROUTES: list[Endpoint] = [list_audit, verify_audit]

@@ -100,19 +100,24 @@ def export_command(server: str, **wanted: Any) -> None:
 
 
 @audit_group.command("verify")
+@click.option(
+    "--expect",
+    metavar="SEAL=DIGEST",
+    help="A seal that has to be there, from a server's log: only that shows that the newest ones are missing.",
+)
 @server_option
 @json_option
-def verify_command(server: str, *, as_json: bool) -> ExitCode:
+def verify_command(expect: str | None, server: str, *, as_json: bool) -> ExitCode:
     """Check that no entry was changed or taken out since it was sealed.
 
     The exit code is 3 if one was.
     """
 
     async def work(client: AsyncClient) -> AuditCheckView:
-        found = await client.verify_audit()
+        found = await client.verify_audit(expect=expect)
         seals, entries = found.seals, found.entries
         while found.next is not None:
-            found = await client.verify_audit(after=found.next)
+            found = await client.verify_audit(after=found.next, expect=expect)
             seals, entries = seals + found.seals, entries + found.entries
         found.seals, found.entries = seals, entries
         return found

@@ -36,6 +36,11 @@ VERIFY_AUDIT = Operation(
     right=Right.ADMIN,
     summary="Verify the audit",
     description="Compare the next seals of the audit with each other and with the entries that they cover.",
-    query=(Parameter("after", "Only seals after this one: the `next` of the previous check."),),
+    query=(
+        Parameter("after", "Only seals after this one: the `next` of the previous check."),
+        Parameter(
+            "expect", "A seal that has to be there, with its digest from a server's log: `SEAL=DIGEST`."
+        ),
+    ),
     answer=AuditCheckView,
 )

@@ -342,6 +342,17 @@ async def test_a_check_over_http(runtime: ManualRuntime) -> None:
             "broken": None,
             "next": None,
         }
+        digest = seal.digest.hex()
+        for expect, is_intact in (
+            (f"1={digest}", True),
+            (f"1={digest[::-1]}", False),
+            (f"2={digest}", False),
+        ):
+            answer = await http.get("/api/v1/audit/verify", params={"expect": expect})
+            assert answer.json()["is_intact"] is is_intact, expect
+        for expect in ("1", f"x={digest}", f"1={digest}0", f"={digest}"):
+            answer = await http.get("/api/v1/audit/verify", params={"expect": expect})
+            assert answer.json()["errors"][0]["field"] == "expect"
         tables(runtime).entries.pop()
         found = (await http.get("/api/v1/audit/verify")).json()
         assert (found["is_intact"], found["last_seal"]) == (False, None)
