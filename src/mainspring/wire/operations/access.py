@@ -96,8 +96,8 @@ ROTATE_TOKEN = Operation(
     path=f"{_TOKEN}/rotate",
     right=Right.SELF,
     summary="Replace an access token",
-    description="Make a token that may do the same and lasts as long, and show it once. The old one, which is named by"
-    " its prefix, works for 24 hours more.",
+    description="Make a token that may do the same, and show it once. It lasts as long if an administrator asks, or"
+    " else ends when the old one would have. The old one, which is named by its prefix, works for 24 hours more.",
     answer=MadeTokenView,
     statuses=(201,),
     is_conflicting=True,
