@@ -2,22 +2,16 @@ import contextlib, http.client, json, os, signal, sys, threading, time, typing  
 
 FUNCTIONS: typing.Any = {"add": lambda _, x, y: x + y, "nap": lambda stop, seconds: stop.wait(seconds)}
 OFFER: typing.Any = {"protocol": 2, "name": "plain", "functions": [*FUNCTIONS]}
-drain, held, auth = (
-    threading.Event(),
-    list[typing.Any](),
-    {"Authorization": f"Bearer {os.getenv('MAINSPRING_TOKEN')}"},
-)
+drain, held, auth = threading.Event(), list[typing.Any](), f"Bearer {os.getenv('MAINSPRING_TOKEN')}"
 
 
 def call(verb: str, patience: float = 40, pause: float = 0, **body: typing.Any) -> typing.Any:
     while True:  # the same call again, later and later, until it is answered
         time.sleep(pause)
-        pause, sent_at = min(2 * pause + 0.1, 5), time.monotonic()
+        pause, sent_at, text = min(2 * pause + 0.1, 5), time.monotonic(), json.dumps(body, ensure_ascii=False)
         with contextlib.suppress(OSError, http.client.HTTPException):
             link = http.client.HTTPConnection(sys.argv[1], timeout=patience)
-            link.request(
-                "POST", f"/api/v1/worker/{verb}", json.dumps(body, ensure_ascii=False).encode(), auth
-            )
+            link.request("POST", f"/api/v1/worker/{verb}", text.encode(), {"Authorization": auth})
             if (answer := link.getresponse()).status < 300:
                 return {"sent_at": sent_at, **json.loads(answer.read() or "{}")}
             if answer.status < 500:

@@ -158,14 +158,14 @@ async def set_scene(store: PostgresStore, execute: Callable[[str], Awaitable[Any
     await store.write_tenants([Tenant(name="acme", submit_rate=RATE), Tenant(name="shop", submit_rate=RATE)])
     limits = (JobLimit(limit=1), JobLimit(use="crm"))
     limited = await add_job(store, make_spec(name="limited", queue="limited", concurrency=limits))
-    await submit(store, limited, 3)
+    # Which is the first in a line does not depend on its place.
+    for place in range(3):
+        await submit(store, limited, due_at=at(0.001 * place))
     [limited_run] = (await claim_lined_up(store, first)).runs
     lines = tuple(LineQuota(line.key, START, 3) for line in await store.read_lines(limit=9))
     batched = await add_job(store, make_spec(name="batched", queue="batched", batch=BatchRule(size=2)))
     for place in range(3):
-        await submit(
-            store, batched, due_at=at(0.001 * place)
-        )  # which is the first does not depend on its place
+        await submit(store, batched, due_at=at(0.001 * place))
     known = {line.key for line in lines}
     others = [line for line in await store.read_lines(limit=9) if line.key not in known]
     batch_lines = tuple(LineQuota(line.key, START, 1) for line in others)

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import apsw
 import asyncpg
 import pytest
 
@@ -23,7 +24,19 @@ from tests.support.postgres_databases import open_store
 
 MIGRATIONS = read_migrations("mainspring.stores.postgres")
 SNAPSHOT = Path(__file__).parents[2] / "src/mainspring/stores/postgres/schema.sql"
-STATEMENTS = [each.text.count(";\n") for each in read_migrations("mainspring.stores.sqlite")]
+
+
+def _count_statements(text: str) -> int:
+    """Count them as SQLite does: the statements within a trigger's body are part of the trigger's."""
+    count, statement = 0, ""
+    for line in text.splitlines():
+        statement += line + "\n"
+        if line.endswith(";") and apsw.complete(statement):
+            count, statement = count + 1, ""
+    return count
+
+
+STATEMENTS = [_count_statements(each.text) for each in read_migrations("mainspring.stores.sqlite")]
 # Kills a child of its own before statement 0, 1, 2, … until a child comes to its end, and looks at the file each time.
 SQLITE = """
 import os, signal, sys
