@@ -31,6 +31,7 @@ from mainspring.api.routes import (
     redrives,
     runs,
     system,
+    usage,
     worker,
 )
 from mainspring.api.routing import Routes
@@ -63,6 +64,7 @@ ENDPOINTS = (
     *access.ROUTES,
     *worker.ROUTES,
     *overview.ROUTES,
+    *usage.ROUTES,
     *audit.ROUTES,
     *system.ROUTES,
 )

@@ -130,6 +130,7 @@ from mainspring.wire.operations.server import (
     GET_OVERVIEW,
     LIST_WORKERS,
 )
+from mainspring.wire.operations.usage import GET_USAGE
 from mainspring.wire.operations.worker import (
     BEAT_LIMIT,
     WORKER_BEAT,
@@ -229,6 +230,7 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     GET_METRICS,
     GET_OPENAPI,
     GET_OVERVIEW,
+    GET_USAGE,
     LIST_AUDIT,
     VERIFY_AUDIT,
     LIST_WORKERS,
@@ -286,6 +288,7 @@ __all__ = [
     "GET_RUN",
     "GET_RUN_WHY",
     "GET_TENANT",
+    "GET_USAGE",
     "GROUP_DEAD_RUNS",
     "IMPORT_CALENDAR",
     "LIST_ACCOUNTS",
