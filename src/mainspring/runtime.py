@@ -222,7 +222,7 @@ def _node_facts() -> NodeFacts:
 
 
 def _accepted(settings: Settings, registry: FunctionRegistry | None) -> Accepted:
-    from mainspring.executors.egress import check_url
+    from mainspring.egress import check_url
 
     functions = (lambda: frozenset(registry.names())) if registry is not None else frozenset
     switches = {one.switch for one in TARGETS if one.switch is not None and getattr(settings, one.switch)}
