@@ -50,6 +50,17 @@ class Sender(Protocol):
         """
         ...
 
+    def check(self, config: ChannelConfig, tenant: str, path: str = "config") -> None:
+        """Refuse settings of which it is known that no message could be sent with them.
+
+        Args:
+            path: the name of the field that holds them.
+
+        Raises:
+            InvalidInput: a URL is not plain, this server has no such secret for this tenant, or it sends no mail.
+        """
+        ...
+
     async def stop(self) -> None:
         """Let go of connections. Messages that are under way fail as unavailable."""
         ...
