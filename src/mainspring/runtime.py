@@ -31,6 +31,7 @@ from mainspring.engine.usecases.definitions import Accepted
 from mainspring.engine.usecases.identities import TokenUses
 from mainspring.executors.context import ExecutorContext
 from mainspring.plugins import load_plugins
+from mainspring.ports.channel import Sender
 from mainspring.ports.clock import Clock, Waiter
 from mainspring.ports.gateway import Registration, WorkerGateway
 from mainspring.ports.hints import HintChannel
@@ -223,8 +224,28 @@ def _node_facts() -> NodeFacts:
     )
 
 
+def make_senders(settings: Settings, clock: Clock) -> Sender:
+    """Make what delivers the messages of channels, without starting it.
+
+    Raises:
+        InvalidInput: settings of mail do not go together.
+        MissingExtra: mail is to be sent, and the extra `mail` is not installed.
+    """
+    from mainspring.channels import Senders
+    from mainspring.config.secrets import ConfiguredSecrets
+
+    return Senders(
+        secrets=ConfiguredSecrets(settings.secrets),
+        clock=clock,
+        mail=settings.mail_server,
+        allow=settings.channel_allow,
+        allow_http=settings.channel_allow_http,
+        limit=settings.channel_timeout,
+    )
+
+
 def _accepted(settings: Settings, registry: FunctionRegistry | None) -> Accepted:
-    from mainspring.executors.egress import check_url
+    from mainspring.egress import check_url
 
     functions = (lambda: frozenset(registry.names())) if registry is not None else frozenset
     switches = {one.switch for one in TARGETS if one.switch is not None and getattr(settings, one.switch)}

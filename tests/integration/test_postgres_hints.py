@@ -21,7 +21,7 @@ from mainspring.engine.settling.janitor import Retention
 from mainspring.engine.usecases.definitions import Accepted
 from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import StoreUnavailable
-from mainspring.executors.egress import check_url
+from mainspring.egress import check_url
 from mainspring.ports.gateway import ClaimCall, ClaimReply, Registration
 from mainspring.ports.hints import ANY, Hear, Hint, Ready
 from mainspring.ports.store.nodes import NodeFacts

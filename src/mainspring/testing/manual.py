@@ -11,6 +11,7 @@ from typing import Self
 
 from mainspring.core.batching import TAKES_BATCHES
 from mainspring.core.ids import SessionId
+from mainspring.egress import check_url
 from mainspring.engine.assembly import Engine, EngineSettings, Tools
 from mainspring.engine.claiming.matcher import Matcher
 from mainspring.engine.common.service import Service
@@ -22,7 +23,6 @@ from mainspring.engine.settling.janitor import Retention
 from mainspring.engine.usecases.client import Client
 from mainspring.engine.usecases.definitions import Accepted
 from mainspring.executors import FunctionExecutor
-from mainspring.executors.egress import check_url
 from mainspring.executors.runners import InlineRunner
 from mainspring.ports.executor import Executor
 from mainspring.ports.gateway import ClaimCall, ClaimReply, Lease, Registration, Report, ReportResult
