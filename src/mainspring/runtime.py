@@ -29,8 +29,10 @@ from mainspring.engine.scheduling.shards import ShardSettings
 from mainspring.engine.settling.janitor import Retention
 from mainspring.engine.usecases.definitions import Accepted
 from mainspring.engine.usecases.identities import TokenUses
+from mainspring.errors import InvalidInput
 from mainspring.executors.context import ExecutorContext
 from mainspring.plugins import load_plugins
+from mainspring.ports.backups import BackupStore
 from mainspring.ports.channel import Sender
 from mainspring.ports.clock import Clock, Waiter
 from mainspring.ports.gateway import Registration, WorkerGateway
@@ -84,6 +86,23 @@ def make_store(location: StoreLocation, *, settings: Settings | None = None) -> 
 
         return MemoryStore(time=host_time)
     return load_plugins().make_store(location.scheme, location.target)
+
+
+def make_backups(location: StoreLocation) -> BackupStore:
+    """Make what copies the store that a location names, and fills it.
+
+    Raises:
+        InvalidInput: such a store cannot be copied.
+    """
+    if location.scheme == "postgresql":
+        from mainspring.stores.postgres.backups import PostgresBackups
+
+        return PostgresBackups(_connection_options(location))
+    if location.scheme == "sqlite":
+        from mainspring.stores.sqlite.backups import SqliteBackups
+
+        return SqliteBackups(Path(location.target) / DATABASE_NAME)
+    raise InvalidInput("store", f"{location.label} cannot be backed up: only SQLite and PostgreSQL can")
 
 
 def make_hints(location: StoreLocation, store: Store) -> HintChannel | None:

@@ -29,6 +29,10 @@ QUERIES = {dialect: load_queries(package) for dialect, package in PACKAGES.items
 
 # query of SQLite that PostgreSQL has not -> why
 ONLY_SQLITE = {
+    "copy_into": "PostgreSQL is copied by pg_dump",
+    "check_pages": "one file, whose pages may be damaged",
+    "begin_id_sequences": "a table has a sequence from its first row on",
+    "raise_run_sequence": "a row; on PostgreSQL raise_id_sequences raises all",
     "count_redriven": "PostgreSQL counts in advance_redrive",
     "keep_attempts": "round trips: PostgreSQL keeps them in prune_attempts",
     "read_urgent_lanes": "PostgreSQL reads lanes and their runs at once, by read_kept_waiting",
@@ -77,6 +81,7 @@ ONLY_SQLITE = {
 }
 # query of PostgreSQL that SQLite has not -> why
 ONLY_POSTGRES = {
+    "share_snapshot": "pg_dump reads in it; SQLite copies and counts the copy",
     "lock_cluster": "SQLite has one writer",
     "adopt_sessions": "only one process uses the file",
     "announce": "SQLite has one process, so there is nobody to tell",

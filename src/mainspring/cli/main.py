@@ -18,6 +18,7 @@ _COMMANDS = {
     "apply": ("applying", "apply_command", "Make the jobs of files what the files say."),
     "audit": ("audit", "audit_group", "Show who changed what."),
     "backfill": ("backfill", "backfill_group", "Show, pause, resume and cancel backfills."),
+    "backup": ("backup", "backup_command", "Write a backup of the store, while servers run."),
     "blackouts": (
         "blackout",
         "blackouts_command",
@@ -37,6 +38,11 @@ _COMMANDS = {
     "next": ("next", "next_command", "Show when a cron expression fires; needs no server."),
     "pause": ("pause", "pause_command", "Stop everything for a while, or show what is stopped."),
     "redrive": ("redrive", "redrive_group", "Show, pause, resume and cancel redrives of dead letters."),
+    "restore": (
+        "backup",
+        "restore_command",
+        "Fill an empty store from a backup, and prove that it is whole.",
+    ),
     "resume": ("pause", "resume_command", "End the pause of everything."),
     "run": ("run", "run_group", "Show, count, cancel and repeat runs."),
     "server": ("server", "server_command", "Run API and scheduler; several share one PostgreSQL."),
@@ -49,7 +55,9 @@ _COMMANDS = {
     "workers": ("workers", "workers_command", "List the live workers, and how busy they are."),
     "worker": ("worker", "worker_command", "Run jobs for a server, or straight from PostgreSQL."),
 }
-_EXTENSIBLE = frozenset({"apply", "diff", "export", "import", "job", "server", "up", "worker"})
+_EXTENSIBLE = frozenset(
+    {"apply", "backup", "diff", "export", "import", "job", "restore", "server", "up", "worker"}
+)
 """Commands that use the triggers, targets, executors or stores that packages add."""
 _GC_THRESHOLD = 50_000
 """Loading modules makes many objects and hardly any garbage. Collecting at every 700 objects slows a start by 0.1 s."""
