@@ -43,7 +43,7 @@ from mainspring.core.rates import Rate
 from mainspring.engine.scheduling.shards import Shards
 from mainspring.engine.usecases.client import Client
 from mainspring.engine.usecases.identities import Identities
-from mainspring.ports.gateway import WorkerGateway
+from mainspring.ports.gateway import ServingGateway
 from mainspring.ports.store import FailoverFacts
 from mainspring.wire.operations import IMPORT_CALENDAR
 
@@ -87,7 +87,7 @@ class Api(Starlette):
 
 def create_api(
     client: Client,
-    gateway: WorkerGateway,
+    gateway: ServingGateway,
     *,
     identify: Identify,
     identities: Identities | None = None,

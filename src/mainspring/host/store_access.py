@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mainspring.wire.access import MadeTokenView
 
 _FIRST_ACCOUNT = "admin"
@@ -17,6 +19,7 @@ async def make_token_in(
     *,
     account: str | None = None,
     tenant: str | None = None,
+    queues: Sequence[str] = (),
     expires_in: str | None = None,
     rate: int | None = None,
 ) -> tuple[MadeTokenView, bool]:
@@ -40,7 +43,13 @@ async def make_token_in(
     from mainspring.wire.operations import MAKE_TOKEN
 
     given = MakeTokenBody(
-        name=name, role=role, account=account, tenant=tenant, expires_in=expires_in, rate=rate
+        name=name,
+        role=role,
+        account=account,
+        tenant=tenant,
+        queues=list(queues),
+        expires_in=expires_in,
+        rate=rate,
     )
     wish = read_wish(given)
     location = StoreLocation.parse(url)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from mainspring.core.access import read_prefix
 from mainspring.sdk.transport import Transport
@@ -52,6 +52,7 @@ class AccessCalls(Transport):
         *,
         account: str | None = None,
         tenant: str | None = None,
+        queues: Sequence[str] = (),
         expires_in: str | None = None,
         rate: int | None = None,
     ) -> MadeTokenView:
@@ -62,10 +63,17 @@ class AccessCalls(Transport):
             role: `viewer`, `operator`, `editor`, `admin` or `worker`.
             account: whose it is; None is this client's own.
             tenant: the only one that it is for; None is all that the account has.
+            queues: the only ones that a worker with it serves; empty means all. They go with the role `worker`.
             expires_in: how long it lasts, like `90d`; None is for ever.
             rate: requests a second that one server answers; None is as many as come.
         """
-        given = {"account": account, "tenant": tenant, "expires_in": expires_in, "rate": rate}
+        given = {
+            "account": account,
+            "tenant": tenant,
+            "queues": list(queues) or None,
+            "expires_in": expires_in,
+            "rate": rate,
+        }
         body = {
             "name": name,
             "role": role,

@@ -585,6 +585,7 @@ class SyncClient(Lists):
         *,
         account: str | None = None,
         tenant: str | None = None,
+        queues: Sequence[str] = (),
         expires_in: str | None = None,
         rate: int | None = None,
     ) -> MadeTokenView:
@@ -595,12 +596,13 @@ class SyncClient(Lists):
             role: `viewer`, `operator`, `editor`, `admin` or `worker`.
             account: whose it is; None is this client's own.
             tenant: the only one that it is for; None is all that the account has.
+            queues: the only ones that a worker with it serves; empty means all. They go with the role `worker`.
             expires_in: how long it lasts, like `90d`; None is for ever.
             rate: requests a second that one server answers; None is as many as come.
         """
         return self._perform(
             lambda client: client.make_token(
-                name, role, account=account, tenant=tenant, expires_in=expires_in, rate=rate
+                name, role, account=account, tenant=tenant, queues=queues, expires_in=expires_in, rate=rate
             )
         )
 

@@ -13,6 +13,7 @@ from mainspring.core.access import (
     Account,
     Identity,
     TokenWish,
+    read_queues,
     read_tenant,
     state_of,
 )
@@ -31,6 +32,7 @@ GrantsText = Annotated[
         examples=[{"shop": "operator", "*": "viewer"}],
     ),
 ]
+_QUEUES = "The only queues that a worker with the token serves; empty means all."
 _TENANT = "The only tenant that the token is for, or `*` for all that its account has."
 
 
@@ -75,6 +77,10 @@ class MakeTokenBody(Struct, kw_only=True, forbid_unknown_fields=True):
         str | None,
         Meta(description=f"{_TENANT} Left out, the account's only tenant, or `*` if it has several."),
     ] = None
+    queues: Annotated[
+        list[str],
+        Meta(description=f"{_QUEUES} Only for the role `worker`.", examples=[["mail", "reports"]]),
+    ] = []
     expires_in: Annotated[
         str | None, Meta(description="How long it lasts, like `90d`; left out, for ever.")
     ] = None
@@ -92,6 +98,7 @@ class TokenView(Struct, kw_only=True):
     name: str
     role: RoleText
     tenant: Annotated[str, Meta(description=_TENANT)]
+    queues: Annotated[list[str], Meta(description=_QUEUES)] = []
     state: Annotated[str, Meta(description="`active`, `expired` or `revoked`.")]
     rate: int | None
     created_at: Instant
@@ -131,11 +138,13 @@ def read_wish(body: MakeTokenBody) -> TokenWish:
         InvalidInput: a value is wrong.
     """
     lasts = body.expires_in
+    role = read_choice(body.role, "role", AccessRole)
     return TokenWish(
         name=read_text(body.name, "name", longest=_LONGEST_NAME),
-        role=read_choice(body.role, "role", AccessRole),
+        role=role,
         account=None if body.account is None else read_word(body.account, "account"),
         tenant=None if body.tenant is None else read_tenant(body.tenant, "tenant"),
+        queues=read_queues(body.queues, role, "queues"),
         lasts=None if lasts is None else read_duration(lasts, "expires_in", low=_SHORTEST, high=_LONGEST),
         rate=None if body.rate is None else read_int(body.rate, "rate", low=1, high=MOST_RATE),
     )
@@ -159,6 +168,7 @@ def view_token(token: AccessToken, now: datetime) -> TokenView:
         name=token.name,
         role=token.role.value,
         tenant=token.tenant,
+        queues=list(token.queues),
         state=state_of(token, now).value,
         rate=token.rate,
         created_at=token.created_at,

@@ -43,7 +43,8 @@ id, token, job_id, version, attempt, is_quarantined, quarantined_crashes, sessio
 id, state, token, session_id, attempt, crashes, quarantined_crashes, is_quarantined, started_at, cancel_reason;
 
 -- fragment: session_columns
-id, worker, host, pid, slots, queues, types, functions, labels, beat_period, beats, started_at, last_beat_at;
+id, worker, host, pid, slots, queues, types, functions, labels, beat_period, beats, started_at, last_beat_at,
+tenant;
 
 -- fragment: job_columns
 -- A job as it is read. SQLite reads these by position, in make_job.
@@ -100,4 +101,4 @@ name, grants, is_disabled, created_at;
 
 -- fragment: token_columns
 -- All but what the text of the token must come to.
-prefix, account, name, role, tenant, rate, created_at, expires_at, last_used_at, revoked_at, replaces;
+prefix, account, name, role, tenant, queues, rate, created_at, expires_at, last_used_at, revoked_at, replaces;

@@ -597,6 +597,7 @@ CREATE TABLE session (
     held_from bigint NOT NULL DEFAULT 0,
     policy_epoch bigint,
     account text,
+    tenant text,
     CONSTRAINT session_pkey PRIMARY KEY (id),
     CONSTRAINT session_state CHECK ((state = ANY (ARRAY['live'::text, 'dead'::text, 'left'::text])))
 ) WITH (fillfactor=50);
@@ -636,6 +637,7 @@ CREATE TABLE token (
     last_used_at timestamp with time zone,
     revoked_at timestamp with time zone,
     replaces text,
+    queues text[] NOT NULL DEFAULT '{}'::text[],
     CONSTRAINT token_pkey PRIMARY KEY (prefix),
     CONSTRAINT token_role CHECK ((role = ANY (ARRAY['viewer'::text, 'operator'::text, 'editor'::text, 'admin'::text, 'worker'::text])))
 );

@@ -629,7 +629,7 @@ CREATE TABLE session (
     started_at INTEGER NOT NULL,
     last_beat_at INTEGER NOT NULL,
     ended_at INTEGER
-, beat_period INTEGER, held_from INTEGER NOT NULL DEFAULT 0, policy_epoch INTEGER NOT NULL DEFAULT 0, account TEXT) STRICT;
+, beat_period INTEGER, held_from INTEGER NOT NULL DEFAULT 0, policy_epoch INTEGER NOT NULL DEFAULT 0, account TEXT, tenant TEXT) STRICT;
 
 CREATE INDEX session_live ON session (id) WHERE state = 'live';
 
@@ -660,7 +660,7 @@ CREATE TABLE token (
     last_used_at INTEGER,
     revoked_at INTEGER,
     replaces TEXT
-) STRICT, WITHOUT ROWID;
+, queues TEXT NOT NULL DEFAULT '[]') STRICT, WITHOUT ROWID;
 
 CREATE INDEX token_account ON token (account, prefix);
 

@@ -107,6 +107,7 @@ class Tokens:
             name="nightly build",
             role=AccessRole.OPERATOR,
             tenant="shop",
+            queues=("mail", "é"),
             rate=200,
             expires_at=at(100.000001),
         )

@@ -27,8 +27,8 @@ INSERT INTO account (name, grants, is_disabled, created_at) VALUES (:name, :gran
 ON CONFLICT (name) DO UPDATE SET grants = excluded.grants, is_disabled = excluded.is_disabled;
 
 -- name: add_token
-INSERT INTO token (prefix, hash, account, name, role, tenant, rate, created_at, expires_at, replaces)
-VALUES (:prefix, :hash, :account, :name, :role, :tenant, :rate, :created_at, :expires_at, :replaces)
+INSERT INTO token (prefix, hash, account, name, role, tenant, queues, rate, created_at, expires_at, replaces)
+VALUES (:prefix, :hash, :account, :name, :role, :tenant, :queues, :rate, :created_at, :expires_at, :replaces)
 ON CONFLICT (prefix) DO NOTHING
 RETURNING prefix;
 
