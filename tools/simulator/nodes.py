@@ -143,6 +143,7 @@ class _Node(ABC):
             shards=ShardSettings(),
             retention=Retention(),
             accepted=Accepted(functions=lambda: frozenset({"work"}), check_url=None),
+            judges_alerts=False,  # nothing here has rules, and each call of the store is drawn for
             seals_audit=False,  # nothing here is audited, and each call of the store is drawn for
         )
         return Engine(cast(Store, link), tools, settings), clock

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from mainspring.ports.store import FailoverFacts, StoreCapabilities
 from mainspring.stores.memory.access import AccessTables, MemoryAccessStore
+from mainspring.stores.memory.alerts import AlertTables, MemoryAlertStore
 from mainspring.stores.memory.applying import MemoryApplyStore
 from mainspring.stores.memory.audit import MemoryAuditStore
 from mainspring.stores.memory.backfills import MemoryBackfillStore
@@ -69,6 +70,7 @@ class MemoryStore(
     MemoryBackfillStore,
     MemoryOwnerStore,
     MemoryAccessStore,
+    MemoryAlertStore,
 ):
     """A `Store` that lasts as long as the process.
 
@@ -79,6 +81,7 @@ class MemoryStore(
     def __init__(self, *, time: Callable[[], datetime]) -> None:
         self._tables = Tables()
         self._access = AccessTables()
+        self._alerts = AlertTables()
         self._time = time
 
     @property
