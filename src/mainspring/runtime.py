@@ -31,6 +31,7 @@ from mainspring.engine.usecases.definitions import Accepted
 from mainspring.engine.usecases.identities import TokenUses
 from mainspring.executors.context import ExecutorContext
 from mainspring.plugins import load_plugins
+from mainspring.ports.channel import Sender
 from mainspring.ports.clock import Clock, Waiter
 from mainspring.ports.gateway import Registration, WorkerGateway
 from mainspring.ports.hints import HintChannel
@@ -218,6 +219,26 @@ def _node_facts() -> NodeFacts:
         pid=os.getpid(),
         version=version("mainspring"),
         tzdata=tzdata_version(),
+    )
+
+
+def make_senders(settings: Settings, clock: Clock) -> Sender:
+    """Make what delivers the messages of channels, without starting it.
+
+    Raises:
+        InvalidInput: settings of mail do not go together.
+        MissingExtra: mail is to be sent, and the extra `mail` is not installed.
+    """
+    from mainspring.channels import Senders
+    from mainspring.config.secrets import ConfiguredSecrets
+
+    return Senders(
+        secrets=ConfiguredSecrets(settings.secrets),
+        clock=clock,
+        mail=settings.mail_server,
+        allow=settings.channel_allow,
+        allow_http=settings.channel_allow_http,
+        limit=settings.channel_timeout,
     )
 
 
