@@ -66,10 +66,15 @@ def _find_dead_letters(rule: AlertRule, census: Census) -> Iterator[Fact]:
                 tenant=line.tenant,
                 subject=f"queue:{line.queue}",
                 value=float(line.runs),
-                summary=f"{line.runs:,} open dead letters in queue {line.queue}",
+                summary=f"{count(line.runs, 'open dead letter')} in queue {line.queue}",
             )
 
 
 _JUDGES: Mapping[RuleKind, Callable[[AlertRule, Seen, datetime], Iterable[Fact] | None]] = MappingProxyType(
     {RuleKind.DEAD_LETTERS: _judge_dead_letters}
 )
+
+
+def count(number: int, noun: str) -> str:
+    """Return a number with what it counts."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
