@@ -628,6 +628,49 @@ class SyncClient(Lists):
         """End a token, which is named by its prefix."""
         return self._perform(lambda client: client.revoke_token(token))
 
+    def list_audit(
+        self,
+        *,
+        job: str | None = None,
+        kind: str | None = None,
+        subject: str | None = None,
+        actor: str | None = None,
+        action: str | None = None,
+        tenant: str | None = None,
+        since: str | datetime | timedelta | None = None,
+        until: str | datetime | timedelta | None = None,
+        before: int | None = None,
+        limit: int = 100,
+    ) -> AuditPage:
+        """Return a page of the audit, the newest entries first: who changed what, from where and when.
+
+        `job` is a name or an id, that of a deleted job too; other things are given by their `kind` and, as `subject`,
+        their id or name. Without a `tenant`, it is what belongs to all tenants, and what they share.
+        """
+        return self._perform(
+            lambda client: client.list_audit(
+                job=job,
+                kind=kind,
+                subject=subject,
+                actor=actor,
+                action=action,
+                tenant=tenant,
+                since=since,
+                until=until,
+                before=before,
+                limit=limit,
+            )
+        )
+
+    def verify_audit(self, *, after: int | None = None, expect: str | None = None) -> AuditCheckView:
+        """Compare the next seals of the audit, those after one, with each other and with what they cover.
+
+        `next` of the answer is `after` of the call that goes on; it is None when there are no more.
+        `expect` is a seal that has to be there, `SEAL=DIGEST` from a server's log. Only that shows that the newest ones
+        were taken out.
+        """
+        return self._perform(lambda client: client.verify_audit(after=after, expect=expect))
+
     def list_alerts(self, *, state: str = "open", before: int | None = None, limit: int = 100) -> AlertPage:
         """Return a page of alerts, the newest first: those that are `open`, `firing` or `resolved`."""
         return self._perform(lambda client: client.list_alerts(state=state, before=before, limit=limit))
@@ -696,46 +739,3 @@ class SyncClient(Lists):
     def end_silence(self, silence_id: int | str, *, scope: str = "tenant") -> Deleted:
         """End a silence now. What still fires is told at once."""
         return self._perform(lambda client: client.end_silence(silence_id, scope=scope))
-
-    def list_audit(
-        self,
-        *,
-        job: str | None = None,
-        kind: str | None = None,
-        subject: str | None = None,
-        actor: str | None = None,
-        action: str | None = None,
-        tenant: str | None = None,
-        since: str | datetime | timedelta | None = None,
-        until: str | datetime | timedelta | None = None,
-        before: int | None = None,
-        limit: int = 100,
-    ) -> AuditPage:
-        """Return a page of the audit, the newest entries first: who changed what, from where and when.
-
-        `job` is a name or an id, that of a deleted job too; other things are given by their `kind` and, as `subject`,
-        their id or name. Without a `tenant`, it is what belongs to all tenants, and what they share.
-        """
-        return self._perform(
-            lambda client: client.list_audit(
-                job=job,
-                kind=kind,
-                subject=subject,
-                actor=actor,
-                action=action,
-                tenant=tenant,
-                since=since,
-                until=until,
-                before=before,
-                limit=limit,
-            )
-        )
-
-    def verify_audit(self, *, after: int | None = None, expect: str | None = None) -> AuditCheckView:
-        """Compare the next seals of the audit, those after one, with each other and with what they cover.
-
-        `next` of the answer is `after` of the call that goes on; it is None when there are no more.
-        `expect` is a seal that has to be there, `SEAL=DIGEST` from a server's log. Only that shows that the newest ones
-        were taken out.
-        """
-        return self._perform(lambda client: client.verify_audit(after=after, expect=expect))
