@@ -143,9 +143,10 @@ class _Node(ABC):
             shards=ShardSettings(),
             retention=Retention(),
             accepted=Accepted(functions=lambda: frozenset({"work"}), check_url=None),
-            # Nothing here is audited, nobody asks for usage, and each call of the store is drawn for.
+            # Nothing here is audited, has rules or asks for usage, and each call of the store is drawn for.
             seals_audit=False,
             records_usage=False,
+            judges_alerts=False,
         )
         return Engine(cast(Store, link), tools, settings), clock
 

@@ -15,6 +15,7 @@ from mainspring.api.guard import Guard
 from mainspring.api.ics import IcsReader
 from mainspring.api.routes import (
     access,
+    alerts,
     applying,
     audit,
     backfills,
@@ -56,6 +57,7 @@ ENDPOINTS = (
     *backfills.ROUTES,
     *dead_letters.ROUTES,
     *redrives.ROUTES,
+    *alerts.ROUTES,
     *limits.ROUTES,
     *policies.ROUTES,
     *priorities.ROUTES,

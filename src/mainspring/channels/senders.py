@@ -73,7 +73,7 @@ class Senders:
         await self._client.start()
 
     async def send(self, config: ChannelConfig, message: Message) -> None:
-        revealer = Revealer(self._secrets, message.tenant)
+        revealer = Revealer(self._secrets, message.channel_tenant or message.tenant)
         match config:
             case WebhookChannel():
                 await self._webhook.send(config, message, revealer)

@@ -34,12 +34,14 @@ from mainspring.engine.scheduling.failures import FailureWatch
 from mainspring.engine.scheduling.job_check import JobCheck
 from mainspring.engine.scheduling.ledger_check import LedgerChecker
 from mainspring.engine.scheduling.membership import Membership
+from mainspring.engine.scheduling.notifier import Notifier
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.scheduling.planner import Planner
 from mainspring.engine.scheduling.redriver import Redriver
 from mainspring.engine.scheduling.sealer import Sealer
 from mainspring.engine.scheduling.shards import Shards, ShardSettings
 from mainspring.engine.scheduling.usage_hours import UsageHours
+from mainspring.engine.scheduling.watchdog import Watchdog
 from mainspring.engine.settling.janitor import Janitor, Retention
 from mainspring.engine.settling.preemptor import Preemptor
 from mainspring.engine.settling.reaper import Reaper
@@ -49,6 +51,7 @@ from mainspring.engine.usecases.definitions import Accepted
 from mainspring.engine.usecases.identities import Identities
 from mainspring.engine.usecases.runs import KEY_LIFETIME
 from mainspring.errors import StoreUnavailable
+from mainspring.ports.channel import Sender
 from mainspring.ports.clock import Clock, IdSource, RandomSource, Waiter
 from mainspring.ports.hints import HintChannel
 from mainspring.ports.store import Store
@@ -90,6 +93,7 @@ class EngineSettings:
         logs_events: whether the log gets failed attempts, lost runs and missed fires.
         seals_audit: whether the node that owns shard 0 sets seals on the audit.
         records_usage: whether it is stored by the minute what became of runs.
+        judges_alerts: whether it judges the rules of alerts, and delivers what is told.
     """
 
     node: NodeFacts | None
@@ -104,6 +108,7 @@ class EngineSettings:
     logs_events: bool = True
     seals_audit: bool = True
     records_usage: bool = True
+    judges_alerts: bool = True
 
 
 class Engine:
@@ -111,6 +116,7 @@ class Engine:
 
     Args:
         hints: the channel to other processes on the same store, if there is one. The engine connects and closes it.
+        sender: delivers what alerts tell; None delivers nothing. Who makes the engine starts and stops it.
 
     Attributes:
         matcher: where workers' claims wait.
@@ -123,9 +129,16 @@ class Engine:
     """
 
     def __init__(
-        self, store: Store, tools: Tools, settings: EngineSettings, *, hints: HintChannel | None = None
+        self,
+        store: Store,
+        tools: Tools,
+        settings: EngineSettings,
+        *,
+        hints: HintChannel | None = None,
+        sender: Sender | None = None,
     ) -> None:
         self.store = store
+        self._sender = sender
         self.clock: Clock = tools.clock
         self._tools = tools
         self.wakeups: Wakeups = Wakeups()
@@ -171,6 +184,7 @@ class Engine:
             kept=settings.retention.history,
             audit_kept=settings.retention.audit,
             backfill_limits=settings.backfills,
+            sender=sender,
         )
         self.ownership: Ownership = Ownership()
         self.shards: Shards | None = None
@@ -326,6 +340,7 @@ class Engine:
             ),
             *self._make_sealer(settings),
             *self._make_usage_hours(settings),
+            *self._make_watchdog(settings),
             self.job_check,
         ]
 
@@ -351,6 +366,20 @@ class Engine:
             clock=self.clock,
             waiter=self._tools.waiter(),
         )
+
+    def _make_watchdog(self, settings: EngineSettings) -> list[Service]:
+        """Return what judges alerts, and what delivers their messages if anything can."""
+        if not settings.judges_alerts:
+            return []
+        store, tools, ownership = self.store, self._tools, self.ownership
+        waiter = tools.waiter()
+        watchdog = Watchdog(store, ownership=ownership, waiter=tools.waiter(), on_messages=waiter.signal)
+        if self._sender is None:
+            return [watchdog]
+        return [
+            watchdog,
+            Notifier(store, self._sender, clock=tools.clock, ownership=ownership, waiter=waiter),
+        ]
 
     def _make_preemptor(self, definitions: Definitions, restrictions: RestrictionFollower) -> Preemptor:
         preemptor = Preemptor(

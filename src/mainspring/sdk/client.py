@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Unpack
 
 from mainspring.sdk.access_calls import AccessCalls
+from mainspring.sdk.alert_calls import AlertCalls
 from mainspring.sdk.audit_calls import AuditCalls
 from mainspring.sdk.dead_calls import DeadCalls
 from mainspring.sdk.definition_calls import DefinitionCalls
@@ -50,7 +51,9 @@ from mainspring.wire.written import JobWritten
 _USUAL_LIMIT = 100
 
 
-class AsyncClient(DefinitionCalls, DeadCalls, OwnerCalls, AccessCalls, AuditCalls, UsageCalls, AsyncLists):
+class AsyncClient(
+    DefinitionCalls, DeadCalls, OwnerCalls, AccessCalls, AuditCalls, UsageCalls, AlertCalls, AsyncLists
+):
     """A server's API, for one tenant.
 
     Use as `async with AsyncClient("http://127.0.0.1:8620") as client`. Every method raises `Unreachable` if no

@@ -20,6 +20,7 @@ from typing import Protocol
 
 from mainspring.core.ids import RunId
 from mainspring.ports.store.access import AccessStore
+from mainspring.ports.store.alerts import AlertStore
 from mainspring.ports.store.applying import ApplyStore
 from mainspring.ports.store.audit import AuditStore
 from mainspring.ports.store.backfills import BackfillStore
@@ -76,6 +77,7 @@ class Store(
     ApplyStore,
     AuditStore,
     UsageStore,
+    AlertStore,
     Protocol,
 ):
     """The durable truth."""

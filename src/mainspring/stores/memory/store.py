@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from mainspring.ports.store import FailoverFacts, StoreCapabilities
 from mainspring.stores.memory.access import AccessTables, MemoryAccessStore
+from mainspring.stores.memory.alerts import AlertTables, MemoryAlertStore
 from mainspring.stores.memory.applying import MemoryApplyStore
 from mainspring.stores.memory.audit import MemoryAuditStore
 from mainspring.stores.memory.backfills import MemoryBackfillStore
@@ -71,6 +72,7 @@ class MemoryStore(
     MemoryOwnerStore,
     MemoryAccessStore,
     MemoryUsageStore,
+    MemoryAlertStore,
 ):
     """A `Store` that lasts as long as the process.
 
@@ -82,6 +84,7 @@ class MemoryStore(
         self._tables = Tables()
         self._access = AccessTables()
         self._usage = UsageTables()
+        self._alerts = AlertTables()
         self._time = time
 
     @property

@@ -13,6 +13,7 @@ from mainspring.ports.clock import RandomSource
 from mainspring.ports.store import FailoverFacts, StoreCapabilities
 from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.postgres.access import PostgresAccessStore
+from mainspring.stores.postgres.alerts import PostgresAlertStore
 from mainspring.stores.postgres.applying import PostgresApplyStore
 from mainspring.stores.postgres.audit import PostgresAuditStore
 from mainspring.stores.postgres.backfills import PostgresBackfillStore
@@ -85,6 +86,7 @@ class PostgresStore(
     PostgresApplyStore,
     PostgresAuditStore,
     PostgresUsageStore,
+    PostgresAlertStore,
 ):
     """Implements `Store` on PostgreSQL 15 or later.
 

@@ -12,6 +12,7 @@ from mainspring.ports.store import FailoverFacts, StoreCapabilities
 from mainspring.ports.telemetry import SIZES, Distribution, Measure
 from mainspring.stores._sql.migrate import Applied, Migration, pending, read_migrations
 from mainspring.stores.sqlite.access import SqliteAccessStore
+from mainspring.stores.sqlite.alerts import SqliteAlertStore
 from mainspring.stores.sqlite.applying import SqliteApplyStore
 from mainspring.stores.sqlite.audit import SqliteAuditStore
 from mainspring.stores.sqlite.backfills import SqliteBackfillStore
@@ -84,6 +85,7 @@ class SqliteStore(
     SqliteApplyStore,
     SqliteAuditStore,
     SqliteUsageStore,
+    SqliteAlertStore,
 ):
     """Implements `Store` on one SQLite file in WAL mode with synchronous=FULL.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mainspring.testing.conformance import (
     access,
+    alerts,
     applying,
     audit,
     audit_access,
@@ -100,6 +101,9 @@ SUITE: tuple[type, ...] = (
     dead_letters.DeadLettersAreSettledOnce,
     redrives.RedrivesAreKept,
     redrives.RedrivesPassDeadLetters,
+    alerts.AlertSettings,
+    alerts.AlertsAreKept,
+    alerts.Notifications,
     once.UniqueKeys,
     once_expired.ExpiredHolders,
     once.Replacing,
