@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from mainspring.clock import LoopWaiter, StoreClock, UuidSource, host_time, monotonic, system_random
+from mainspring.config.secrets import ConfiguredSecrets
 from mainspring.config.settings import DATABASE_NAME, Settings, StoreLocation
 from mainspring.core.backfill_settings import BackfillLimits
 from mainspring.core.batching import TAKES_BATCHES
@@ -263,7 +264,6 @@ def make_senders(settings: Settings, clock: Clock) -> Sender:
         MissingExtra: mail is to be sent, and the extra `mail` is not installed.
     """
     from mainspring.channels import Senders
-    from mainspring.config.secrets import ConfiguredSecrets
 
     return Senders(
         secrets=ConfiguredSecrets(settings.secrets),
@@ -297,7 +297,13 @@ def make_worker(
         telemetry: receives what the worker and its executors count.
         name: the worker's name; None uses the one from the settings, or else host and process id.
     """
-    context = ExecutorContext(settings=settings, functions=registry, slots=settings.slots)
+    context = ExecutorContext(
+        settings=settings,
+        functions=registry,
+        slots=settings.slots,
+        secrets=ConfiguredSecrets(settings.secrets),
+        host_time=host_time,
+    )
     executors = load_plugins().make_executors(context)
     host = socket.gethostname()
     registration = Registration(

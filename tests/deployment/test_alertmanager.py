@@ -52,7 +52,7 @@ class Told:
 @contextmanager
 def alertmanager(folder: Path, receiver: str) -> Iterator[str]:
     """Run an Alertmanager that tells a receiver at once; skip where it cannot be had."""
-    command = [SCRIPT, "prometheus-alertmanager"]
+    command = [str(SCRIPT), "prometheus-alertmanager"]
     found = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False, timeout=120)
     if found.returncode == CANNOT_BE_HAD:
         if os.environ.get("CI") == "true":
