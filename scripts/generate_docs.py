@@ -266,6 +266,7 @@ def sync_client() -> str:
             "owner_calls.py",
             "access_calls.py",
             "audit_calls.py",
+            "log_calls.py",
         )
     ]
     nodes = [node for tree in trees for node in tree.body]

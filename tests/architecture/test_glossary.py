@@ -24,6 +24,7 @@ VERBS = {
     "me",
     "revoke",
     "rotate",
+    "set",
     "start",
     "verify",
 }

@@ -75,6 +75,7 @@ from mainspring.wire.operations.limits import (
     LIST_LIMITS,
     UPSERT_LIMIT,
 )
+from mainspring.wire.operations.logging import GET_LOGGING, SET_LOGGING
 from mainspring.wire.operations.owners import UPSERT_OWNER
 from mainspring.wire.operations.pauses import (
     LIST_PAUSES,
@@ -231,6 +232,8 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     GET_OVERVIEW,
     LIST_AUDIT,
     VERIFY_AUDIT,
+    GET_LOGGING,
+    SET_LOGGING,
     LIST_WORKERS,
     GET_ME,
     LIST_ACCOUNTS,
@@ -276,6 +279,7 @@ __all__ = [
     "GET_JOB_STATUS",
     "GET_LABEL",
     "GET_LIMIT",
+    "GET_LOGGING",
     "GET_ME",
     "GET_METRICS",
     "GET_OPENAPI",
@@ -335,6 +339,7 @@ __all__ = [
     "REVOKE_TOKEN",
     "ROTATE_TOKEN",
     "RUN_JOB_NOW",
+    "SET_LOGGING",
     "START_REDRIVE",
     "SUBMIT_RUN",
     "SUBMIT_RUNS",
