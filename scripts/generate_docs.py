@@ -268,6 +268,7 @@ def sync_client() -> str:
             "audit_calls.py",
             "usage_calls.py",
             "alert_calls.py",
+            "log_calls.py",
         )
     ]
     nodes = [node for tree in trees for node in tree.body]

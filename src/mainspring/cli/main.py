@@ -37,6 +37,7 @@ _COMMANDS = {
     "label": ("label", "label_group", "Set how many runs that need a label may be under way."),
     "ledger": ("ledger", "ledger_command", "Prove that no fire was missed, and say why some made no run."),
     "limit": ("limit", "limit_group", "Set limits that jobs share."),
+    "logging": ("logging", "logging_command", "Set for a while which lines a server writes to its log."),
     "next": ("next", "next_command", "Show when a cron expression fires; needs no server."),
     "pause": ("pause", "pause_command", "Stop everything for a while, or show what is stopped."),
     "redrive": ("redrive", "redrive_group", "Show, pause, resume and cancel redrives of dead letters."),

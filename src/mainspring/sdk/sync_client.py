@@ -41,6 +41,7 @@ from mainspring.wire.dead_letters import DeadGroups, DeadPage, DiscardedView
 from mainspring.wire.health import HealthView
 from mainspring.wire.ledger import FireRangeList, LedgerPage, LedgerView
 from mainspring.wire.limits import KeyPage, LimitPage, LimitView
+from mainspring.wire.logging import LoggingView
 from mainspring.wire.overview import OverviewView
 from mainspring.wire.owners import OwnerView
 from mainspring.wire.pages import BriefPage, JobPage, RunPage, WorkerPage
@@ -762,3 +763,11 @@ class SyncClient(Lists):
     def end_silence(self, silence_id: int | str, *, scope: str = "tenant") -> Deleted:
         """End a silence now. What still fires is told at once."""
         return self._perform(lambda client: client.end_silence(silence_id, scope=scope))
+
+    def get_logging(self) -> LoggingView:
+        """Return which log lines the server that answers writes."""
+        return self._perform(lambda client: client.get_logging())
+
+    def set_logging(self, level: str, *, duration: str | timedelta = "10m") -> LoggingView:
+        """Have the server that answers write other log lines for a while: `debug`, `info`, `warning` or `error`."""
+        return self._perform(lambda client: client.set_logging(level, duration=duration))

@@ -28,6 +28,7 @@ from mainspring.sdk.client import AsyncClient
 from mainspring.sdk.dead_calls import DeadCalls
 from mainspring.sdk.definition_calls import DefinitionCalls
 from mainspring.sdk.http_gateway import HttpGateway
+from mainspring.sdk.log_calls import LogCalls
 from mainspring.sdk.owner_calls import OwnerCalls
 from mainspring.sdk.transport import Transport
 from mainspring.sdk.usage_calls import UsageCalls
@@ -81,6 +82,7 @@ def methods() -> dict[str, Callable[..., Any]]:
             **vars(AuditCalls),
             **vars(UsageCalls),
             **vars(AlertCalls),
+            **vars(LogCalls),
             **vars(AsyncClient),
         }.items()
         if inspect.iscoroutinefunction(method) and not name.startswith("_")
@@ -277,7 +279,7 @@ def test_rights_are_those_of_the_design() -> None:
             *("upsert_priority_class", "delete_priority_class"),
             *("list_labels", "get_label", "upsert_label", "delete_label"),
             *("pause_all", "resume_all", "pause_tenant", "resume_tenant"),
-            *("list_audit", "verify_audit"),
+            *("list_audit", "verify_audit", "get_logging", "set_logging"),
             *("list_tenant_blackouts", "upsert_tenant_blackouts", "list_blackouts", "upsert_blackouts"),
         },
         Right.WORK: {f"worker_{verb}" for verb in ("register", "claim", "beat", "report", "leave")},

@@ -122,10 +122,7 @@ def _step_over(db: apsw.Connection, step: int, now: int) -> tuple[int, int]:
 
 
 def _read_facts(db: apsw.Connection) -> StoreFacts:
-    rows = {
-        table.name: int(db.execute(table.counting).fetchall()[0][0])
-        for table in fetch_rows(db, "list_tables")
-    }
+    rows = {table.name: _count(db, table.counting) for table in fetch_rows(db, "list_tables")}
     if "migration" not in rows:
         raise InvalidInput("store", "it is no store of Mainspring")
     seal = fetch_row(db, "read_newest_seal")
