@@ -23,6 +23,7 @@ from mainspring.engine.common.service import Service, ServiceRunner
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.common.write_health import WriteHealth
 from mainspring.engine.gateway import LocalGateway
+from mainspring.engine.scheduling.alert_reading import AlertReader
 from mainspring.engine.scheduling.backfill_fires import BackfillFires
 from mainspring.engine.scheduling.backfills import Backfiller
 from mainspring.engine.scheduling.calendars import CalendarFollower, Replanner
@@ -333,7 +334,7 @@ class Engine:
                 waiter=tools.waiter(),
             ),
             *self._make_sealer(settings),
-            *self._make_watchdog(settings),
+            *self._make_watchdog(settings, restrictions),
             self.job_check,
         ]
 
@@ -341,13 +342,19 @@ class Engine:
         sealer = Sealer(self.store, ownership=self.ownership, waiter=self._tools.waiter())
         return [sealer] if settings.seals_audit else []
 
-    def _make_watchdog(self, settings: EngineSettings) -> list[Service]:
+    def _make_watchdog(self, settings: EngineSettings, restrictions: RestrictionFollower) -> list[Service]:
         """Return what judges alerts, and what delivers their messages if anything can."""
         if not settings.judges_alerts:
             return []
         store, tools, ownership = self.store, self._tools, self.ownership
         waiter = tools.waiter()
-        watchdog = Watchdog(store, ownership=ownership, waiter=tools.waiter(), on_messages=waiter.signal)
+        watchdog = Watchdog(
+            store,
+            AlertReader(store, restrictions),
+            ownership=ownership,
+            waiter=tools.waiter(),
+            on_messages=waiter.signal,
+        )
         if self._sender is None:
             return [watchdog]
         return [
