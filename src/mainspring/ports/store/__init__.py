@@ -46,6 +46,7 @@ from mainspring.ports.store.runs import RunStore
 from mainspring.ports.store.schedule import ScheduleStore
 from mainspring.ports.store.sessions import SessionStore
 from mainspring.ports.store.upkeep import UpkeepStore
+from mainspring.ports.store.usage import UsageStore
 
 
 class Store(
@@ -76,6 +77,7 @@ class Store(
     ApplyStore,
     AuditStore,
     AlertStore,
+    UsageStore,
     Protocol,
 ):
     """The durable truth."""

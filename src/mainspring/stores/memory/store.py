@@ -37,6 +37,7 @@ from mainspring.stores.memory.schedule import MemoryScheduleStore
 from mainspring.stores.memory.sessions import MemorySessionStore
 from mainspring.stores.memory.tables import Tables
 from mainspring.stores.memory.upkeep import MemoryUpkeepStore
+from mainspring.stores.memory.usage import MemoryUsageStore, UsageTables
 
 _CAPABILITIES = StoreCapabilities(
     concurrent_writers=False, is_durable=False, time_precision=timedelta(microseconds=1)
@@ -71,6 +72,7 @@ class MemoryStore(
     MemoryOwnerStore,
     MemoryAccessStore,
     MemoryAlertStore,
+    MemoryUsageStore,
 ):
     """A `Store` that lasts as long as the process.
 
@@ -82,6 +84,7 @@ class MemoryStore(
         self._tables = Tables()
         self._access = AccessTables()
         self._alerts = AlertTables()
+        self._usage = UsageTables()
         self._time = time
 
     @property

@@ -47,6 +47,7 @@ from mainspring.stores.postgres.schema import PACKAGE, migrate
 from mainspring.stores.postgres.servers import Losses
 from mainspring.stores.postgres.sessions import PostgresSessionStore
 from mainspring.stores.postgres.upkeep import PostgresUpkeepStore
+from mainspring.stores.postgres.usage import PostgresUsageStore
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
@@ -85,6 +86,7 @@ class PostgresStore(
     PostgresApplyStore,
     PostgresAuditStore,
     PostgresAlertStore,
+    PostgresUsageStore,
 ):
     """Implements `Store` on PostgreSQL 15 or later.
 

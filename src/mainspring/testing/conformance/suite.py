@@ -58,6 +58,7 @@ from mainspring.testing.conformance import (
     starts,
     submission,
     upkeep,
+    usage,
 )
 
 SUITE: tuple[type, ...] = (
@@ -174,6 +175,7 @@ SUITE: tuple[type, ...] = (
     audit.EntriesAreListed,
     audit_access.AccessIsAudited,
     audit_seals.EntriesAreSealed,
+    usage.UsageIsKept,
     edges.Precision,
     edges.SizesAndText,
     edges.EmptyLists,
