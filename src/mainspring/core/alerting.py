@@ -165,11 +165,11 @@ def _move_all(
             moved |= {alert.id: alert for alert in known.values()}
             continue
         for fact in judgement.facts:
-            alert = known.pop((fact.tenant, fact.subject), None)
-            if alert is None:
+            old = known.pop((fact.tenant, fact.subject), None)
+            if old is None:
                 added.append(_begin(judgement, fact, now))
             else:
-                moved[alert.id] = _go_on(judgement, fact, alert, now)
+                moved[old.id] = _go_on(judgement, fact, old, now)
         of_rule[judgement.key] = known
     for alert in (alert for known in of_rule.values() for alert in known.values()):
         if alert.state is AlertState.PENDING:

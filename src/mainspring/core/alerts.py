@@ -31,9 +31,26 @@ class RuleKind(StrEnum):
 
     DEAD_LETTERS = "dead_letters"
     """More open dead letters in a queue than `threshold`."""
+    NO_WORKERS = "no_workers"
+    """Runs have been ready for `period`, and no live worker serves them; or live workers have fewer slots than
+    `threshold`."""
+    MISSED_RUN = "missed_run"
+    """A fire is overdue by `period`; or the daily check of all ledgers found fires without a record."""
+    WORKER_LOST = "worker_lost"
+    """A worker was declared dead within `period`, and none of its name or host has come since."""
+    STUCK_RUN = "stuck_run"
+    """A run is `period` past its deadline, and has not ended."""
+    TOKEN_EXPIRY = "token_expiry"  # noqa: S105 - the name of a rule
+    """An access token expires within `period`, and none was made in its place."""
+    SCHEDULER = "scheduler"
+    """A shard has no owner, a server may own none, or a failover of the database lost runs within `period`."""
+    OLDEST_READY = "oldest_ready"
+    """The run of a queue that has been ready longest has been so for `period`."""
 
 
-_SHARED_KINDS: frozenset[RuleKind] = frozenset()
+_SHARED_KINDS = frozenset(
+    {RuleKind.NO_WORKERS, RuleKind.WORKER_LOST, RuleKind.SCHEDULER, RuleKind.TOKEN_EXPIRY}
+)
 """Kinds about what all tenants share: only a rule for all of them may be of such a kind."""
 
 
@@ -121,6 +138,64 @@ DEFAULT_RULES: Mapping[str, AlertRule] = MappingProxyType(
                 kind=RuleKind.DEAD_LETTERS,
                 threshold=100,
                 hold=timedelta(minutes=1),
+                is_default=True,
+            ),
+            AlertRule(
+                tenant=ALL_TENANTS,
+                name="no_workers",
+                kind=RuleKind.NO_WORKERS,
+                threshold=0,
+                period=timedelta(minutes=1),
+                hold=timedelta(minutes=1),
+                severity=Severity.CRITICAL,
+                is_default=True,
+            ),
+            AlertRule(
+                tenant=ALL_TENANTS,
+                name="missed_run",
+                kind=RuleKind.MISSED_RUN,
+                period=timedelta(minutes=1),
+                hold=timedelta(seconds=30),
+                severity=Severity.CRITICAL,
+                is_default=True,
+            ),
+            AlertRule(
+                tenant=ALL_TENANTS,
+                name="worker_lost",
+                kind=RuleKind.WORKER_LOST,
+                period=timedelta(hours=1),
+                is_default=True,
+            ),
+            AlertRule(
+                tenant=ALL_TENANTS,
+                name="stuck_run",
+                kind=RuleKind.STUCK_RUN,
+                period=timedelta(minutes=5),
+                severity=Severity.CRITICAL,
+                is_default=True,
+            ),
+            AlertRule(
+                tenant=ALL_TENANTS,
+                name="token_expiry",
+                kind=RuleKind.TOKEN_EXPIRY,
+                period=timedelta(days=7),
+                is_default=True,
+            ),
+            AlertRule(
+                tenant=ALL_TENANTS,
+                name="scheduler",
+                kind=RuleKind.SCHEDULER,
+                period=timedelta(hours=1),
+                hold=timedelta(seconds=15),
+                severity=Severity.CRITICAL,
+                is_default=True,
+            ),
+            AlertRule(
+                tenant=ALL_TENANTS,
+                name="oldest_ready",
+                kind=RuleKind.OLDEST_READY,
+                period=timedelta(minutes=5),
+                hold=timedelta(minutes=2),
                 is_default=True,
             ),
         )

@@ -108,5 +108,5 @@ class Notifier:
 
 def pause_of(attempts: int, wished: timedelta | None) -> timedelta:
     """Return how long to wait after so many attempts: twice as long each time, or as long as the receiver asks."""
-    usual = min(_FIRST_PAUSE * 2 ** min(attempts - 1, 10), _LONGEST_PAUSE)
+    usual: timedelta = min(_FIRST_PAUSE * (1 << min(attempts - 1, 10)), _LONGEST_PAUSE)
     return usual if wished is None else min(max(usual, wished), _LONGEST_WISH)

@@ -7,11 +7,12 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from mainspring.core.alert_facts import Seen, judge_rule
+from mainspring.core.alert_facts import judge_rule
 from mainspring.core.alerting import Judgement, Verdict, judge_alerts
 from mainspring.core.alerts import DEFAULT_RULES, Alert, AlertRule, Channel
 from mainspring.core.notifications import AlertState
 from mainspring.core.rights import ALL_TENANTS
+from mainspring.engine.scheduling.alert_reading import AlertReader
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.ports.clock import Waiter
 from mainspring.ports.store import Store
@@ -37,9 +38,16 @@ class Watchdog:
     name = "watchdog"
 
     def __init__(
-        self, store: Store, *, ownership: Ownership, waiter: Waiter, on_messages: Callable[[], None]
+        self,
+        store: Store,
+        reader: AlertReader,
+        *,
+        ownership: Ownership,
+        waiter: Waiter,
+        on_messages: Callable[[], None],
     ) -> None:
         self._store = store
+        self._reader = reader
         self._ownership = ownership
         self._on_messages = on_messages
         self._has_defaults = False
@@ -79,7 +87,7 @@ class Watchdog:
 
     async def _judge(self, channels: dict[str, Channel], now: datetime) -> list[Judgement]:
         rules = await self._store.list_alert_rules()
-        seen = Seen(census=await self._store.read_census())
+        seen = await self._reader.read(rules, now)
         return [judge_rule(rule, seen, channels, _tenants_with(rule, rules), now=now) for rule in rules]
 
     def _tell(self, before: Sequence[Alert], verdict: Verdict) -> None:

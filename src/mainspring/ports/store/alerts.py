@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from mainspring.core.access import AccessToken
 from mainspring.core.alerting import Verdict
 from mainspring.core.alerts import Alert, AlertRule, Channel, Silence
 from mainspring.core.audit import AuditEntry
+from mainspring.core.ids import SessionId
 from mainspring.core.notifications import AlertState, Message
 from mainspring.core.values import value
 from mainspring.ports.store.nodes import Epochs
@@ -99,6 +101,19 @@ class AlertStore(Protocol):
         """
         ...
 
+    async def list_lost_sessions(self, *, since: datetime) -> list[LostSession]:
+        """Return the sessions that were declared dead from an instant on, in order of their ids."""
+        ...
+
+    async def list_expiring_tokens(
+        self, *, after: datetime, before: datetime, limit: int
+    ) -> list[AccessToken]:
+        """Return the tokens that expire after an instant and before another, the first ones first.
+
+        Those that were revoked, or in whose place another was made, are left out.
+        """
+        ...
+
     async def take_notifications(
         self, *, epochs: Epochs, now: datetime, again_at: datetime, limit: int
     ) -> list[Notification]:
@@ -124,6 +139,16 @@ class AlertStore(Protocol):
         Return how many alerts and messages went.
         """
         ...
+
+
+@value(kw_only=True)
+class LostSession:
+    """A worker's session that was declared dead."""
+
+    id: SessionId
+    worker: str
+    host: str
+    ended_at: datetime
 
 
 @value(kw_only=True)

@@ -8,12 +8,14 @@ from datetime import datetime
 from itertools import count, islice
 from typing import Any
 
+from mainspring.core.access import AccessToken
 from mainspring.core.alerting import Outgoing, Verdict
 from mainspring.core.alerts import Alert, AlertRule, Channel, Silence, channel_key
 from mainspring.core.audit import AuditEntry
 from mainspring.core.notifications import AlertState
-from mainspring.ports.store.alerts import Notification, SettledNotification
+from mainspring.ports.store.alerts import LostSession, Notification, SettledNotification
 from mainspring.ports.store.nodes import Epochs
+from mainspring.stores.memory.access import AccessTables
 from mainspring.stores.memory.audit import write_audit
 from mainspring.stores.memory.tables import Tables
 
@@ -53,6 +55,7 @@ class MemoryAlertStore:
     """`AlertStore` in memory."""
 
     _tables: Tables
+    _access: AccessTables
     _alerts: AlertTables
 
     def _is_owner(self, epochs: Epochs) -> bool:
@@ -178,6 +181,28 @@ class MemoryAlertStore:
             row = NotificationRow(next(self._alerts.sequence), outgoing, made_at=now, next_at=now)
             self._alerts.notifications[row.id] = row
         return True
+
+    async def list_lost_sessions(self, *, since: datetime) -> list[LostSession]:
+        return [
+            LostSession(id=row.id, worker=row.offer.worker, host=row.offer.host, ended_at=row.ended_at)
+            for row in self._tables.sessions.values()
+            if row.is_lost and row.ended_at is not None and row.ended_at >= since
+        ]
+
+    async def list_expiring_tokens(
+        self, *, after: datetime, before: datetime, limit: int
+    ) -> list[AccessToken]:
+        tokens = [each.token for each in self._access.tokens.values()]
+        replaced = {token.replaces for token in tokens}
+        found = [
+            (token.expires_at, token.prefix, token)
+            for token in tokens
+            if token.expires_at is not None
+            and after < token.expires_at < before
+            and token.revoked_at is None
+            and token.prefix not in replaced
+        ]
+        return [token for _, _, token in sorted(found)[:limit]]
 
     async def take_notifications(
         self, *, epochs: Epochs, now: datetime, again_at: datetime, limit: int

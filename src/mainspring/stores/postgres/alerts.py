@@ -7,11 +7,13 @@ from datetime import datetime
 
 from asyncpg import Record
 
+from mainspring.core.access import AccessToken
 from mainspring.core.alerting import Verdict
 from mainspring.core.alerts import Alert, AlertRule, Channel, Silence
 from mainspring.core.audit import AuditEntry
+from mainspring.core.ids import SessionId
 from mainspring.core.notifications import AlertState
-from mainspring.ports.store.alerts import Notification, SettledNotification
+from mainspring.ports.store.alerts import LostSession, Notification, SettledNotification
 from mainspring.ports.store.nodes import Epochs
 from mainspring.stores._sql.alerts import (
     decode_rule,
@@ -24,6 +26,7 @@ from mainspring.stores._sql.alerts import (
     make_notification,
     make_silence,
 )
+from mainspring.stores.postgres.access import token_of
 from mainspring.stores.postgres.audit import write_audit
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
@@ -198,6 +201,25 @@ class PostgresAlertStore:
 
         return await self._connections.transact(Role.UPKEEP, work)
 
+    async def list_lost_sessions(self, *, since: datetime) -> list[LostSession]:
+        rows = await self._connections.fetch(
+            Role.WATCH, "list_lost_sessions", is_repeatable=True, since=since
+        )
+        return [
+            LostSession(
+                id=SessionId(row["id"]), worker=row["worker"], host=row["host"], ended_at=row["ended_at"]
+            )
+            for row in rows
+        ]
+
+    async def list_expiring_tokens(
+        self, *, after: datetime, before: datetime, limit: int
+    ) -> list[AccessToken]:
+        rows = await self._connections.fetch(
+            Role.WATCH, "list_expiring_tokens", is_repeatable=True, after=after, before=before, limit=limit
+        )
+        return list(map(token_of, rows))
+
     async def take_notifications(
         self, *, epochs: Epochs, now: datetime, again_at: datetime, limit: int
     ) -> list[Notification]:
@@ -251,7 +273,7 @@ async def _settle(transaction: Transaction, settled: SettledNotification, now: d
 
 
 def _alert_of(row: Record) -> Alert:
-    return make_alert(row, _same)
+    return make_alert(dict(row), _same)
 
 
 def _same(instant: datetime) -> datetime:

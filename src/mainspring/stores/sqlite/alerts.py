@@ -8,11 +8,13 @@ from typing import Any
 
 import apsw
 
+from mainspring.core.access import AccessToken
 from mainspring.core.alerting import Verdict
 from mainspring.core.alerts import Alert, AlertRule, Channel, Silence
 from mainspring.core.audit import AuditEntry
+from mainspring.core.ids import SessionId
 from mainspring.core.notifications import AlertState
-from mainspring.ports.store.alerts import Notification, SettledNotification
+from mainspring.ports.store.alerts import LostSession, Notification, SettledNotification
 from mainspring.ports.store.nodes import Epochs
 from mainspring.stores._sql.alerts import (
     decode_rule,
@@ -25,6 +27,7 @@ from mainspring.stores._sql.alerts import (
     make_notification,
     make_silence,
 )
+from mainspring.stores.sqlite.access import make_token
 from mainspring.stores.sqlite.audit import write_audit
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.nodes import owns_shard_0
@@ -221,6 +224,25 @@ class SqliteAlertStore:
             return True
 
         return await self._writer.call(work)
+
+    async def list_lost_sessions(self, *, since: datetime) -> list[LostSession]:
+        """See `AlertStore`."""
+        values = {"since": to_micros(since)}
+        rows = await self._reader.call(lambda db: fetch_rows(db, "list_lost_sessions", values))
+        return [
+            LostSession(
+                id=SessionId(row.id), worker=row.worker, host=row.host, ended_at=to_instant(row.ended_at)
+            )
+            for row in rows
+        ]
+
+    async def list_expiring_tokens(
+        self, *, after: datetime, before: datetime, limit: int
+    ) -> list[AccessToken]:
+        """See `AlertStore`."""
+        values = {"after": to_micros(after), "before": to_micros(before), "limit": limit}
+        rows = await self._reader.call(lambda db: fetch_rows(db, "list_expiring_tokens", values))
+        return list(map(make_token, rows))
 
     async def take_notifications(
         self, *, epochs: Epochs, now: datetime, again_at: datetime, limit: int

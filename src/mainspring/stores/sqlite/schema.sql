@@ -708,6 +708,8 @@ CREATE TABLE session (
     ended_at INTEGER
 , beat_period INTEGER, held_from INTEGER NOT NULL DEFAULT 0, policy_epoch INTEGER NOT NULL DEFAULT 0, account TEXT, tenant TEXT) STRICT;
 
+CREATE INDEX session_dead ON session (ended_at) WHERE state = 'dead';
+
 CREATE INDEX session_live ON session (id) WHERE state = 'live';
 
 CREATE TABLE shard_lease (
@@ -753,6 +755,10 @@ CREATE TABLE token (
 , queues TEXT NOT NULL DEFAULT '[]') STRICT, WITHOUT ROWID;
 
 CREATE INDEX token_account ON token (account, prefix);
+
+CREATE INDEX token_expiring ON token (expires_at) WHERE expires_at IS NOT NULL AND revoked_at IS NULL;
+
+CREATE INDEX token_replaces ON token (replaces) WHERE replaces IS NOT NULL;
 
 CREATE TABLE usage_hour (
     at INTEGER NOT NULL,

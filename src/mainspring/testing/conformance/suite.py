@@ -104,6 +104,7 @@ SUITE: tuple[type, ...] = (
     alerts.AlertSettings,
     alerts.AlertsAreKept,
     alerts.Notifications,
+    alerts.AlertsLookAtOthers,
     once.UniqueKeys,
     once_expired.ExpiredHolders,
     once.Replacing,

@@ -87,3 +87,8 @@ CREATE TABLE job_notify (
 -- True: its job tells of failed runs, and no alert has taken note of this one yet.
 ALTER TABLE dead_run ADD COLUMN is_unnoticed INTEGER;
 CREATE INDEX dead_run_unnoticed ON dead_run (id) WHERE is_unnoticed;
+
+-- Rules look for workers that were lost, and for tokens that are about to expire.
+CREATE INDEX session_dead ON session (ended_at) WHERE state = 'dead';
+CREATE INDEX token_expiring ON token (expires_at) WHERE expires_at IS NOT NULL AND revoked_at IS NULL;
+CREATE INDEX token_replaces ON token (replaces) WHERE replaces IS NOT NULL;

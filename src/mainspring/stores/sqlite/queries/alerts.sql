@@ -101,6 +101,17 @@ SELECT
     json_extract(value, '$.message'), :now, :now
 FROM json_each(:notifications);
 
+-- name: list_lost_sessions
+SELECT session.id, session.worker, session.host, session.ended_at FROM session INDEXED BY session_dead
+WHERE session.state = 'dead' AND session.ended_at >= :since
+ORDER BY session.id;
+
+-- name: list_expiring_tokens
+SELECT {token.token_columns} FROM token INDEXED BY token_expiring
+WHERE token.expires_at > :after AND token.expires_at < :before AND token.revoked_at IS NULL
+  AND NOT EXISTS (SELECT 1 FROM token AS newer WHERE newer.replaces = token.prefix)
+ORDER BY token.expires_at, token.prefix LIMIT :limit;
+
 -- name: take_notifications
 UPDATE notification SET attempts = attempts + 1, next_at = :again_at
 WHERE id IN (
