@@ -341,7 +341,7 @@ class Engine:
             ),
             *self._make_sealer(settings),
             *self._make_usage_hours(settings),
-            *self._make_watchdog(settings),
+            *self._make_watchdog(settings, restrictions),
             self.job_check,
         ]
 
@@ -368,13 +368,19 @@ class Engine:
             waiter=self._tools.waiter(),
         )
 
-    def _make_watchdog(self, settings: EngineSettings) -> list[Service]:
+    def _make_watchdog(self, settings: EngineSettings, restrictions: RestrictionFollower) -> list[Service]:
         """Return what judges alerts, and what delivers their messages if anything can."""
         if not settings.judges_alerts:
             return []
         store, tools, ownership = self.store, self._tools, self.ownership
         waiter = tools.waiter()
-        watchdog = Watchdog(store, ownership=ownership, waiter=tools.waiter(), on_messages=waiter.signal)
+        watchdog = Watchdog(
+            store,
+            AlertReader(store, restrictions),
+            ownership=ownership,
+            waiter=tools.waiter(),
+            on_messages=waiter.signal,
+        )
         if self._sender is None:
             return [watchdog]
         return [
