@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from mainspring.channels.late import LateSender
 from mainspring.clock import LoopWaiter, StoreClock, UuidSource, host_time, monotonic, system_random
 from mainspring.config.secrets import ConfiguredSecrets
 from mainspring.config.settings import DATABASE_NAME, Settings, StoreLocation
@@ -24,15 +25,15 @@ from mainspring.core.backfill_settings import BackfillLimits
 from mainspring.core.batching import TAKES_BATCHES
 from mainspring.core.pacing import Pace
 from mainspring.core.targets import TARGETS, accepted_types
-from mainspring.engine.assembly import Engine, EngineSettings, Tools
+from mainspring.engine.assembly import Engine
 from mainspring.engine.common.service import Service
 from mainspring.engine.scheduling.shards import ShardSettings
+from mainspring.engine.settings import EngineSettings, Tools
 from mainspring.engine.settling.janitor import Retention
 from mainspring.engine.usecases.definitions import Accepted
 from mainspring.engine.usecases.identities import TokenUses
 from mainspring.errors import InvalidInput
 from mainspring.executors.context import ExecutorContext
-from mainspring.late_sender import LateSender
 from mainspring.plugins import load_plugins
 from mainspring.ports.backups import BackupStore
 from mainspring.ports.channel import Sender
@@ -263,7 +264,7 @@ def make_senders(settings: Settings, clock: Clock) -> Sender:
         InvalidInput: settings of mail do not go together.
         MissingExtra: mail is to be sent, and the extra `mail` is not installed.
     """
-    from mainspring.channels import Senders
+    from mainspring.channels.senders import Senders
 
     return Senders(
         secrets=ConfiguredSecrets(settings.secrets),

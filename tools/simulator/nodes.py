@@ -13,8 +13,9 @@ from typing import Any, TypeVar, cast
 from mainspring.clock import LoopWaiter, StoreClock
 from mainspring.core.batching import TAKES_BATCHES
 from mainspring.core.ids import RunId, SessionId
-from mainspring.engine.assembly import Engine, EngineSettings, Tools
+from mainspring.engine.assembly import Engine
 from mainspring.engine.scheduling.shards import ShardSettings
+from mainspring.engine.settings import EngineSettings, Tools
 from mainspring.engine.settling.janitor import Retention
 from mainspring.engine.usecases.definitions import Accepted
 from mainspring.errors import MainspringError, StoreUnavailable, Unreachable
