@@ -667,6 +667,7 @@ CREATE TABLE session (
     CONSTRAINT session_pkey PRIMARY KEY (id),
     CONSTRAINT session_state CHECK ((state = ANY (ARRAY['live'::text, 'dead'::text, 'left'::text])))
 ) WITH (fillfactor=50);
+CREATE INDEX session_dead ON public.session USING btree (ended_at) WHERE (state = 'dead'::text);
 CREATE INDEX session_live ON public.session USING btree (id) WHERE (state = 'live'::text);
 
 CREATE TABLE shard_lease (
@@ -721,6 +722,8 @@ CREATE TABLE token (
     CONSTRAINT token_role CHECK ((role = ANY (ARRAY['viewer'::text, 'operator'::text, 'editor'::text, 'admin'::text, 'worker'::text])))
 );
 CREATE INDEX token_account ON public.token USING btree (account, prefix);
+CREATE INDEX token_expiring ON public.token USING btree (expires_at) WHERE ((expires_at IS NOT NULL) AND (revoked_at IS NULL));
+CREATE INDEX token_replaces ON public.token USING btree (replaces) WHERE (replaces IS NOT NULL);
 
 CREATE TABLE usage_hour (
     at timestamp with time zone NOT NULL,
