@@ -221,7 +221,7 @@ CHANNEL_OPTIONS: Mapping[ChannelKind, Options] = MappingProxyType(
                 name="url",
                 kind=_ChannelUrl(),
                 summary="The incoming webhook.",
-                detail="Whoever knows it may post there, so let it be a secret.",
+                detail="Everyone who knows it may post there, so let it be a secret.",
                 example="${secret:slack-url}",
             ),
         ),
