@@ -34,6 +34,11 @@ JOBS: dict[str, dict[str, Any]] = {
     "one": {"concurrency": {"key": "payload.key", "limit": 1}},
     "batch": {"batch": {"size": 3, "wait": "0s"}},
 }
+ENDINGS: tuple[Ending, ...] = (
+    Success(),
+    Failure(error="no", is_retryable=True),
+    HandedBack(was_started=False),
+)
 
 
 class Cluster:
@@ -56,9 +61,9 @@ class Cluster:
                 self.jobs[tenant, name] = job.id
         for number, server in enumerate(self.servers):
             await server.tick("policies")
-            for tenant in (*TENANTS, None):
-                queues = ("default", "mail") if number and tenant else ()
-                self.workers.append((await server.worker(tenant=tenant, queues=queues), tenant))
+            for bound in (*TENANTS, None):
+                queues = ("default", "mail") if number and bound else ()
+                self.workers.append((await server.worker(tenant=bound, queues=queues), bound))
 
     async def submit(self, tenant: str, name: str, count: int) -> None:
         """Submit so many runs of a job."""
@@ -115,10 +120,7 @@ async def test_a_bound_worker_gets_its_tenants_runs_and_no_others(cluster: Clust
             await cluster.claim(worker, tenant, dice.choice([1, 2, 30]))
         else:
             worker, lease = cluster.held.pop(dice.randrange(len(cluster.held)))
-            ending = dice.choice(
-                [Success(), Failure(error="no", is_retryable=True), HandedBack(was_started=False)]
-            )
-            await cluster.report(worker, lease, ending)
+            await cluster.report(worker, lease, dice.choice(ENDINGS))
         if dice.random() < 0.2:
             cluster.wait(2.0)
     for worker, lease in cluster.held:
@@ -198,8 +200,8 @@ async def test_a_run_submitted_straight_goes_past_a_waiting_worker_of_another_te
     server = cluster.servers[0]
     for tenant in TENANTS:  # so that the lanes are known
         await cluster.submit(tenant, "plain", 1)
-    for worker, tenant in cluster.workers[:2]:
-        await cluster.claim(worker, tenant, 5)
+    for worker, bound in cluster.workers[:2]:
+        await cluster.claim(worker, bound, 5)
     assert cluster.given == {("shop", "shop"): 1, ("bank", "bank"): 1}
     await cluster.submit("shop", "plain", 1)
     bank = cluster.workers[1][0]
