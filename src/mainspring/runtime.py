@@ -24,13 +24,13 @@ from mainspring.core.batching import TAKES_BATCHES
 from mainspring.core.pacing import Pace
 from mainspring.core.targets import TARGETS, accepted_types
 from mainspring.engine.assembly import Engine, EngineSettings, Tools
+from mainspring.engine.common.late_sender import LateSender
 from mainspring.engine.common.service import Service
 from mainspring.engine.scheduling.shards import ShardSettings
 from mainspring.engine.settling.janitor import Retention
 from mainspring.engine.usecases.definitions import Accepted
 from mainspring.engine.usecases.identities import TokenUses
 from mainspring.executors.context import ExecutorContext
-from mainspring.late_sender import LateSender
 from mainspring.plugins import load_plugins
 from mainspring.ports.channel import Sender
 from mainspring.ports.clock import Clock, Waiter
