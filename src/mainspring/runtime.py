@@ -250,6 +250,16 @@ def _accepted(settings: Settings, registry: FunctionRegistry | None) -> Accepted
     return Accepted(types=accepted_types(switches), functions=functions, check_url=check_url)
 
 
+def _executor_context(settings: Settings, registry: FunctionRegistry) -> ExecutorContext:
+    return ExecutorContext(
+        settings=settings,
+        functions=registry,
+        slots=settings.slots,
+        secrets=ConfiguredSecrets(settings.secrets),
+        host_time=host_time,
+    )
+
+
 def make_worker(
     gateway: WorkerGateway,
     settings: Settings,
@@ -264,14 +274,7 @@ def make_worker(
         telemetry: receives what the worker and its executors count.
         name: the worker's name; None uses the one from the settings, or else host and process id.
     """
-    context = ExecutorContext(
-        settings=settings,
-        functions=registry,
-        slots=settings.slots,
-        secrets=ConfiguredSecrets(settings.secrets),
-        host_time=host_time,
-    )
-    executors = load_plugins().make_executors(context)
+    executors = load_plugins().make_executors(_executor_context(settings, registry))
     host = socket.gethostname()
     registration = Registration(
         name=name or settings.worker_name or f"{host}-{os.getpid()}",
