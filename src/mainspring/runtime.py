@@ -31,6 +31,7 @@ from mainspring.engine.settling.janitor import Retention
 from mainspring.engine.usecases.definitions import Accepted
 from mainspring.engine.usecases.identities import TokenUses
 from mainspring.executors.context import ExecutorContext
+from mainspring.late_sender import LateSender
 from mainspring.plugins import load_plugins
 from mainspring.ports.channel import Sender
 from mainspring.ports.clock import Clock, Waiter
@@ -150,6 +151,7 @@ async def open_engine(
     try:
         clock = StoreClock(store.read_time)
         await clock.sample()
+        sender = _sender_beside(settings, clock) if with_scheduler or settings.has_api else None
         engine = Engine(
             store,
             Tools(
@@ -157,6 +159,7 @@ async def open_engine(
             ),
             _engine_settings(settings, registry, with_scheduler=with_scheduler),
             hints=make_hints(settings.store, bare),
+            sender=sender,
         )
         engine.telemetry.watch(times)
         try:
@@ -164,8 +167,17 @@ async def open_engine(
             yield engine
         finally:
             await engine.stop()
+            if sender is not None:
+                await sender.stop()
     finally:
         await store.close()
+
+
+def _sender_beside(settings: Settings, clock: Clock) -> Sender:
+    """Return what delivers the messages of channels. What is wrong with settings of mail is said at the start."""
+    if settings.mail_server is not None:
+        make_senders(settings, clock)
+    return LateSender(lambda: make_senders(settings, clock))
 
 
 def _retention(settings: Settings) -> Retention:
@@ -173,6 +185,8 @@ def _retention(settings: Settings) -> Retention:
         history=settings.history,
         settled=settings.keep_settled,
         audit=settings.keep_audit,
+        usage_minutes=settings.keep_usage_minutes,
+        usage_hours=settings.keep_usage_hours,
         sessions=settings.keep_sessions,
     )
 

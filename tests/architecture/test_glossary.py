@@ -17,14 +17,18 @@ VERBS = {
     *("beat", "cancel", "claim", "count", "create", "delete", "edit", "get", "leave", "list", "now", "pause"),
     *("preview", "register", "report", "resume", "run", "submit", "upsert", "health", "openapi", "next"),
     "replace",
+    "acknowledge",
+    "add",
     "apply",
     "diff",
     "discard",
+    "end",
     "make",
     "me",
     "revoke",
     "rotate",
     "start",
+    "test",
     "verify",
 }
 """What operations do, and two of their objects that explain themselves."""

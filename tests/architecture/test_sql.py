@@ -15,6 +15,7 @@ import pytest
 
 from mainspring.core.dead_letters import Settlement
 from mainspring.core.model import FireRangeKind
+from mainspring.core.notifications import AlertState
 from mainspring.core.redrives import RedriveState
 from mainspring.core.states import FINAL_STATES, LIVE_STATES, RunState
 from mainspring.stores._sql.migrate import read_migrations
@@ -29,6 +30,8 @@ QUERIES = {dialect: load_queries(package) for dialect, package in PACKAGES.items
 
 # query of SQLite that PostgreSQL has not -> why
 ONLY_SQLITE = {
+    "find_alert_rule": "PostgreSQL sees in what it has written which rows are new",
+    "find_channel": "the same",
     "count_redriven": "PostgreSQL counts in advance_redrive",
     "keep_attempts": "round trips: PostgreSQL keeps them in prune_attempts",
     "read_urgent_lanes": "PostgreSQL reads lanes and their runs at once, by read_kept_waiting",
@@ -255,6 +258,7 @@ CHECKS = {
     "dead_run_settlement": set(Settlement),
     "fire_range_kind": set(FireRangeKind),
     "redrive_state": set(RedriveState),
+    "alert_state": set(AlertState),
 }
 PLURALS = {"are": "is", "crashes": "crash", "hashes": "hash"}
 SINGULAR = {"is", "has", "missing"}

@@ -143,7 +143,10 @@ class _Node(ABC):
             shards=ShardSettings(),
             retention=Retention(),
             accepted=Accepted(functions=lambda: frozenset({"work"}), check_url=None),
-            seals_audit=False,  # nothing here is audited, and each call of the store is drawn for
+            # Nothing here is audited or has rules, nobody asks for usage, and each call of the store is drawn for.
+            judges_alerts=False,
+            seals_audit=False,
+            records_usage=False,
         )
         return Engine(cast(Store, link), tools, settings), clock
 

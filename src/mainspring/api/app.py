@@ -15,6 +15,7 @@ from mainspring.api.guard import Guard
 from mainspring.api.ics import IcsReader
 from mainspring.api.routes import (
     access,
+    alerts,
     applying,
     audit,
     backfills,
@@ -31,6 +32,7 @@ from mainspring.api.routes import (
     redrives,
     runs,
     system,
+    usage,
     worker,
 )
 from mainspring.api.routing import Routes
@@ -55,6 +57,7 @@ ENDPOINTS = (
     *backfills.ROUTES,
     *dead_letters.ROUTES,
     *redrives.ROUTES,
+    *alerts.ROUTES,
     *limits.ROUTES,
     *policies.ROUTES,
     *priorities.ROUTES,
@@ -63,6 +66,7 @@ ENDPOINTS = (
     *access.ROUTES,
     *worker.ROUTES,
     *overview.ROUTES,
+    *usage.ROUTES,
     *audit.ROUTES,
     *system.ROUTES,
 )

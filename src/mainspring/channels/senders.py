@@ -74,7 +74,7 @@ class Senders:
         await self._client.start()
 
     async def send(self, config: ChannelConfig, message: Message) -> None:
-        revealer = Revealer(self._secrets, message.tenant)
+        revealer = Revealer(self._secrets, message.channel_tenant or message.tenant)
         try:
             await self._send(config, message, revealer)
         except SecretMissing as error:  # the operator may add it while the message is tried again

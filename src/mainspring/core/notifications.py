@@ -75,10 +75,11 @@ class Message:
 
     Attributes:
         id: such as `ntf_17`, the same for each retry, so that a receiver knows a message that comes twice.
-        tenant: whose channel it is; its secrets are those of this tenant.
+        tenant: whose alerts they are.
         rule: the name of the rule.
         alerts: at least one, at most `MOST_ALERTS`.
         more: how many there are beyond these.
+        channel_tenant: whose channel it is, and whose secrets it may use; None: the same tenant's.
         at: when the message was made, the same for each retry.
     """
 
@@ -90,6 +91,7 @@ class Message:
     alerts: tuple[AlertFacts, ...]
     at: datetime
     more: int = 0
+    channel_tenant: str | None = None
 
     @property
     def count(self) -> int:

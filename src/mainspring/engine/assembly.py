@@ -20,9 +20,11 @@ from mainspring.engine.common.queue_expiries import QueueExpiryFollower
 from mainspring.engine.common.restrictions import RestrictionFollower, RestrictionReader
 from mainspring.engine.common.run_counts import RunCounts
 from mainspring.engine.common.service import Service, ServiceRunner
+from mainspring.engine.common.usage import UsageRecorder
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.common.write_health import WriteHealth
 from mainspring.engine.gateway import LocalGateway
+from mainspring.engine.scheduling.alert_reading import AlertReader
 from mainspring.engine.scheduling.backfill_fires import BackfillFires
 from mainspring.engine.scheduling.backfills import Backfiller
 from mainspring.engine.scheduling.calendars import CalendarFollower, Replanner
@@ -33,11 +35,14 @@ from mainspring.engine.scheduling.failures import FailureWatch
 from mainspring.engine.scheduling.job_check import JobCheck
 from mainspring.engine.scheduling.ledger_check import LedgerChecker
 from mainspring.engine.scheduling.membership import Membership
+from mainspring.engine.scheduling.notifier import Notifier
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.scheduling.planner import Planner
 from mainspring.engine.scheduling.redriver import Redriver
 from mainspring.engine.scheduling.sealer import Sealer
 from mainspring.engine.scheduling.shards import Shards, ShardSettings
+from mainspring.engine.scheduling.usage_hours import UsageHours
+from mainspring.engine.scheduling.watchdog import Watchdog
 from mainspring.engine.settling.janitor import Janitor, Retention
 from mainspring.engine.settling.preemptor import Preemptor
 from mainspring.engine.settling.reaper import Reaper
@@ -47,6 +52,7 @@ from mainspring.engine.usecases.definitions import Accepted
 from mainspring.engine.usecases.identities import Identities
 from mainspring.engine.usecases.runs import KEY_LIFETIME
 from mainspring.errors import StoreUnavailable
+from mainspring.ports.channel import Sender
 from mainspring.ports.clock import Clock, IdSource, RandomSource, Waiter
 from mainspring.ports.hints import HintChannel
 from mainspring.ports.store import Store
@@ -87,6 +93,8 @@ class EngineSettings:
         catch_up: the pace of the catch-up of jobs that say nothing else.
         logs_events: whether the log gets failed attempts, lost runs and missed fires.
         seals_audit: whether the node that owns shard 0 sets seals on the audit.
+        judges_alerts: whether it judges the rules of alerts, and delivers what is told.
+        records_usage: whether it is stored by the minute what became of runs.
     """
 
     node: NodeFacts | None
@@ -100,6 +108,8 @@ class EngineSettings:
     catch_up: Pace = USUAL_CATCH_UP
     logs_events: bool = True
     seals_audit: bool = True
+    judges_alerts: bool = True
+    records_usage: bool = True
 
 
 class Engine:
@@ -107,6 +117,7 @@ class Engine:
 
     Args:
         hints: the channel to other processes on the same store, if there is one. The engine connects and closes it.
+        sender: delivers what alerts tell; None delivers nothing. Who makes the engine starts and stops it.
 
     Attributes:
         matcher: where workers' claims wait.
@@ -119,9 +130,16 @@ class Engine:
     """
 
     def __init__(
-        self, store: Store, tools: Tools, settings: EngineSettings, *, hints: HintChannel | None = None
+        self,
+        store: Store,
+        tools: Tools,
+        settings: EngineSettings,
+        *,
+        hints: HintChannel | None = None,
+        sender: Sender | None = None,
     ) -> None:
         self.store = store
+        self._sender = sender
         self.clock: Clock = tools.clock
         self._tools = tools
         self.wakeups: Wakeups = Wakeups()
@@ -167,6 +185,7 @@ class Engine:
             kept=settings.retention.history,
             audit_kept=settings.retention.audit,
             backfill_limits=settings.backfills,
+            sender=sender,
         )
         self.ownership: Ownership = Ownership()
         self.shards: Shards | None = None
@@ -191,6 +210,8 @@ class Engine:
                 hints, wakeups=self.wakeups, clock=tools.clock, random=tools.random, waiter=tools.waiter()
             )
             services.append(self._exchange)
+        self._usage: UsageRecorder | None = self._make_recorder() if settings.records_usage else None
+        services += [] if self._usage is None else [self._usage]
         if settings.node is not None:
             services += self._make_scheduler(
                 settings.node, settings, definitions, calendars, expiries, restrictions
@@ -319,12 +340,53 @@ class Engine:
                 waiter=tools.waiter(),
             ),
             *self._make_sealer(settings),
+            *self._make_watchdog(settings, restrictions),
+            *self._make_usage_hours(settings),
             self.job_check,
         ]
 
     def _make_sealer(self, settings: EngineSettings) -> list[Service]:
         sealer = Sealer(self.store, ownership=self.ownership, waiter=self._tools.waiter())
         return [sealer] if settings.seals_audit else []
+
+    def _make_watchdog(self, settings: EngineSettings, restrictions: RestrictionFollower) -> list[Service]:
+        """Return what judges alerts, and what delivers their messages if anything can."""
+        if not settings.judges_alerts:
+            return []
+        store, tools, ownership = self.store, self._tools, self.ownership
+        waiter = tools.waiter()
+        watchdog = Watchdog(
+            store,
+            AlertReader(store, restrictions),
+            ownership=ownership,
+            waiter=tools.waiter(),
+            on_messages=waiter.signal,
+        )
+        if self._sender is None:
+            return [watchdog]
+        return [
+            watchdog,
+            Notifier(store, self._sender, clock=tools.clock, ownership=ownership, waiter=waiter),
+        ]
+
+    def _make_usage_hours(self, settings: EngineSettings) -> list[Service]:
+        hours = UsageHours(
+            self.store,
+            ownership=self.ownership,
+            minutes=settings.retention.usage_minutes,
+            hours=settings.retention.usage_hours,
+            waiter=self._tools.waiter(),
+        )
+        return [hours] if settings.records_usage else []
+
+    def _make_recorder(self) -> UsageRecorder:
+        return UsageRecorder(
+            self.store,
+            [self.gateway.tally.usage, self._run_counts.usage],
+            process=str(self._tools.ids.new_uuid()),
+            clock=self.clock,
+            waiter=self._tools.waiter(),
+        )
 
     def _make_preemptor(self, definitions: Definitions, restrictions: RestrictionFollower) -> Preemptor:
         preemptor = Preemptor(
@@ -385,6 +447,8 @@ class Engine:
             runner = self._runners.pop()
             await runner.stop()
             self.telemetry.forget(runner)
+        if self._usage is not None:
+            await self._usage.finish()
         try:
             if self.shards is not None:
                 await self.shards.leave(self.clock.now())

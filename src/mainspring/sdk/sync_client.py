@@ -13,6 +13,17 @@ from mainspring.core.redrives import USUAL_RATE
 from mainspring.sdk.client import AsyncClient
 from mainspring.sdk.lists import DeadFilters, Lists, RunFilters
 from mainspring.wire.access import AccountPage, AccountView, MadeTokenView, MeView, TokenPage, TokenView
+from mainspring.wire.alerts import (
+    AlertPage,
+    AlertRuleList,
+    AlertRuleView,
+    AlertView,
+    ChannelList,
+    ChannelView,
+    SilenceList,
+    SilenceView,
+    TriedView,
+)
 from mainspring.wire.applying import AppliedView, DefinitionsView
 from mainspring.wire.audit import AuditCheckView, AuditPage
 from mainspring.wire.backfills import BackfillAnswer, BackfillPage, BackfillView
@@ -38,6 +49,7 @@ from mainspring.wire.policies import LabelPage, LabelView, QueuePage, QueueView,
 from mainspring.wire.priorities import PriorityClassPage, PriorityClassView
 from mainspring.wire.redrives import RedriveAnswer, RedrivePage, RedriveView
 from mainspring.wire.run_detail import RunDetail
+from mainspring.wire.usage import UsageView
 from mainspring.wire.versions import VersionPage
 from mainspring.wire.views import (
     BulkJobView,
@@ -659,3 +671,92 @@ class SyncClient(Lists):
         were taken out.
         """
         return self._perform(lambda client: client.verify_audit(after=after, expect=expect))
+
+    def list_alerts(self, *, state: str = "open", before: int | None = None, limit: int = 100) -> AlertPage:
+        """Return a page of alerts, the newest first: those that are `open`, `firing` or `resolved`."""
+        return self._perform(lambda client: client.list_alerts(state=state, before=before, limit=limit))
+
+    def acknowledge_alert(self, alert_id: int | str) -> AlertView:
+        """Note that the caller looks after an alert, unless another does already."""
+        return self._perform(lambda client: client.acknowledge_alert(alert_id))
+
+    def list_alert_rules(self, *, scope: str = "tenant") -> AlertRuleList:
+        """Return all rules of alerts, by name."""
+        return self._perform(lambda client: client.list_alert_rules(scope=scope))
+
+    def get_alert_rule(self, name: str, *, scope: str = "tenant") -> AlertRuleView:
+        """Return a rule of alerts."""
+        return self._perform(lambda client: client.get_alert_rule(name, scope=scope))
+
+    def put_alert_rule(self, name: str, body: Mapping[str, Any], *, scope: str = "tenant") -> AlertRuleView:
+        """Set a rule of alerts: `kind`, `queue`, `threshold`, `period`, `hold`, `severity`, `channels`, `enabled`."""
+        return self._perform(lambda client: client.put_alert_rule(name, body, scope=scope))
+
+    def delete_alert_rule(self, name: str, *, scope: str = "tenant") -> Deleted:
+        """Delete a rule of alerts; its alerts end."""
+        return self._perform(lambda client: client.delete_alert_rule(name, scope=scope))
+
+    def list_channels(self, *, scope: str = "tenant") -> ChannelList:
+        """Return all channels, by name."""
+        return self._perform(lambda client: client.list_channels(scope=scope))
+
+    def get_channel(self, name: str, *, scope: str = "tenant") -> ChannelView:
+        """Return a channel, without what may be secret in its address."""
+        return self._perform(lambda client: client.get_channel(name, scope=scope))
+
+    def put_channel(self, name: str, body: Mapping[str, Any], *, scope: str = "tenant") -> ChannelView:
+        """Set a channel: `kind`, `config`, `group_wait`, `repeat`, `min_severity`, `enabled`."""
+        return self._perform(lambda client: client.put_channel(name, body, scope=scope))
+
+    def delete_channel(self, name: str, *, scope: str = "tenant") -> Deleted:
+        """Delete a channel, and what it has not delivered yet."""
+        return self._perform(lambda client: client.delete_channel(name, scope=scope))
+
+    def test_channel(self, name: str, *, scope: str = "tenant") -> TriedView:
+        """Deliver a message that says it is a test, and say what became of it."""
+        return self._perform(lambda client: client.test_channel(name, scope=scope))
+
+    def list_silences(self, *, scope: str = "tenant") -> SilenceList:
+        """Return the silences that have not ended."""
+        return self._perform(lambda client: client.list_silences(scope=scope))
+
+    def add_silence(
+        self,
+        period: str | float | timedelta,
+        *,
+        reason: str,
+        rule: str | None = None,
+        subject: str | None = None,
+        from_time: datetime | str | None = None,
+        scope: str = "tenant",
+    ) -> SilenceView:
+        """Tell nothing of some alerts for a while: of all, or of those of a `rule` or about a `subject`."""
+        return self._perform(
+            lambda client: client.add_silence(
+                period, reason=reason, rule=rule, subject=subject, from_time=from_time, scope=scope
+            )
+        )
+
+    def end_silence(self, silence_id: int | str, *, scope: str = "tenant") -> Deleted:
+        """End a silence now. What still fires is told at once."""
+        return self._perform(lambda client: client.end_silence(silence_id, scope=scope))
+
+    def get_usage(
+        self,
+        *,
+        since: str | datetime | timedelta | None = None,
+        until: str | datetime | timedelta | None = None,
+        step: str | None = None,
+        queue: str | None = None,
+    ) -> UsageView:
+        """Return what became of runs: how many were made, started and ended, how late, and how long they took.
+
+        Args:
+            since: an hour before `until` if it is not given.
+            until: now if it is not given.
+            step: `minute`, for at most 3 hours, or `hour`, for at most 31 days.
+            queue: only runs of this queue.
+        """
+        return self._perform(
+            lambda client: client.get_usage(since=since, until=until, step=step, queue=queue)
+        )

@@ -24,6 +24,7 @@ from mainspring.engine.usecases.client import Client
 from mainspring.engine.usecases.definitions import Accepted
 from mainspring.executors import FunctionExecutor
 from mainspring.executors.runners import InlineRunner
+from mainspring.ports.channel import Sender
 from mainspring.ports.executor import Executor
 from mainspring.ports.gateway import ClaimCall, ClaimReply, Lease, Registration, Report, ReportResult
 from mainspring.ports.store import Store
@@ -142,6 +143,7 @@ class ManualRuntime:
         seed: the seed of the random source (backoff jitter).
         beat_period: seconds between heartbeats.
         logs_events: whether the log gets what goes wrong.
+        sender: delivers what alerts tell; None delivers nothing.
     """
 
     def __init__(
@@ -153,6 +155,7 @@ class ManualRuntime:
         seed: int = 0,
         beat_period: float = 10.0,
         logs_events: bool = True,
+        sender: Sender | None = None,
     ) -> None:
         self.registry: FunctionRegistry = registry or FunctionRegistry()
         self.clock: FakeClock = clock or FakeClock()
@@ -170,6 +173,7 @@ class ManualRuntime:
                 accepted=_accept(self.registry),
                 logs_events=logs_events,
             ),
+            sender=sender,
         )
         self.wakeups: Wakeups = self._engine.wakeups
         self.matcher: Matcher = self._engine.matcher

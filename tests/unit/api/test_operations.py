@@ -22,6 +22,7 @@ from mainspring.core.rights import Right
 from mainspring.ports.executor import Success
 from mainspring.ports.gateway import ClaimCall, Registration, Report
 from mainspring.sdk.access_calls import AccessCalls
+from mainspring.sdk.alert_calls import AlertCalls
 from mainspring.sdk.audit_calls import AuditCalls
 from mainspring.sdk.client import AsyncClient
 from mainspring.sdk.dead_calls import DeadCalls
@@ -29,6 +30,7 @@ from mainspring.sdk.definition_calls import DefinitionCalls
 from mainspring.sdk.http_gateway import HttpGateway
 from mainspring.sdk.owner_calls import OwnerCalls
 from mainspring.sdk.transport import Transport
+from mainspring.sdk.usage_calls import UsageCalls
 from mainspring.wire import operations
 from mainspring.wire.operation import Operation, Parameter
 from mainspring.wire.operations import OPERATIONS
@@ -77,6 +79,8 @@ def methods() -> dict[str, Callable[..., Any]]:
             **vars(OwnerCalls),
             **vars(AccessCalls),
             **vars(AuditCalls),
+            **vars(AlertCalls),
+            **vars(UsageCalls),
             **vars(AsyncClient),
         }.items()
         if inspect.iscoroutinefunction(method) and not name.startswith("_")
@@ -231,7 +235,9 @@ def test_rights_are_those_of_the_design() -> None:
             ),
             *("list_calendars", "get_calendar", "list_calendar_versions", "list_calendar_days"),
             *("list_limits", "get_limit", "list_limit_keys", "get_run_why"),
-            *("list_redrives", "get_redrive"),
+            *("list_alerts", "list_alert_rules", "get_alert_rule", "list_channels", "get_channel"),
+            "list_silences",
+            *("list_redrives", "get_redrive", "get_usage"),
             *("list_backfills", "get_backfill", "list_priority_classes", "get_priority_class"),
         },
         Right.SUBMIT: {"submit_run", "submit_runs", "run_job_now", "cancel_run"},
@@ -247,6 +253,7 @@ def test_rights_are_those_of_the_design() -> None:
             ),
             *("list_queue_blackouts", "upsert_queue_blackouts"),
             *("start_redrive", "pause_redrive", "resume_redrive", "cancel_redrive"),
+            *("acknowledge_alert", "add_silence", "end_silence"),
             *("create_backfill", "pause_backfill", "resume_backfill", "cancel_backfill"),
         },
         Right.EDIT: {
@@ -261,6 +268,7 @@ def test_rights_are_those_of_the_design() -> None:
             ),
             *("upsert_calendar", "import_calendar", "delete_calendar", "upsert_limit", "delete_limit"),
             *("upsert_owner", "apply_definitions"),
+            *("upsert_alert_rule", "delete_alert_rule", "upsert_channel", "delete_channel", "test_channel"),
         },
         Right.ADMIN: {
             *("list_accounts", "get_account", "upsert_account"),

@@ -15,6 +15,7 @@ from mainspring.engine.common.serving import OfferReader
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.settling.janitor import Retention
 from mainspring.engine.usecases.access import AccessControl
+from mainspring.engine.usecases.alerts import AlertRules, Alerts
 from mainspring.engine.usecases.applying import Applying
 from mainspring.engine.usecases.audit_trail import KEEP, AuditTrail
 from mainspring.engine.usecases.backfills import Backfills
@@ -22,6 +23,7 @@ from mainspring.engine.usecases.blackouts import Blackouts
 from mainspring.engine.usecases.browsing import BUDGET
 from mainspring.engine.usecases.calendars import Calendars
 from mainspring.engine.usecases.caps import CapSwitch, Labels
+from mainspring.engine.usecases.channels import Channels
 from mainspring.engine.usecases.dead_letters import DeadLetters
 from mainspring.engine.usecases.definitions import Accepted
 from mainspring.engine.usecases.intake import Intake
@@ -38,7 +40,9 @@ from mainspring.engine.usecases.redriving import Redriving
 from mainspring.engine.usecases.runs import KEY_LIFETIME, Runs, WaitingSlots
 from mainspring.engine.usecases.session_owners import SessionOwners
 from mainspring.engine.usecases.tenants import Tenants
+from mainspring.engine.usecases.usage import UsageReader
 from mainspring.engine.usecases.versions import Versions
+from mainspring.ports.channel import Sender
 from mainspring.ports.clock import Clock, IdSource
 from mainspring.ports.store import Store
 from mainspring.ports.store.sessions import SessionFacts
@@ -56,6 +60,8 @@ class Client:
     `client.backfills` makes the runs of jobs for a range that is past, `client.redriving` runs a failed one again and
     `client.redrives` many at a rate, `client.ledgers` compares owed fires with records, and `client.overviews` says
     what all of it does. `client.audit` says who changed what, and `client.access` knows accounts and their tokens.
+    `client.alert_rules` says what is worth telling, `client.alerts` has what they found, and `client.channels` where
+    it is told.
     """
 
     def __init__(
@@ -75,6 +81,7 @@ class Client:
         kept: timedelta = _KEPT,
         audit_kept: timedelta = KEEP,
         backfill_limits: BackfillLimits | None = None,
+        sender: Sender | None = None,
     ) -> None:
         self._store, self._clock = store, clock
         wakeups, calendars = wakeups or Wakeups(), calendars or CalendarReader(store)
@@ -109,6 +116,7 @@ class Client:
             store, clock=clock, ids=ids, calendars=calendars, limits=backfill_limits or BackfillLimits()
         )
         self.audit: AuditTrail = AuditTrail(store, keep=audit_kept)
+        self.usage: UsageReader = UsageReader(store, clock=clock)
         self.limits: Limits = Limits(store, clock=clock, wakeups=wakeups)
         self.caps: CapSwitch = CapSwitch(store, clock=clock, wakeups=wakeups)
         self.tenants: Tenants = Tenants(store, self.caps, clock=clock)
@@ -117,6 +125,9 @@ class Client:
         self.priority_classes: PriorityClasses = PriorityClasses(store, clock=clock)
         self.session_owners: SessionOwners = SessionOwners(store)
         self.access: AccessControl = AccessControl(store, clock=clock, ids=ids)
+        self.alert_rules: AlertRules = AlertRules(store, clock=clock)
+        self.alerts: Alerts = Alerts(store, clock=clock)
+        self.channels: Channels = Channels(store, clock=clock, sender=sender)
         self.pauses: PauseSwitch = PauseSwitch(store, clock=clock, wakeups=wakeups)
         self.blackouts: Blackouts = Blackouts(store, restrictions, clock=clock, wakeups=wakeups)
         self.overviews: OverviewReader = OverviewReader(store, restrictions, clock=clock)

@@ -101,3 +101,13 @@ name, grants, is_disabled, created_at;
 -- fragment: token_columns
 -- All but what the text of the token must come to.
 prefix, account, name, role, tenant, rate, created_at, expires_at, last_used_at, revoked_at, replaces;
+
+-- fragment: alert_columns
+id, tenant, rule_tenant, rule, subject, state, severity, since, fired_at, resolved_at, value, summary, run_id, telling,
+acknowledged_by, acknowledged_at;
+
+-- fragment: silence_columns
+id, tenant, rule, subject, from_at, until_at, reason, made_by;
+
+-- fragment: notification_columns
+id, channel_tenant, channel, message, made_at, attempts;

@@ -103,5 +103,5 @@ class MemorySessionStore:
         session = self._tables.sessions.get(session_id)
         if session is None or not session.is_live or session.beats != beats:
             return False
-        session.ended_at = now
+        session.ended_at, session.is_lost = now, True
         return True

@@ -40,7 +40,7 @@ class PostgresAccessStore:
             is_disabled=row["is_disabled"],
             created_at=row["joined_at"],
         )
-        return FoundToken(Identity(_token_of(row), account, row["revision"]), row["hash"])
+        return FoundToken(Identity(token_of(row), account, row["revision"]), row["hash"])
 
     async def get_account(self, name: str) -> Account | None:
         rows = await self._connections.fetch(Role.READ, "get_account", is_repeatable=True, name=name)
@@ -126,7 +126,7 @@ class PostgresAccessStore:
         if account is not None:
             name, values["account"] = "list_tokens_of_account", account
         rows = await self._connections.fetch(Role.READ, name, is_repeatable=True, **values)
-        return list(map(_token_of, rows))
+        return list(map(token_of, rows))
 
     async def note_token_uses(self, uses: Mapping[str, datetime]) -> None:
         if not uses:
@@ -177,7 +177,7 @@ def _account_of(row: Record) -> Account:
     )
 
 
-def _token_of(row: Record) -> AccessToken:
+def token_of(row: Record) -> AccessToken:
     return AccessToken(
         prefix=row["prefix"],
         account=row["account"],

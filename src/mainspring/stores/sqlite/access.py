@@ -55,7 +55,7 @@ class SqliteAccessStore:
             is_disabled=bool(row.is_disabled),
             created_at=to_instant(row.joined_at),
         )
-        return FoundToken(Identity(_make_token(row), account, row.revision), row.hash)
+        return FoundToken(Identity(make_token(row), account, row.revision), row.hash)
 
     async def get_account(self, name: str) -> Account | None:
         """See `AccessStore`."""
@@ -150,7 +150,7 @@ class SqliteAccessStore:
         if account is not None:
             name, values["account"] = "list_tokens_of_account", account
         rows = await self._reader.call(lambda db: fetch_rows(db, name, values))
-        return list(map(_make_token, rows))
+        return list(map(make_token, rows))
 
     async def note_token_uses(self, uses: Mapping[str, datetime]) -> None:
         """See `AccessStore`."""
@@ -193,7 +193,7 @@ def _make_account(row: NamedRow) -> Account:
     )
 
 
-def _make_token(row: NamedRow) -> AccessToken:
+def make_token(row: NamedRow) -> AccessToken:
     return AccessToken(
         prefix=row.prefix,
         account=row.account,
