@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from mainspring.clock import LoopWaiter, StoreClock, UuidSource, host_time, monotonic, system_random
+from mainspring.config.secrets import ConfiguredSecrets
 from mainspring.config.settings import DATABASE_NAME, Settings, StoreLocation
 from mainspring.core.backfill_settings import BackfillLimits
 from mainspring.core.batching import TAKES_BATCHES
@@ -244,7 +245,6 @@ def make_senders(settings: Settings, clock: Clock) -> Sender:
         MissingExtra: mail is to be sent, and the extra `mail` is not installed.
     """
     from mainspring.channels import Senders
-    from mainspring.config.secrets import ConfiguredSecrets
 
     return Senders(
         secrets=ConfiguredSecrets(settings.secrets),
@@ -264,6 +264,16 @@ def _accepted(settings: Settings, registry: FunctionRegistry | None) -> Accepted
     return Accepted(types=accepted_types(switches), functions=functions, check_url=check_url)
 
 
+def _executor_context(settings: Settings, registry: FunctionRegistry) -> ExecutorContext:
+    return ExecutorContext(
+        settings=settings,
+        functions=registry,
+        slots=settings.slots,
+        secrets=ConfiguredSecrets(settings.secrets),
+        host_time=host_time,
+    )
+
+
 def make_worker(
     gateway: WorkerGateway,
     settings: Settings,
@@ -278,8 +288,7 @@ def make_worker(
         telemetry: receives what the worker and its executors count.
         name: the worker's name; None uses the one from the settings, or else host and process id.
     """
-    context = ExecutorContext(settings=settings, functions=registry, slots=settings.slots)
-    executors = load_plugins().make_executors(context)
+    executors = load_plugins().make_executors(_executor_context(settings, registry))
     host = socket.gethostname()
     registration = Registration(
         name=name or settings.worker_name or f"{host}-{os.getpid()}",

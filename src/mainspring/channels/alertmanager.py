@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from mainspring.channels.posting import Poster
-from mainspring.channels.revealing import Revealer
 from mainspring.core.channel_settings import AlertmanagerChannel
 from mainspring.core.ids import format_run_id
 from mainspring.core.notifications import AlertFacts, AlertState, Message, write_instant
+from mainspring.egress.secrets import Revealer
 from mainspring.ports.clock import Clock
 
 PATH = "/api/v2/alerts"

@@ -9,11 +9,11 @@ from email.message import EmailMessage
 from email.utils import format_datetime, parseaddr
 from typing import TYPE_CHECKING
 
-from mainspring.channels.revealing import Revealer
 from mainspring.core.channel_settings import EmailChannel
 from mainspring.core.ids import format_run_id
 from mainspring.core.mail_server import MailServer
 from mainspring.core.notifications import AlertFacts, Message
+from mainspring.egress.secrets import Revealer
 from mainspring.errors import MissingExtra
 from mainspring.ports.channel import ChannelUnavailable, MessageRefused
 from mainspring.ports.clock import Clock

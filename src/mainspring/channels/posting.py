@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 
-from mainspring.channels.revealing import Revealer
 from mainspring.egress.client import GuardedClient, NoAnswer, read_retry_after, read_start
 from mainspring.egress.policy import Blocked, parse_url
+from mainspring.egress.secrets import Revealer
 from mainspring.errors import InvalidInput
 from mainspring.ports.channel import ChannelUnavailable, MessageRefused
 

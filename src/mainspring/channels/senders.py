@@ -9,7 +9,6 @@ from datetime import timedelta
 from mainspring.channels.alertmanager import AlertmanagerSender
 from mainspring.channels.mail import NO_MAIL, MailSender
 from mainspring.channels.posting import Poster
-from mainspring.channels.revealing import Revealer
 from mainspring.channels.slack import SlackSender
 from mainspring.channels.webhook import WebhookSender
 from mainspring.core.channel_settings import (
@@ -25,7 +24,9 @@ from mainspring.core.notifications import Message
 from mainspring.core.secrets import is_mark
 from mainspring.egress.client import GuardedClient, Lookup
 from mainspring.egress.policy import make_policy, parse_url
+from mainspring.egress.secrets import Revealer
 from mainspring.errors import InvalidInput
+from mainspring.ports.channel import ChannelUnavailable
 from mainspring.ports.clock import Clock
 from mainspring.ports.secrets import SecretMissing, Secrets
 
@@ -74,6 +75,12 @@ class Senders:
 
     async def send(self, config: ChannelConfig, message: Message) -> None:
         revealer = Revealer(self._secrets, message.channel_tenant or message.tenant)
+        try:
+            await self._send(config, message, revealer)
+        except SecretMissing as error:  # the operator may add it while the message is tried again
+            raise ChannelUnavailable(str(error)) from None
+
+    async def _send(self, config: ChannelConfig, message: Message, revealer: Revealer) -> None:
         match config:
             case WebhookChannel():
                 await self._webhook.send(config, message, revealer)

@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 from mainspring.channels.posting import Poster
-from mainspring.channels.revealing import Revealer
 from mainspring.core.channel_settings import SlackChannel
 from mainspring.core.notifications import AlertFacts, Message
+from mainspring.egress.secrets import Revealer
 
 MOST_TEXT = 3000
 """Characters of a text, which is Slack's limit for a block. Escapes count as they are written."""

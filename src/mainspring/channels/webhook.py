@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 from mainspring.channels.posting import Poster
-from mainspring.channels.revealing import Revealer
 from mainspring.core.channel_settings import WebhookChannel
 from mainspring.core.notifications import Message, describe_message
 from mainspring.core.webhooks import identify, sign
+from mainspring.egress.secrets import Revealer
 from mainspring.ports.clock import Clock
 
 

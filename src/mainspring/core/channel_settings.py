@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from mainspring.core.fields import read_choice, read_mapping, read_text, show_key
 from mainspring.core.kinds import Kind, Schema
 from mainspring.core.options import Option, Options
-from mainspring.core.secrets import PREFIX, check_marks, is_mark, names_in, read_reference
+from mainspring.core.secrets import SecretName, check_marks, is_mark, names_in
 from mainspring.core.targets.http import Headers, Url
 from mainspring.errors import InvalidInput
 
@@ -143,35 +143,6 @@ class _ChannelHeaders(Headers):
 
 
 @dataclass(frozen=True, slots=True)
-class _SecretName(Kind):
-    """A reference to a secret, kept as the secret's name."""
-
-    metavar: ClassVar[str] = "secret:NAME"
-    is_json: ClassVar[bool] = False
-
-    def read(self, value: object, path: str, old: Any) -> str:
-        """Read a reference."""
-        del old
-        return read_reference(value, path)
-
-    def store(self, value: str) -> str:
-        """Return the reference."""
-        return PREFIX + value
-
-    def load(self, plain: str) -> str:
-        """Return the name."""
-        return plain.removeprefix(PREFIX)
-
-    def schema(self) -> Schema:
-        """Return a string's schema."""
-        return {"type": "string", "pattern": f"^{PREFIX}"}
-
-    def limits(self) -> str:
-        """Say how it is written."""
-        return f"`{PREFIX}NAME`"
-
-
-@dataclass(frozen=True, slots=True)
 class _Recipients(Kind):
     """Addresses of mailboxes; a text alone is a list of one."""
 
@@ -237,7 +208,7 @@ CHANNEL_OPTIONS: Mapping[ChannelKind, Options] = MappingProxyType(
             ),
             Option(
                 name="signing",
-                kind=_SecretName(),
+                kind=SecretName(),
                 summary="The secret that signs.",
                 default=None,
                 is_nullable=True,
@@ -250,7 +221,7 @@ CHANNEL_OPTIONS: Mapping[ChannelKind, Options] = MappingProxyType(
                 name="url",
                 kind=_ChannelUrl(),
                 summary="The incoming webhook.",
-                detail="Whoever knows it may post there, so let it be a secret.",
+                detail="Everyone who knows it may post there, so let it be a secret.",
                 example="${secret:slack-url}",
             ),
         ),

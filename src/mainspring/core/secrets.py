@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from mainspring.core.fields import MAX_WORD, kind, read_word
+from mainspring.core.kinds import Kind, Schema
 from mainspring.errors import InvalidInput
 
 PREFIX = "secret:"
@@ -30,9 +33,38 @@ def read_reference(value: object, field: str) -> str:
     """
     if not isinstance(value, str) or not value.startswith(PREFIX):
         given = "" if isinstance(value, str) else f", not {kind(value)}"
-        message = f"must name a secret of the server's settings, like 'secret:ops-hook'{given}"
+        message = f"must name a secret of the settings, like 'secret:ops-hook'{given}"
         raise InvalidInput(field, message)
     return read_word(value.removeprefix(PREFIX), field)
+
+
+@dataclass(frozen=True, slots=True)
+class SecretName(Kind):
+    """A reference to a secret, kept as the secret's name."""
+
+    metavar: ClassVar[str] = "secret:NAME"
+    is_json: ClassVar[bool] = False
+
+    def read(self, value: object, path: str, old: Any) -> str:
+        """Read a reference."""
+        del old
+        return read_reference(value, path)
+
+    def store(self, value: str) -> str:
+        """Return the reference."""
+        return PREFIX + value
+
+    def load(self, plain: str) -> str:
+        """Return the name."""
+        return plain.removeprefix(PREFIX)
+
+    def schema(self) -> Schema:
+        """Return a string's schema."""
+        return {"type": "string", "pattern": f"^{PREFIX}"}
+
+    def limits(self) -> str:
+        """Say how it is written."""
+        return f"`{PREFIX}NAME`"
 
 
 def check_marks(text: str, field: str, *, is_strict: bool = False) -> None:
@@ -49,9 +81,7 @@ def check_marks(text: str, field: str, *, is_strict: bool = False) -> None:
         raise InvalidInput(field, message)
     found = _RAW.search(text) if is_strict else None
     if found is not None:
-        message = (
-            f"${{{found[1]}:…}} is not read here; name a secret of the server's settings: ${{secret:NAME}}"
-        )
+        message = f"${{{found[1]}:…}} is not read here; name a secret of the settings: ${{secret:NAME}}"
         raise InvalidInput(field, message)
 
 

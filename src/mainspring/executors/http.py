@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterable, Mapping
-from datetime import UTC, timedelta
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import aiohttp
@@ -13,13 +13,17 @@ from mainspring.core.causes import Cause
 from mainspring.core.ids import format_job_id, format_run_id
 from mainspring.core.model import DEFAULT_TIMEOUT
 from mainspring.core.outcomes import Failure
+from mainspring.core.secrets import read_reference
 from mainspring.core.targets.http import HttpType
+from mainspring.core.webhooks import sign
 from mainspring.egress.client import GuardedClient, Lookup, NoAnswer, read_retry_after, read_start
 from mainspring.egress.policy import Blocked, Destination, check_url, make_policy, parse_url
+from mainspring.egress.secrets import NoSecrets, Revealer
 from mainspring.errors import InvalidInput
 from mainspring.executors._text import ERROR_LIMIT, OUTPUT_LIMIT, clean, decode, seconds
 from mainspring.executors.context import ExecutorContext
 from mainspring.ports.executor import AttemptContext, Outcome, Success
+from mainspring.ports.secrets import SecretMissing, Secrets
 
 __all__ = ["HttpExecutor", "check_url", "make_executor"]
 
@@ -27,6 +31,7 @@ _TYPE = HttpType()
 _BODILESS = frozenset({"GET", "HEAD"})
 _GONE = 410
 _THROTTLED = frozenset({429, 503})
+_NONE = NoSecrets()
 
 
 class HttpExecutor:
@@ -43,6 +48,8 @@ class HttpExecutor:
         lookup: resolves a host; by default through the system's resolver, in such a way that slow names delay no
             others.
         tls: how certificates are checked; by default against the system's authorities.
+        secrets: those that jobs may name; by default there are none.
+        now: gives the instant of a signature; needed if there are secrets.
 
     Raises:
         InvalidInput: an entry of `allow` cannot be read.
@@ -57,10 +64,14 @@ class HttpExecutor:
         connect_timeout: timedelta = timedelta(seconds=10),
         lookup: Lookup | None = None,
         tls: ssl.SSLContext | None = None,
+        secrets: Secrets = _NONE,
+        now: Callable[[], datetime] | None = None,
     ) -> None:
         policy = make_policy(allow, allow_http=allow_http)
         self._client = GuardedClient(policy, connect_timeout=connect_timeout, lookup=lookup, tls=tls)
         self._timeout = timeout
+        self._secrets = secrets
+        self._now = now
 
     @property
     def type(self) -> str:
@@ -82,6 +93,8 @@ class HttpExecutor:
             return Failure(error=f"no answer within {seconds(limit)}", is_timeout=True)
         except NoAnswer as error:
             return Failure(error=clean(str(error), ERROR_LIMIT), cause=Cause(is_connection=True))
+        except SecretMissing as error:
+            return Failure(error=clean(str(error), ERROR_LIMIT))
 
     async def stop(self) -> None:
         await self._client.stop()
@@ -90,22 +103,33 @@ class HttpExecutor:
         self, context: AttemptContext, endpoint: Destination, params: Mapping[str, Any], limit: timedelta
     ) -> Outcome:
         method: str = params["method"]
-        headers = {name.title(): text for name, text in params["headers"].items()}
+        revealer = Revealer(self._secrets, context.tenant)
+        headers = revealer.fill_headers({name.title(): text for name, text in params["headers"].items()})
         body = context.payload
         if body is None and method not in _BODILESS:
             body = b"{}"
         if body is not None:
             headers.setdefault("Content-Type", "application/json")
+        headers |= _describe(context)
+        if "signing" in params:
+            keys = revealer.signing_keys(read_reference(params["signing"], "target.signing"))
+            headers |= self._sign(keys, context, body or b"")
         async with self._client.request(
-            method, params["url"], endpoint, body=body, headers=headers | _describe(context), limit=limit
+            method, params["url"], endpoint, body=body, headers=headers, limit=limit
         ) as response:
             try:
                 data, is_cut = await read_start(response, OUTPUT_LIMIT)
             except TimeoutError:
                 text = f"response status {response.status}, but the answer was not complete within {seconds(limit)}"
                 return Failure(error=text, is_timeout=True)
-            output = decode(data) + ("\n[… the rest was not read …]" if is_cut else "")
+            output = revealer.hide(decode(data)) + ("\n[… the rest was not read …]" if is_cut else "")
             return _judge(response, output or None)
+
+    def _sign(self, keys: Sequence[bytes], context: AttemptContext, body: bytes) -> dict[str, str]:
+        """Return the header fields of a signature. Its id is the run's, so that each attempt has the same."""
+        assert self._now is not None, "who has secrets has the time, too"
+        signed = sign(keys, format_run_id(context.run_id), self._now(), body)
+        return {name.title(): text for name, text in signed.items()}
 
 
 def make_executor(context: ExecutorContext) -> HttpExecutor:
@@ -116,6 +140,8 @@ def make_executor(context: ExecutorContext) -> HttpExecutor:
         allow_http=settings.callback_allow_http,
         connect_timeout=settings.callback_connect_timeout,
         timeout=settings.callback_timeout,
+        secrets=context.secrets,
+        now=context.host_time,
     )
 
 

@@ -111,7 +111,9 @@ async def test_tls_from_the_start(served: ssl.SSLContext, trusting: ssl.SSLConte
 async def test_server_whose_certificate_is_not_known_gets_no_mail(
     served: ssl.SSLContext, is_tls: bool
 ) -> None:
-    async with running_mailboxes(**{"tls" if is_tls else "starttls": served}) as boxes:
+    async with running_mailboxes(
+        tls=served if is_tls else None, starttls=None if is_tls else served
+    ) as boxes:
         server = MailServer(host="localhost", port=boxes.port, sender=FROM, is_tls=is_tls)
         with pytest.raises(
             ChannelUnavailable, match=r"the certificate of the mail server .* is not accepted"

@@ -17,9 +17,7 @@ def test_reference_names_its_secret(name: str) -> None:
     "value", ["", "hunter2", "env:HOME", "file:/etc/passwd", "Secret:a", 7, None, ["secret:a"]]
 )
 def test_what_is_no_reference_is_refused_and_not_shown(value: object) -> None:
-    with pytest.raises(
-        InvalidInput, match=r"^signing: must name a secret of the server's settings"
-    ) as refused:
+    with pytest.raises(InvalidInput, match=r"^signing: must name a secret of the settings") as refused:
         read_reference(value, "signing")
     assert "hunter2" not in str(refused.value)
 
