@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from mainspring.channels.late import LateSender
 from mainspring.clock import LoopWaiter, StoreClock, UuidSource, host_time, monotonic, system_random
 from mainspring.config.secrets import ConfiguredSecrets
 from mainspring.config.settings import DATABASE_NAME, Settings, StoreLocation
@@ -26,6 +25,7 @@ from mainspring.core.batching import TAKES_BATCHES
 from mainspring.core.pacing import Pace
 from mainspring.core.targets import TARGETS, accepted_types
 from mainspring.engine.assembly import Engine
+from mainspring.engine.common.late_sender import LateSender
 from mainspring.engine.common.service import Service
 from mainspring.engine.scheduling.shards import ShardSettings
 from mainspring.engine.settings import EngineSettings, Tools
@@ -284,6 +284,16 @@ def _accepted(settings: Settings, registry: FunctionRegistry | None) -> Accepted
     return Accepted(types=accepted_types(switches), functions=functions, check_url=check_url)
 
 
+def _executor_context(settings: Settings, registry: FunctionRegistry) -> ExecutorContext:
+    return ExecutorContext(
+        settings=settings,
+        functions=registry,
+        slots=settings.slots,
+        secrets=ConfiguredSecrets(settings.secrets),
+        host_time=host_time,
+    )
+
+
 def make_worker(
     gateway: WorkerGateway,
     settings: Settings,
@@ -298,14 +308,7 @@ def make_worker(
         telemetry: receives what the worker and its executors count.
         name: the worker's name; None uses the one from the settings, or else host and process id.
     """
-    context = ExecutorContext(
-        settings=settings,
-        functions=registry,
-        slots=settings.slots,
-        secrets=ConfiguredSecrets(settings.secrets),
-        host_time=host_time,
-    )
-    executors = load_plugins().make_executors(context)
+    executors = load_plugins().make_executors(_executor_context(settings, registry))
     host = socket.gethostname()
     registration = Registration(
         name=name or settings.worker_name or f"{host}-{os.getpid()}",

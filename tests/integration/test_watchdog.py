@@ -17,7 +17,10 @@ from mainspring.core.notifications import AlertState, Message
 from mainspring.core.pauses import PauseScope
 from mainspring.core.rights import ALL_TENANTS, AccessRole
 from mainspring.engine.usecases.submissions import Submission
+from mainspring.errors import InvalidInput
 from mainspring.ports.channel import ChannelUnavailable, MessageRefused
+from mainspring.ports.executor import Success
+from mainspring.ports.gateway import Report
 from mainspring.ports.store import Store
 from mainspring.ports.store.access import NewToken
 from mainspring.registry import FunctionRegistry
@@ -297,3 +300,89 @@ async def test_who_has_lost_the_shard_saves_and_delivers_nothing(bench: Bench) -
     assert 0 not in ownership.epochs
     [alert] = await bench.store.list_open_alerts()
     assert (alert.state, alert.telling.told) == (AlertState.FIRING, {})
+
+
+async def notifying(bench: Bench, **notify: Any) -> Any:
+    """Add a job that tells the channel of itself."""
+    return await bench.job(notify={"to": ["ops"], **notify})
+
+
+async def test_a_job_tells_that_it_failed_and_has_recovered(bench: Bench) -> None:
+    job_id = await notifying(bench)
+    await bench.submit(job_id)
+    worker = await bench.runtime.worker()
+    await worker.work()
+    assert await bench.look() == [("firing", "job_failed", "job:report")]
+    [alert] = bench.post.messages[0].alerts
+    assert alert.summary.startswith("job report failed: ValueError: no customer")
+    assert alert.run_id is not None
+    await bench.submit(job_id)
+    await worker.work()
+    assert await bench.look(100) == []  # one alert tells of both
+    await succeed(bench, job_id)
+    assert await bench.look() == [("resolved", "job_failed", "job:report")]
+    assert await bench.store.list_unnoticed(limit=10) == []
+
+
+async def succeed(bench: Bench, job_id: Any) -> None:
+    """Have a run of a job succeed."""
+    await bench.submit(job_id)
+    worker = await bench.runtime.worker()
+    for lease in await worker.claim():
+        await worker.report(Report(run_id=lease.run_id, token=lease.token, ending=Success()))
+
+
+async def test_a_failure_is_told_though_the_next_run_has_succeeded(bench: Bench) -> None:
+    job_id = await notifying(bench)
+    await bench.submit(job_id)
+    await (await bench.runtime.worker()).work()
+    await succeed(bench, job_id)
+    assert await bench.look() == [("firing", "job_failed", "job:report")]
+    assert await bench.look() == [("resolved", "job_failed", "job:report")]
+    assert await bench.look(100) == []
+
+
+async def test_so_many_failures_in_a_row_are_told_and_not_their_end(bench: Bench) -> None:
+    job_id = await notifying(bench, failures=2, on=["failed"])
+    worker = await bench.runtime.worker()
+    await bench.submit(job_id)
+    await worker.work()
+    assert await bench.look() == []
+    await bench.submit(job_id)
+    await worker.work()
+    assert await bench.look() == [("firing", "job_failed", "job:report")]
+    await succeed(bench, job_id)
+    assert await bench.look(100) == []
+    assert await bench.store.list_open_alerts() == []
+
+
+async def test_a_job_tells_that_it_is_late(bench: Bench) -> None:
+    await notifying(bench, late_after="15m")
+    job_id = (await bench.store.list_notifying_jobs())[0].id
+    await bench.submit(job_id)
+    assert await bench.look(900) == []
+    assert await bench.look(1) == [("firing", "job_late", "job:report")]
+    [alert] = bench.post.messages[0].alerts
+    assert alert.summary == "job report is late: what was due 15m1s ago has not ended"
+    worker = await bench.runtime.worker()
+    for lease in await worker.claim():
+        await worker.report(Report(run_id=lease.run_id, token=lease.token, ending=Success()))
+    assert await bench.look() == [("resolved", "job_late", "job:report")]
+
+
+async def test_the_alert_of_a_job_that_is_deleted_ends(bench: Bench) -> None:
+    job_id = await notifying(bench)
+    await bench.submit(job_id)
+    await (await bench.runtime.worker()).work()
+    assert await bench.look() == [("firing", "job_failed", "job:report")]
+    await bench.client.jobs.delete("default", job_id)
+    assert await bench.look() == [("resolved", "job_failed", "job:report")]
+
+
+async def test_a_channel_that_does_not_exist_is_refused(bench: Bench) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        await bench.job(notify={"to": ["opps"]})
+    assert (caught.value.field, caught.value.message) == (
+        "notify.to[0]",
+        "there is no channel 'opps': set it first, by `mainspring channel set`; there are ops",
+    )

@@ -60,6 +60,7 @@ NEW_OPTIONS: Row = {
     "pause_after_failures": None,
     "preempts": None,
     "preemptible": False,
+    "notify": None,
     "pause_note": None,
     "batch": None,
     "max_fires": None,

@@ -20,7 +20,7 @@ from mainspring.engine.common.usage import UsageRecorder
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.common.write_health import WriteHealth
 from mainspring.engine.gateway import LocalGateway
-from mainspring.engine.scheduling.alert_reading import AlertReader
+from mainspring.engine.scheduling.alert_services import make_alert_services
 from mainspring.engine.scheduling.backfill_fires import BackfillFires
 from mainspring.engine.scheduling.backfills import Backfiller
 from mainspring.engine.scheduling.calendars import CalendarFollower, Replanner
@@ -31,14 +31,12 @@ from mainspring.engine.scheduling.failures import FailureWatch
 from mainspring.engine.scheduling.job_check import JobCheck
 from mainspring.engine.scheduling.ledger_check import LedgerChecker
 from mainspring.engine.scheduling.membership import Membership
-from mainspring.engine.scheduling.notifier import Notifier
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.scheduling.planner import Planner
 from mainspring.engine.scheduling.redriver import Redriver
 from mainspring.engine.scheduling.sealer import Sealer
 from mainspring.engine.scheduling.shards import Shards
 from mainspring.engine.scheduling.usage_hours import UsageHours
-from mainspring.engine.scheduling.watchdog import Watchdog
 from mainspring.engine.settings import EngineSettings, Tools
 from mainspring.engine.settling.janitor import Janitor
 from mainspring.engine.settling.preemptor import Preemptor
@@ -282,8 +280,8 @@ class Engine:
                 waiter=tools.waiter(),
             ),
             *self._make_sealer(settings),
+            *self._make_alerting(settings, restrictions),
             *self._make_usage_hours(settings),
-            *self._make_watchdog(settings, restrictions),
             self.job_check,
         ]
 
@@ -310,25 +308,17 @@ class Engine:
             waiter=self._tools.waiter(),
         )
 
-    def _make_watchdog(self, settings: EngineSettings, restrictions: RestrictionFollower) -> list[Service]:
-        """Return what judges alerts, and what delivers their messages if anything can."""
+    def _make_alerting(self, settings: EngineSettings, restrictions: RestrictionFollower) -> list[Service]:
         if not settings.judges_alerts:
             return []
-        store, tools, ownership = self.store, self._tools, self.ownership
-        waiter = tools.waiter()
-        watchdog = Watchdog(
-            store,
-            AlertReader(store, restrictions),
-            ownership=ownership,
-            waiter=tools.waiter(),
-            on_messages=waiter.signal,
+        return make_alert_services(
+            self.store,
+            self._sender,
+            restrictions,
+            clock=self.clock,
+            ownership=self.ownership,
+            waiter=self._tools.waiter,
         )
-        if self._sender is None:
-            return [watchdog]
-        return [
-            watchdog,
-            Notifier(store, self._sender, clock=tools.clock, ownership=ownership, waiter=waiter),
-        ]
 
     def _make_preemptor(self, definitions: Definitions, restrictions: RestrictionFollower) -> Preemptor:
         preemptor = Preemptor(

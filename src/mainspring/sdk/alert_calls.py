@@ -82,8 +82,8 @@ class AlertCalls(Transport):
     async def add_silence(
         self,
         period: str | float | timedelta,
-        *,
         reason: str,
+        *,
         rule: str | None = None,
         subject: str | None = None,
         from_time: datetime | str | None = None,

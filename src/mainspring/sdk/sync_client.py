@@ -746,8 +746,8 @@ class SyncClient(Lists):
     def add_silence(
         self,
         period: str | float | timedelta,
-        *,
         reason: str,
+        *,
         rule: str | None = None,
         subject: str | None = None,
         from_time: datetime | str | None = None,
@@ -756,7 +756,7 @@ class SyncClient(Lists):
         """Tell nothing of some alerts for a while: of all, or of those of a `rule` or about a `subject`."""
         return self._perform(
             lambda client: client.add_silence(
-                period, reason=reason, rule=rule, subject=subject, from_time=from_time, scope=scope
+                period, reason, rule=rule, subject=subject, from_time=from_time, scope=scope
             )
         )
 

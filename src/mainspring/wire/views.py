@@ -35,7 +35,7 @@ _YOUNG: Mapping[str, Any] = {
     "catch_up": msgspec.field(default_factory=lambda: CATCH_UP.store(CatchUpRule())),
     "preemptible": False,
     **dict.fromkeys(
-        ("unique", "debounce", "throttle", "pause_after_failures", "batch", "preempts", "max_fires")
+        ("unique", "debounce", "throttle", "pause_after_failures", "batch", "preempts", "max_fires", "notify")
     ),
 }
 """Fields of a job that servers of earlier releases do not send, and what stands there then."""

@@ -61,8 +61,8 @@ WRONG: list[tuple[str, object, str]] = [
     ("webhook", {"url": URL, "signing": "env:HOME"}, "config.signing: must name a secret"),
     (
         "webhook",
-        {"url": URL, "singing": 1},
-        "config.singing: there is no such field; did you mean 'signing'?",
+        {"url": URL, "sign": 1},
+        "config.sign: there is no such field; did you mean 'signing'?",
     ),
     (
         "webhook",

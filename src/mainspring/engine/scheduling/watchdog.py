@@ -13,6 +13,7 @@ from mainspring.core.alerts import DEFAULT_RULES, Alert, AlertRule, Channel
 from mainspring.core.notifications import AlertState
 from mainspring.core.rights import ALL_TENANTS
 from mainspring.engine.scheduling.alert_reading import AlertReader
+from mainspring.engine.scheduling.job_alerts import MOST_FAILURES, JobAlerts
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.ports.clock import Waiter
 from mainspring.ports.store import Store
@@ -48,6 +49,7 @@ class Watchdog:
     ) -> None:
         self._store = store
         self._reader = reader
+        self._jobs = JobAlerts(store)
         self._ownership = ownership
         self._on_messages = on_messages
         self._has_defaults = False
@@ -75,12 +77,17 @@ class Watchdog:
         channels = {channel.key: channel for channel in await self._store.list_channels()}
         silences = await self._store.list_silences(ending_after=now)
         judgements = await self._judge(channels, now)
-        verdict = judge_alerts(judgements, alerts, channels, silences, now=now)
-        if (verdict.is_change) and not await self._store.save_alerts(verdict, epochs=epochs, now=now):
+        of_jobs, noticed = await self._jobs.judge(alerts, channels, now)
+        verdict = judge_alerts([*judgements, *of_jobs], alerts, channels, silences, now=now)
+        if (verdict.is_change or noticed) and not await self._store.save_alerts(
+            verdict, epochs=epochs, now=now, noticed=noticed
+        ):
             self._ownership.fence([0], used=epochs)
             return PERIOD
         self._tell(alerts, verdict)
         await self._prune(epochs, now)
+        if len(noticed) == MOST_FAILURES:
+            return _SOONEST
         if verdict.next_at is None:
             return PERIOD
         return min(max((verdict.next_at - now).total_seconds(), _SOONEST), PERIOD)

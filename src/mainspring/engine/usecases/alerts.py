@@ -20,6 +20,7 @@ from mainspring.core.alerts import (
 )
 from mainspring.core.audit import Subject, entries, show_settings
 from mainspring.core.fields import read_word
+from mainspring.core.model import JobSpec
 from mainspring.core.notifications import AlertState
 from mainspring.core.rights import ALL_TENANTS
 from mainspring.core.times import write_instant
@@ -122,6 +123,23 @@ async def check_channels(store: Store, tenant: str, names: Sequence[str], field:
                 f"{field}[{place}]",
                 f"there is no channel {name!r}: set it first, by `mainspring channel set`{others}",
             )
+
+
+async def check_notify(
+    store: Store, tenant: str, specs: Sequence[JobSpec], *, are_numbered: bool = False
+) -> None:
+    """Refuse definitions that tell a channel that does not exist.
+
+    Args:
+        are_numbered: the field of the error begins with the place of the definition.
+
+    Raises:
+        InvalidInput: a channel is not known.
+    """
+    for index, spec in enumerate(specs):
+        if spec.notify is not None:
+            prefix = f"[{index}]." if are_numbered else ""
+            await check_channels(store, tenant, spec.notify.to, f"{prefix}notify.to")
 
 
 class Alerts:

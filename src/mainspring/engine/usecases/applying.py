@@ -16,6 +16,7 @@ from mainspring.core.owners import OwnerChange
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.usecases import auditing
+from mainspring.engine.usecases.alerts import check_notify
 from mainspring.engine.usecases.clock_changes import added_job, delete_clock, new_job, pause_clock
 from mainspring.engine.usecases.definitions import Accepted, DefinitionReader
 from mainspring.engine.usecases.editing import decide_edit, makes_room
@@ -205,6 +206,7 @@ class Applying:
             for index, (body, job) in enumerate(zip(bodies, jobs, strict=True))
         ]
         await check_limits(self._store, tenant, specs, are_numbered=True)
+        await check_notify(self._store, tenant, specs, are_numbered=True)
         await self._intake.admit_jobs(tenant, names)
         plans = [
             _Plan(

@@ -36,6 +36,7 @@ from mainspring.ports.store.jobs import JobStore
 from mainspring.ports.store.ledger_check import LedgerCheckStore
 from mainspring.ports.store.limits import LimitStore
 from mainspring.ports.store.nodes import NodeStore
+from mainspring.ports.store.notify import NotifyStore
 from mainspring.ports.store.owners import OwnerStore
 from mainspring.ports.store.policies import PolicyStore
 from mainspring.ports.store.preemption import PreemptionStore
@@ -76,8 +77,9 @@ class Store(
     AccessStore,
     ApplyStore,
     AuditStore,
-    UsageStore,
     AlertStore,
+    NotifyStore,
+    UsageStore,
     Protocol,
 ):
     """The durable truth."""

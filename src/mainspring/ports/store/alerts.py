@@ -11,7 +11,7 @@ from mainspring.core.access import AccessToken
 from mainspring.core.alerting import Verdict
 from mainspring.core.alerts import Alert, AlertRule, Channel, Silence
 from mainspring.core.audit import AuditEntry
-from mainspring.core.ids import SessionId
+from mainspring.core.ids import RunId, SessionId
 from mainspring.core.notifications import AlertState, Message
 from mainspring.core.values import value
 from mainspring.ports.store.nodes import Epochs
@@ -93,8 +93,12 @@ class AlertStore(Protocol):
         """Note who looks after an alert, unless somebody does already; return it, or None if there is none."""
         ...
 
-    async def save_alerts(self, verdict: Verdict, *, epochs: Epochs, now: datetime) -> bool:
+    async def save_alerts(
+        self, verdict: Verdict, *, epochs: Epochs, now: datetime, noticed: Sequence[RunId] = ()
+    ) -> bool:
         """Save what was decided about alerts, and the messages that tell of it, together.
+
+        `noticed` are failed runs that the alerts tell of: they are not unnoticed any more.
 
         An alert is left out that is new, but whose rule has an open one of that subject. Changes leave alone who
         acknowledged an alert. Return False, and save nothing, without the epoch of shard 0.

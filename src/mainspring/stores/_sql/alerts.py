@@ -14,11 +14,13 @@ from mainspring.core.alerts import CHANNEL_SETTINGS, Alert, AlertRule, Channel, 
 from mainspring.core.channel_settings import plain_from_channel, read_channel, read_channel_kind
 from mainspring.core.ids import RunId
 from mainspring.core.notifications import AlertState, Message, Severity
+from mainspring.core.notify import NotifyRule
 from mainspring.ports.store.alerts import Notification
 
 _rules = msgspec.json.Decoder(AlertRule)
 _tellings = msgspec.json.Decoder(Telling)
 _messages = msgspec.json.Decoder(Message)
+_notify = msgspec.json.Decoder(NotifyRule)
 WriteInstant = Callable[[datetime], int | str]
 """Makes of an instant what the dialect reads from JSON."""
 
@@ -31,6 +33,11 @@ def encode(plain: Any) -> str:
 def decode_rule(text: str) -> AlertRule:
     """Return the rule of a JSON text."""
     return _rules.decode(text)
+
+
+def decode_notify(text: str) -> NotifyRule:
+    """Return what a JSON text says of whom a job tells."""
+    return _notify.decode(text)
 
 
 def encode_channel(channel: Channel) -> str:

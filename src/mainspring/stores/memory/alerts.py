@@ -12,6 +12,7 @@ from mainspring.core.access import AccessToken
 from mainspring.core.alerting import Outgoing, Verdict
 from mainspring.core.alerts import Alert, AlertRule, Channel, Silence, channel_key
 from mainspring.core.audit import AuditEntry
+from mainspring.core.ids import RunId
 from mainspring.core.notifications import AlertState
 from mainspring.ports.store.alerts import LostSession, Notification, SettledNotification
 from mainspring.ports.store.nodes import Epochs
@@ -160,9 +161,14 @@ class MemoryAlertStore:
         write_audit(self._tables, audit, [is_new])
         return alert
 
-    async def save_alerts(self, verdict: Verdict, *, epochs: Epochs, now: datetime) -> bool:
+    async def save_alerts(
+        self, verdict: Verdict, *, epochs: Epochs, now: datetime, noticed: Sequence[RunId] = ()
+    ) -> bool:
         if not self._is_owner(epochs):
             return False
+        for run_id in noticed:
+            if run_id in self._tables.runs:
+                self._tables.runs[run_id].is_unnoticed = False
         alerts = self._alerts.alerts
         for alert in verdict.added:
             if not any(_is_same(alert, other) for other in alerts.values()):

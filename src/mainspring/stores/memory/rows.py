@@ -130,6 +130,7 @@ class RunRow:
     is_cancel_requested: bool = False
     mark: PreemptionMark | None = None
     settled: SettledLetter | None = None
+    is_unnoticed: bool = False
     cancel_reason: str | None = None
     reason: str | None = None
     error: str | None = None

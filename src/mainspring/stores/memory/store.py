@@ -26,6 +26,7 @@ from mainspring.stores.memory.jobs import MemoryJobStore
 from mainspring.stores.memory.ledger_check import MemoryLedgerCheckStore
 from mainspring.stores.memory.limits import MemoryLimitStore
 from mainspring.stores.memory.nodes import MemoryNodeStore
+from mainspring.stores.memory.notify import MemoryNotifyStore
 from mainspring.stores.memory.owners import MemoryOwnerStore
 from mainspring.stores.memory.policies import MemoryPolicyStore
 from mainspring.stores.memory.preemption import MemoryPreemptionStore
@@ -71,8 +72,9 @@ class MemoryStore(
     MemoryBackfillStore,
     MemoryOwnerStore,
     MemoryAccessStore,
-    MemoryUsageStore,
     MemoryAlertStore,
+    MemoryNotifyStore,
+    MemoryUsageStore,
 ):
     """A `Store` that lasts as long as the process.
 

@@ -11,7 +11,7 @@ from mainspring.core.access import AccessToken
 from mainspring.core.alerting import Verdict
 from mainspring.core.alerts import Alert, AlertRule, Channel, Silence
 from mainspring.core.audit import AuditEntry
-from mainspring.core.ids import SessionId
+from mainspring.core.ids import RunId, SessionId
 from mainspring.core.notifications import AlertState
 from mainspring.ports.store.alerts import LostSession, Notification, SettledNotification
 from mainspring.ports.store.nodes import Epochs
@@ -180,7 +180,9 @@ class PostgresAlertStore:
         rows = await self._connections.transact(Role.EDIT, work)
         return _alert_of(rows[0]) if rows else None
 
-    async def save_alerts(self, verdict: Verdict, *, epochs: Epochs, now: datetime) -> bool:
+    async def save_alerts(
+        self, verdict: Verdict, *, epochs: Epochs, now: datetime, noticed: Sequence[RunId] = ()
+    ) -> bool:
         async def work(transaction: Transaction) -> bool:
             if not await holds_shard_0(transaction, epochs):
                 return False
@@ -194,6 +196,8 @@ class PostgresAlertStore:
                 )
             if verdict.removed:
                 await transaction.execute("remove_alerts", alert_ids=list(verdict.removed))
+            if noticed:
+                await transaction.execute("notice_failures", run_ids=list(noticed))
             if verdict.outgoing:
                 notifications = encode_outgoing(verdict.outgoing)
                 await transaction.execute("add_notifications", notifications=notifications, now=now)

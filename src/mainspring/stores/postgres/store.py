@@ -34,6 +34,7 @@ from mainspring.stores.postgres.leases import LaneTenants
 from mainspring.stores.postgres.ledger_check import PostgresLedgerCheckStore
 from mainspring.stores.postgres.limits import PostgresLimitStore
 from mainspring.stores.postgres.nodes import PostgresNodeStore
+from mainspring.stores.postgres.notify import PostgresNotifyStore
 from mainspring.stores.postgres.owners import PostgresOwnerStore
 from mainspring.stores.postgres.policies import PostgresPolicyStore
 from mainspring.stores.postgres.preemption import PostgresPreemptionStore
@@ -85,8 +86,9 @@ class PostgresStore(
     PostgresAccessStore,
     PostgresApplyStore,
     PostgresAuditStore,
-    PostgresUsageStore,
     PostgresAlertStore,
+    PostgresNotifyStore,
+    PostgresUsageStore,
 ):
     """Implements `Store` on PostgreSQL 15 or later.
 

@@ -12,7 +12,7 @@ from mainspring.core.access import AccessToken
 from mainspring.core.alerting import Verdict
 from mainspring.core.alerts import Alert, AlertRule, Channel, Silence
 from mainspring.core.audit import AuditEntry
-from mainspring.core.ids import SessionId
+from mainspring.core.ids import RunId, SessionId
 from mainspring.core.notifications import AlertState
 from mainspring.ports.store.alerts import LostSession, Notification, SettledNotification
 from mainspring.ports.store.nodes import Epochs
@@ -206,7 +206,9 @@ class SqliteAlertStore:
         row = await self._writer.call(work)
         return None if row is None else _alert_of(row)
 
-    async def save_alerts(self, verdict: Verdict, *, epochs: Epochs, now: datetime) -> bool:
+    async def save_alerts(
+        self, verdict: Verdict, *, epochs: Epochs, now: datetime, noticed: Sequence[RunId] = ()
+    ) -> bool:
         """See `AlertStore`."""
 
         def work(db: apsw.Connection) -> bool:
@@ -218,6 +220,8 @@ class SqliteAlertStore:
                 execute(db, "change_alerts", {"alerts": encode_alerts(verdict.changed, to_micros)})
             if verdict.removed:
                 execute(db, "remove_alerts", {"alert_ids": to_json(verdict.removed)})
+            if noticed:
+                execute(db, "notice_failures", {"run_ids": to_json(list(noticed))})
             if verdict.outgoing:
                 values = {"notifications": encode_outgoing(verdict.outgoing), "now": to_micros(now)}
                 execute(db, "add_notifications", values)

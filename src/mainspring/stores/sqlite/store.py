@@ -37,6 +37,7 @@ from mainspring.stores.sqlite.jobs import SqliteJobStore
 from mainspring.stores.sqlite.ledger_check import SqliteLedgerCheckStore
 from mainspring.stores.sqlite.limits import SqliteLimitStore
 from mainspring.stores.sqlite.nodes import SqliteNodeStore
+from mainspring.stores.sqlite.notify import SqliteNotifyStore
 from mainspring.stores.sqlite.owners import SqliteOwnerStore
 from mainspring.stores.sqlite.policies import SqlitePolicyStore
 from mainspring.stores.sqlite.preemption import SqlitePreemptionStore
@@ -84,8 +85,9 @@ class SqliteStore(
     SqliteAccessStore,
     SqliteApplyStore,
     SqliteAuditStore,
-    SqliteUsageStore,
     SqliteAlertStore,
+    SqliteNotifyStore,
+    SqliteUsageStore,
 ):
     """Implements `Store` on one SQLite file in WAL mode with synchronous=FULL.
 
