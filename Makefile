@@ -23,7 +23,7 @@ ifneq ($(TRANSACTIONS),)
 CHAOS := tests.chaos.transactions --crashes --kills $(TRANSACTIONS) $(if $(CONTROL),--control)
 endif
 
-.PHONY: help setup demo test lint fmt types arch docs docs-generate dist bench bench-table bench-scale bench-idle chaos simulate show-restore proof proof-peer ci lock clean
+.PHONY: help setup demo test lint fmt types arch docs docs-generate dist bench bench-table bench-scale bench-idle chaos fuzz simulate show-restore proof proof-peer ci lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +81,9 @@ bench-idle: setup ## what SESSIONS=500 idle remote workers cost one server and t
 
 chaos: setup ## harm the real product: KILLS, ZOMBIES on SQLite; TRIALS, FAULT=F1.. in a cluster; STORM=seconds; TRANSACTIONS=kills
 	@$(if $(TRANSACTIONS),scripts/services run --durable -- )$(PY) -m $(CHAOS) --seed $(or $(SEED),1)
+
+fuzz: setup ## attack a server of two tenants with tokens of three roles (SECONDS=600)
+	@$(PY) -m tests.security.fuzz --seconds $(or $(SECONDS),600)
 
 simulate: setup ## search SEEDS seeds of the simulator for a broken rule, on all cores (STORE=sqlite, FIRST=n); OUTAGE=86400: replay one outage of so many seconds with JOBS=60
 	@$(PY) -m tools.simulator --seeds $(or $(SEEDS),2000) --first $(or $(FIRST),0) --store $(or $(STORE),memory) $(if $(OUTAGE),--outage $(OUTAGE) --jobs $(or $(JOBS),60))

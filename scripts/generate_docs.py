@@ -267,6 +267,7 @@ def sync_client() -> str:
             "access_calls.py",
             "audit_calls.py",
             "log_calls.py",
+            "usage_calls.py",
         )
     ]
     nodes = [node for tree in trees for node in tree.body]

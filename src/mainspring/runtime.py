@@ -216,6 +216,8 @@ def _retention(settings: Settings) -> Retention:
         history=settings.history,
         settled=settings.keep_settled,
         audit=settings.keep_audit,
+        usage_minutes=settings.keep_usage_minutes,
+        usage_hours=settings.keep_usage_hours,
         sessions=settings.keep_sessions,
     )
 

@@ -227,3 +227,14 @@ def test_entries_about_one_thing_are_three_pages_that_are_sorted(database: apsw.
     plan = plan_of(database, "list_audit_of_subject")
     assert sorted(walks_of(plan)) == ["SEARCH audit audit_name", *["SEARCH audit audit_subject"] * 2]
     assert {step for step in plan if "TEMP B-TREE" in step} == {"USE TEMP B-TREE FOR ORDER BY"}
+
+
+@pytest.mark.parametrize(
+    "name", ["list_usage_minutes", "list_usage_hours", "prune_usage_minutes", "prune_usage_hours"]
+)
+def test_usage_is_found_by_its_time(database: apsw.Connection, name: str) -> None:
+    table = f"usage_{name.rpartition('_')[2].removesuffix('s')}"
+    bound = "(at<?)" if name.startswith("prune") else "(at>? AND at<?)"
+    plan = plan_of(database, name)
+    assert f"SEARCH {table} USING PRIMARY KEY {bound}" in plan
+    assert not any(step.startswith(("SCAN", "USE TEMP")) for step in plan)

@@ -56,18 +56,23 @@ TABLES = (
     "audit",
     "audit_horizon",
     "audit_seal",
+    "usage_minute",
+    "usage_hour",
 )
 _OWN_IDS = frozenset({"job", "lane", "fire_range", "key_hold", "concurrency_key", "limit_rule"})
 """Tables whose new rows have ids that differ from order to order."""
 
 _COUNTED_UP = frozenset({"claim_number", "held_from"})
 """Columns that grow from play to play."""
+_NAMING = ("lane", "limit_rule", "concurrency_key")
+"""Tables whose rows name what rows of other tables refer to."""
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 _VACUUM_AFTER = 500
 """Plays after which the rows of the plays before are cleared away."""
 
 Tables = dict[str, list[dict[str, Any]]]
+State = tuple[str, ...]
 Outcome = tuple[Any, ...]
 """The results of all verbs and the tables, without what differs by chance."""
 
@@ -79,6 +84,8 @@ class Bench:
         self.scene = scene
         self._controller = controller
         self._kept: Tables = {}
+        self._kept_state: dict[str, State] = {}
+        self._read_before: dict[tuple[str, str], list[dict[str, Any]]] = {}
         self._plays = 0
         self._known_jobs = {
             str(job.id) for job in (scene.job, scene.quiet, scene.paused, scene.limited, scene.batched)
@@ -110,6 +117,10 @@ class Bench:
             await watch.execute(f"CREATE TABLE kept.{table} AS TABLE {table}")
         await self._put_back(TABLES)
         self._kept = await self._read()
+        self._read_before = {
+            (table, text): self._kept[table] for table, text in (await self._fetch()).items()
+        }
+        self._kept_state = dict(self.state(self._kept))
 
     async def _put_back(self, tables: Sequence[str]) -> None:
         statements = []
@@ -128,21 +139,35 @@ class Bench:
             await self._controller.watch.execute("; ".join(statements))
 
     async def _read(self) -> Tables:
-        """Return all rows, each table's in one order."""
+        """Return all rows, each table's in one order. Most tables are as they were kept, and not decoded again."""
+        texts = await self._fetch()
+        return {
+            table: self._read_before.get((table, texts[table])) or sorted(json.loads(texts[table]), key=repr)
+            for table in TABLES
+        }
+
+    async def _fetch(self) -> dict[str, str]:
+        """Return the rows of each table as JSON."""
         columns = ", ".join(
             f"(SELECT coalesce(json_agg(row), '[]') FROM {table} AS row) AS {table}"
             for table in TABLES
             if table != "shard_lease"
         )
         leases = "(SELECT json_agg(row) FROM shard_lease AS row WHERE shard IN (7, 8)) AS shard_lease"
-        row = await self._controller.watch.fetchrow(f"SELECT {columns}, {leases}")
-        return {table: sorted(json.loads(row[table]), key=repr) for table in TABLES}
+        return dict(await self._controller.watch.fetchrow(f"SELECT {columns}, {leases}"))
 
     def outcome(self, results: tuple[Any, ...], tables: Tables) -> Outcome:
         """Return what two equivalent orders have in common."""
         return self._plain(results), *self.state(tables)
 
-    def state(self, tables: Tables) -> tuple[Any, ...]:
+    def state(self, tables: Tables) -> tuple[tuple[str, State], ...]:
+        """Return each table's rows as texts, with names for what is numbered as it comes."""
+        is_kept = {table: tables[table] == self._kept[table] for table in TABLES}
+        known = self._kept_state if all(is_kept[table] for table in _NAMING) else {}
+        shown = self._shown(tables, [table for table in TABLES if not (is_kept[table] and table in known)])
+        return tuple((table, shown[table] if table in shown else known[table]) for table in TABLES)
+
+    def _shown(self, tables: Tables, wanted: Sequence[str]) -> dict[str, State]:
         lanes = {lane["id"]: f"{lane['queue']}/{lane['route']}/{lane['priority']}" for lane in tables["lane"]}
         rules = {rule["id"]: rule["name"] for rule in tables["limit_rule"]}
         lines = {key["id"]: (rules.get(key["rule_id"]), key["key"]) for key in tables["concurrency_key"]}
@@ -150,8 +175,8 @@ class Bench:
             "rule_id": rules,
             **dict.fromkeys(("key_id", "second_key_id", "third_key_id"), lines),
         }
-        state = []
-        for table in TABLES:
+        state = {}
+        for table in wanted:
             rows = []
             for row in tables[table]:
                 shown = {key: self._plain(value) for key, value in row.items() if key not in _COUNTED_UP}
@@ -162,8 +187,8 @@ class Bench:
                 if table in _OWN_IDS and row["id"] not in self._known_jobs:
                     shown["id"] = "some"
                 rows.append(json.dumps(shown, sort_keys=True))
-            state.append((table, tuple(sorted(rows))))
-        return tuple(state)
+            state[table] = tuple(sorted(rows))
+        return state
 
     def _plain(self, value: Any) -> Any:
         if dataclasses.is_dataclass(value):

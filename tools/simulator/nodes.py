@@ -143,7 +143,9 @@ class _Node(ABC):
             shards=ShardSettings(),
             retention=Retention(),
             accepted=Accepted(functions=lambda: frozenset({"work"}), check_url=None),
-            seals_audit=False,  # nothing here is audited, and each call of the store is drawn for
+            # Nothing here is audited, nobody asks for usage, and each call of the store is drawn for.
+            seals_audit=False,
+            records_usage=False,
         )
         return Engine(cast(Store, link), tools, settings), clock
 

@@ -32,6 +32,7 @@ from mainspring.api.routes import (
     redrives,
     runs,
     system,
+    usage,
     worker,
 )
 from mainspring.api.routing import Routes
@@ -65,6 +66,7 @@ ENDPOINTS = (
     *access.ROUTES,
     *worker.ROUTES,
     *overview.ROUTES,
+    *usage.ROUTES,
     *audit.ROUTES,
     *logging.ROUTES,
     *system.ROUTES,

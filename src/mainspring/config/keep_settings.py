@@ -37,6 +37,22 @@ KEEP_SETTINGS = (
         words="How long it is kept who changed what.",
     ),
     Setting(
+        name="usage.keep_minutes",
+        kind=Duration(6 * timedelta(hours=1), _YEARS),
+        default=7 * _DAY,
+        field="keep_usage_minutes",
+        used_by=_HOSTS,
+        words="How long it is kept by the minute what became of runs.",
+    ),
+    Setting(
+        name="usage.keep_hours",
+        kind=Duration(_DAY, _YEARS),
+        default=400 * _DAY,
+        field="keep_usage_hours",
+        used_by=_HOSTS,
+        words="How long it is kept by the hour what became of runs.",
+    ),
+    Setting(
         name="sessions.keep",
         kind=Duration(timedelta(minutes=1), _YEARS),
         default=_DAY,

@@ -137,6 +137,8 @@ class Settings:
     history: timedelta = default("history.keep")
     keep_settled: timedelta = default("dead.keep_settled")
     keep_audit: timedelta = default("audit.keep")
+    keep_usage_minutes: timedelta = default("usage.keep_minutes")
+    keep_usage_hours: timedelta = default("usage.keep_hours")
     keep_sessions: timedelta = default("sessions.keep")
     keep_keys: timedelta = default("idempotency.keep")
     backfill_rate: Rate = default("backfill.rate")

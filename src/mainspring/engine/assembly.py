@@ -20,6 +20,7 @@ from mainspring.engine.common.queue_expiries import QueueExpiryFollower
 from mainspring.engine.common.restrictions import RestrictionFollower, RestrictionReader
 from mainspring.engine.common.run_counts import RunCounts
 from mainspring.engine.common.service import Service, ServiceRunner
+from mainspring.engine.common.usage import UsageRecorder
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.common.write_health import WriteHealth
 from mainspring.engine.gateway import LocalGateway
@@ -38,6 +39,7 @@ from mainspring.engine.scheduling.planner import Planner
 from mainspring.engine.scheduling.redriver import Redriver
 from mainspring.engine.scheduling.sealer import Sealer
 from mainspring.engine.scheduling.shards import Shards, ShardSettings
+from mainspring.engine.scheduling.usage_hours import UsageHours
 from mainspring.engine.settling.janitor import Janitor, Retention
 from mainspring.engine.settling.preemptor import Preemptor
 from mainspring.engine.settling.reaper import Reaper
@@ -87,6 +89,7 @@ class EngineSettings:
         catch_up: the pace of the catch-up of jobs that say nothing else.
         logs_events: whether the log gets failed attempts, lost runs and missed fires.
         seals_audit: whether the node that owns shard 0 sets seals on the audit.
+        records_usage: whether it is stored by the minute what became of runs.
     """
 
     node: NodeFacts | None
@@ -100,6 +103,7 @@ class EngineSettings:
     catch_up: Pace = USUAL_CATCH_UP
     logs_events: bool = True
     seals_audit: bool = True
+    records_usage: bool = True
 
 
 class Engine:
@@ -191,6 +195,8 @@ class Engine:
                 hints, wakeups=self.wakeups, clock=tools.clock, random=tools.random, waiter=tools.waiter()
             )
             services.append(self._exchange)
+        self._usage: UsageRecorder | None = self._make_recorder() if settings.records_usage else None
+        services += [] if self._usage is None else [self._usage]
         if settings.node is not None:
             services += self._make_scheduler(
                 settings.node, settings, definitions, calendars, expiries, restrictions
@@ -319,12 +325,32 @@ class Engine:
                 waiter=tools.waiter(),
             ),
             *self._make_sealer(settings),
+            *self._make_usage_hours(settings),
             self.job_check,
         ]
 
     def _make_sealer(self, settings: EngineSettings) -> list[Service]:
         sealer = Sealer(self.store, ownership=self.ownership, waiter=self._tools.waiter())
         return [sealer] if settings.seals_audit else []
+
+    def _make_usage_hours(self, settings: EngineSettings) -> list[Service]:
+        hours = UsageHours(
+            self.store,
+            ownership=self.ownership,
+            minutes=settings.retention.usage_minutes,
+            hours=settings.retention.usage_hours,
+            waiter=self._tools.waiter(),
+        )
+        return [hours] if settings.records_usage else []
+
+    def _make_recorder(self) -> UsageRecorder:
+        return UsageRecorder(
+            self.store,
+            [self.gateway.tally.usage, self._run_counts.usage],
+            process=str(self._tools.ids.new_uuid()),
+            clock=self.clock,
+            waiter=self._tools.waiter(),
+        )
 
     def _make_preemptor(self, definitions: Definitions, restrictions: RestrictionFollower) -> Preemptor:
         preemptor = Preemptor(
@@ -385,6 +411,8 @@ class Engine:
             runner = self._runners.pop()
             await runner.stop()
             self.telemetry.forget(runner)
+        if self._usage is not None:
+            await self._usage.finish()
         try:
             if self.shards is not None:
                 await self.shards.leave(self.clock.now())

@@ -14,12 +14,14 @@ from itertools import accumulate
 from types import MappingProxyType
 from typing import Protocol, runtime_checkable
 
+from mainspring.core.usage import BOUNDS
+
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Upper bounds for durations in seconds."""
 MOST_SERIES = 200
 """Sets of labels of a metric that have values of their own, so that many tenants do not swamp whoever collects them."""
 OTHER = "_other"
-LAGS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
+LAGS = BOUNDS
 """Upper bounds for what may take up to hours, in seconds."""
 SIZES = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
 """Upper bounds for numbers of items."""

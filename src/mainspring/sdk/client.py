@@ -13,6 +13,7 @@ from mainspring.sdk.definition_calls import DefinitionCalls
 from mainspring.sdk.lists import NO_FILTERS, AsyncLists, RunFilters, query_of
 from mainspring.sdk.log_calls import LogCalls
 from mainspring.sdk.owner_calls import OwnerCalls
+from mainspring.sdk.usage_calls import UsageCalls
 from mainspring.wire import operations
 from mainspring.wire.backfills import BackfillAnswer, BackfillPage, BackfillView
 from mainspring.wire.blackouts import BlackoutList
@@ -50,7 +51,9 @@ from mainspring.wire.written import JobWritten
 _USUAL_LIMIT = 100
 
 
-class AsyncClient(DefinitionCalls, DeadCalls, OwnerCalls, AccessCalls, AuditCalls, LogCalls, AsyncLists):
+class AsyncClient(
+    DefinitionCalls, DeadCalls, OwnerCalls, AccessCalls, AuditCalls, LogCalls, UsageCalls, AsyncLists
+):
     """A server's API, for one tenant.
 
     Use as `async with AsyncClient("http://127.0.0.1:8620") as client`. Every method raises `Unreachable` if no

@@ -39,6 +39,7 @@ from mainspring.wire.policies import LabelPage, LabelView, QueuePage, QueueView,
 from mainspring.wire.priorities import PriorityClassPage, PriorityClassView
 from mainspring.wire.redrives import RedriveAnswer, RedrivePage, RedriveView
 from mainspring.wire.run_detail import RunDetail
+from mainspring.wire.usage import UsageView
 from mainspring.wire.versions import VersionPage
 from mainspring.wire.views import (
     BulkJobView,
@@ -668,3 +669,23 @@ class SyncClient(Lists):
     def set_logging(self, level: str, *, duration: str | timedelta = "10m") -> LoggingView:
         """Have the server that answers write other log lines for a while: `debug`, `info`, `warning` or `error`."""
         return self._perform(lambda client: client.set_logging(level, duration=duration))
+
+    def get_usage(
+        self,
+        *,
+        since: str | datetime | timedelta | None = None,
+        until: str | datetime | timedelta | None = None,
+        step: str | None = None,
+        queue: str | None = None,
+    ) -> UsageView:
+        """Return what became of runs: how many were made, started and ended, how late, and how long they took.
+
+        Args:
+            since: an hour before `until` if it is not given.
+            until: now if it is not given.
+            step: `minute`, for at most 3 hours, or `hour`, for at most 31 days.
+            queue: only runs of this queue.
+        """
+        return self._perform(
+            lambda client: client.get_usage(since=since, until=until, step=step, queue=queue)
+        )

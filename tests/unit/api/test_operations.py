@@ -30,6 +30,7 @@ from mainspring.sdk.http_gateway import HttpGateway
 from mainspring.sdk.log_calls import LogCalls
 from mainspring.sdk.owner_calls import OwnerCalls
 from mainspring.sdk.transport import Transport
+from mainspring.sdk.usage_calls import UsageCalls
 from mainspring.wire import operations
 from mainspring.wire.operation import Operation, Parameter
 from mainspring.wire.operations import OPERATIONS
@@ -79,6 +80,7 @@ def methods() -> dict[str, Callable[..., Any]]:
             **vars(AccessCalls),
             **vars(AuditCalls),
             **vars(LogCalls),
+            **vars(UsageCalls),
             **vars(AsyncClient),
         }.items()
         if inspect.iscoroutinefunction(method) and not name.startswith("_")
@@ -233,7 +235,7 @@ def test_rights_are_those_of_the_design() -> None:
             ),
             *("list_calendars", "get_calendar", "list_calendar_versions", "list_calendar_days"),
             *("list_limits", "get_limit", "list_limit_keys", "get_run_why"),
-            *("list_redrives", "get_redrive"),
+            *("list_redrives", "get_redrive", "get_usage"),
             *("list_backfills", "get_backfill", "list_priority_classes", "get_priority_class"),
         },
         Right.SUBMIT: {"submit_run", "submit_runs", "run_job_now", "cancel_run"},

@@ -13,6 +13,7 @@ from datetime import datetime
 from mainspring.core.model import JobSpec
 from mainspring.core.outcomes import AttemptOutcome, Transition
 from mainspring.core.states import FINAL_STATES, RunState
+from mainspring.core.usage import QueueKey, Times, Usage
 from mainspring.engine.claiming.lease_book import NotedLeases
 from mainspring.ports.gateway import Lease
 from mainspring.ports.telemetry import LAGS, MOST_SERIES, OTHER, Distribution, Measure
@@ -25,13 +26,14 @@ _MOST_SPECS = 10_000
 class _Series:
     """What is counted of the attempts that share tenant, queue, priority and type of target."""
 
-    __slots__ = ("ends", "lags", "outcomes", "priority", "queue", "tenant", "times", "type")
+    __slots__ = ("ends", "lags", "outcomes", "priority", "queue", "retried", "tenant", "times", "type")
 
     def __init__(self, tenant: str, queue: str, priority: str, kind: str) -> None:
         self.tenant, self.queue, self.priority, self.type = tenant, queue, priority, kind
         self.lags, self.times = Distribution(LAGS), Distribution(LAGS)
         self.outcomes: Counter[AttemptOutcome] = Counter()
         self.ends: Counter[RunState] = Counter()
+        self.retried: int = 0
 
     def measures(self) -> Iterator[Measure]:
         """Yield what was counted."""
@@ -42,6 +44,19 @@ class _Series:
             yield Measure("attempts_total", count, (*of_type, outcome.value))
         for state, count in self.ends.items():
             yield Measure("runs_ended_total", count, (*of_type, state.value))
+
+    def usage(self) -> Usage:
+        """Return what was counted."""
+        lags, times = self.lags.read(), self.times.read()
+        return Usage(
+            started=lags.count,
+            succeeded=self.ends[RunState.SUCCEEDED],
+            failed=self.ends[RunState.FAILED],
+            cancelled=self.ends[RunState.CANCELLED],
+            retried=self.retried,
+            lags=Times(counts=lags.counts, total=lags.total),
+            durations=Times(counts=times.counts, total=times.total),
+        )
 
 
 class Tally:
@@ -57,6 +72,11 @@ class Tally:
         """Yield what was counted."""
         for series in (*self._series.values(), self._unknown):
             yield from series.measures()
+
+    def usage(self) -> Iterator[tuple[QueueKey, Usage]]:
+        """Yield what was counted, for parts of queues; several times for one that several series are of."""
+        for series in (*self._series.values(), self._unknown):
+            yield QueueKey(series.tenant, series.queue), series.usage()
 
     def note_starts(self, noted: NotedLeases, leases: Sequence[Lease], now: datetime) -> None:
         """Count first attempts that were given out: how long after their runs were due."""
@@ -93,6 +113,8 @@ class Tally:
         series.outcomes[outcome] += count
         if to in FINAL_STATES:
             series.ends[to] += count
+        else:
+            series.retried += count
 
     def _find(self, tenant: str, spec: JobSpec) -> _Series:
         known = self._of_spec.get(id(spec))

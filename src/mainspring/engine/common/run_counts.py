@@ -10,6 +10,7 @@ from mainspring.core.expiry import EXPIRED
 from mainspring.core.model import FireRangeKind, LaneKey, RunKind
 from mainspring.core.pauses import REASON_BLACKOUT, REASON_PAUSED
 from mainspring.core.planning import REASON_CALENDAR, REASON_MISFIRE, REASON_MISFIRE_LIMIT
+from mainspring.core.usage import QueueKey, Usage
 from mainspring.ports.store.runs import NewRun, SubmitResult
 from mainspring.ports.store.schedule import NewFireRange
 from mainspring.ports.telemetry import MOST_SERIES, OTHER, Measure
@@ -39,6 +40,13 @@ class RunCounts:
             yield Measure("runs_submitted_total", count, labels)
         for reason, count in self._skipped.items():
             yield Measure("runs_skipped_total", count, (reason,))
+
+    def usage(self) -> Iterator[tuple[QueueKey, Usage]]:
+        """Yield what was counted of runs that were made, for parts of queues."""
+        for (tenant, queue, kind), count in self._made.items():
+            is_fired = kind == RunKind.SCHEDULED.value
+            usage = Usage(fired=count) if is_fired else Usage(submitted=count)
+            yield QueueKey(tenant, queue), usage
 
     def note_submissions(self, runs: Sequence[NewRun], results: Sequence[SubmitResult]) -> None:
         """Count the runs of submissions, as far as each made one of its own."""

@@ -25,6 +25,8 @@ class Retention:
     history: timedelta = timedelta(days=30)
     settled: timedelta = timedelta(days=30)
     audit: timedelta = timedelta(days=400)
+    usage_minutes: timedelta = timedelta(days=7)
+    usage_hours: timedelta = timedelta(days=400)
     sessions: timedelta = timedelta(days=1)
 
 

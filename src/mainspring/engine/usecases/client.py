@@ -38,6 +38,7 @@ from mainspring.engine.usecases.redriving import Redriving
 from mainspring.engine.usecases.runs import KEY_LIFETIME, Runs, WaitingSlots
 from mainspring.engine.usecases.session_owners import SessionOwners
 from mainspring.engine.usecases.tenants import Tenants
+from mainspring.engine.usecases.usage import UsageReader
 from mainspring.engine.usecases.versions import Versions
 from mainspring.ports.clock import Clock, IdSource
 from mainspring.ports.store import Store
@@ -109,6 +110,7 @@ class Client:
             store, clock=clock, ids=ids, calendars=calendars, limits=backfill_limits or BackfillLimits()
         )
         self.audit: AuditTrail = AuditTrail(store, keep=audit_kept)
+        self.usage: UsageReader = UsageReader(store, clock=clock)
         self.limits: Limits = Limits(store, clock=clock, wakeups=wakeups)
         self.caps: CapSwitch = CapSwitch(store, clock=clock, wakeups=wakeups)
         self.tenants: Tenants = Tenants(store, self.caps, clock=clock)

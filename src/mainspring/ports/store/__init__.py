@@ -45,6 +45,7 @@ from mainspring.ports.store.runs import RunStore
 from mainspring.ports.store.schedule import ScheduleStore
 from mainspring.ports.store.sessions import SessionStore
 from mainspring.ports.store.upkeep import UpkeepStore
+from mainspring.ports.store.usage import UsageStore
 
 
 class Store(
@@ -74,6 +75,7 @@ class Store(
     AccessStore,
     ApplyStore,
     AuditStore,
+    UsageStore,
     Protocol,
 ):
     """The durable truth."""

@@ -36,6 +36,7 @@ from mainspring.stores.memory.schedule import MemoryScheduleStore
 from mainspring.stores.memory.sessions import MemorySessionStore
 from mainspring.stores.memory.tables import Tables
 from mainspring.stores.memory.upkeep import MemoryUpkeepStore
+from mainspring.stores.memory.usage import MemoryUsageStore, UsageTables
 
 _CAPABILITIES = StoreCapabilities(
     concurrent_writers=False, is_durable=False, time_precision=timedelta(microseconds=1)
@@ -69,6 +70,7 @@ class MemoryStore(
     MemoryBackfillStore,
     MemoryOwnerStore,
     MemoryAccessStore,
+    MemoryUsageStore,
 ):
     """A `Store` that lasts as long as the process.
 
@@ -79,6 +81,7 @@ class MemoryStore(
     def __init__(self, *, time: Callable[[], datetime]) -> None:
         self._tables = Tables()
         self._access = AccessTables()
+        self._usage = UsageTables()
         self._time = time
 
     @property

@@ -641,6 +641,23 @@ CREATE TABLE token (
 );
 CREATE INDEX token_account ON public.token USING btree (account, prefix);
 
+CREATE TABLE usage_hour (
+    at timestamp with time zone NOT NULL,
+    tenant text NOT NULL,
+    queue text NOT NULL,
+    body text NOT NULL,
+    CONSTRAINT usage_hour_pkey PRIMARY KEY (at, tenant, queue)
+);
+
+CREATE TABLE usage_minute (
+    at timestamp with time zone NOT NULL,
+    tenant text NOT NULL,
+    queue text NOT NULL,
+    process text NOT NULL,
+    body text NOT NULL,
+    CONSTRAINT usage_minute_pkey PRIMARY KEY (at, tenant, queue, process)
+);
+
 -- FUNCTION detach_day(text,date)
 -- FUNCTION drop_audit(timestamp with time zone)
 -- FUNCTION drop_day(text)

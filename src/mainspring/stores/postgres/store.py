@@ -46,6 +46,7 @@ from mainspring.stores.postgres.schema import PACKAGE, migrate
 from mainspring.stores.postgres.servers import Losses
 from mainspring.stores.postgres.sessions import PostgresSessionStore
 from mainspring.stores.postgres.upkeep import PostgresUpkeepStore
+from mainspring.stores.postgres.usage import PostgresUsageStore
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
@@ -83,6 +84,7 @@ class PostgresStore(
     PostgresAccessStore,
     PostgresApplyStore,
     PostgresAuditStore,
+    PostgresUsageStore,
 ):
     """Implements `Store` on PostgreSQL 15 or later.
 

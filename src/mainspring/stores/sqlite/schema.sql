@@ -664,6 +664,24 @@ CREATE TABLE token (
 
 CREATE INDEX token_account ON token (account, prefix);
 
+CREATE TABLE usage_hour (
+    at INTEGER NOT NULL,
+    tenant TEXT NOT NULL,
+    queue TEXT NOT NULL,
+    body TEXT NOT NULL,
+    PRIMARY KEY (at, tenant, queue)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE usage_minute (
+    at INTEGER NOT NULL,
+    tenant TEXT NOT NULL,
+    queue TEXT NOT NULL,
+    process TEXT NOT NULL,
+    -- Counts, and times by bounds, as JSON.
+    body TEXT NOT NULL,
+    PRIMARY KEY (at, tenant, queue, process)
+) STRICT, WITHOUT ROWID;
+
 CREATE VIEW any_run AS
 SELECT
     run.id, run.job_id, run.version, lane.queue, lane.route, lane.tenant, lane.priority, run.kind, run.state,

@@ -48,6 +48,7 @@ from mainspring.stores.sqlite.schedule import SqliteScheduleStore
 from mainspring.stores.sqlite.sessions import SqliteSessionStore
 from mainspring.stores.sqlite.statements import execute, fetch_rows, fetch_value
 from mainspring.stores.sqlite.upkeep import SqliteUpkeepStore
+from mainspring.stores.sqlite.usage import SqliteUsageStore
 
 _PACKAGE = "mainspring.stores.sqlite"
 _CAPABILITIES = StoreCapabilities(
@@ -82,6 +83,7 @@ class SqliteStore(
     SqliteAccessStore,
     SqliteApplyStore,
     SqliteAuditStore,
+    SqliteUsageStore,
 ):
     """Implements `Store` on one SQLite file in WAL mode with synchronous=FULL.
 

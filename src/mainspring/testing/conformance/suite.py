@@ -57,6 +57,7 @@ from mainspring.testing.conformance import (
     starts,
     submission,
     upkeep,
+    usage,
 )
 
 SUITE: tuple[type, ...] = (
@@ -169,6 +170,7 @@ SUITE: tuple[type, ...] = (
     audit.EntriesAreListed,
     audit_access.AccessIsAudited,
     audit_seals.EntriesAreSealed,
+    usage.UsageIsKept,
     edges.Precision,
     edges.SizesAndText,
     edges.EmptyLists,

@@ -131,6 +131,7 @@ from mainspring.wire.operations.server import (
     GET_OVERVIEW,
     LIST_WORKERS,
 )
+from mainspring.wire.operations.usage import GET_USAGE
 from mainspring.wire.operations.worker import (
     BEAT_LIMIT,
     WORKER_BEAT,
@@ -230,6 +231,7 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     GET_METRICS,
     GET_OPENAPI,
     GET_OVERVIEW,
+    GET_USAGE,
     LIST_AUDIT,
     VERIFY_AUDIT,
     GET_LOGGING,
@@ -290,6 +292,7 @@ __all__ = [
     "GET_RUN",
     "GET_RUN_WHY",
     "GET_TENANT",
+    "GET_USAGE",
     "GROUP_DEAD_RUNS",
     "IMPORT_CALENDAR",
     "LIST_ACCOUNTS",
