@@ -38,6 +38,7 @@ from mainspring.plugins import load_plugins
 from mainspring.ports.backups import BackupStore
 from mainspring.ports.channel import Sender
 from mainspring.ports.clock import Clock, Waiter
+from mainspring.ports.doctor import StoreExaminer
 from mainspring.ports.gateway import Registration, WorkerGateway
 from mainspring.ports.hints import HintChannel
 from mainspring.ports.store import Store
@@ -106,6 +107,31 @@ def make_backups(location: StoreLocation) -> BackupStore:
 
         return SqliteBackups(Path(location.target) / DATABASE_NAME)
     raise InvalidInput("store", f"{location.label} cannot be backed up: only SQLite and PostgreSQL can")
+
+
+def make_examiner(location: StoreLocation) -> StoreExaminer:
+    """Make what looks at the store that a location names.
+
+    Raises:
+        InvalidInput: such a store cannot be looked at.
+    """
+    if location.scheme == "postgresql":
+        from mainspring.stores.postgres.doctor import PostgresExaminer
+
+        return PostgresExaminer(_connection_options(location), label=location.label)
+    if location.scheme == "sqlite":
+        from mainspring.stores.sqlite.doctor import SqliteExaminer
+
+        return SqliteExaminer(Path(location.target) / DATABASE_NAME)
+    raise InvalidInput("store", f"{location.label} cannot be looked at: only SQLite and PostgreSQL can")
+
+
+def last_migration(location: StoreLocation) -> int:
+    """Return the number of the last migration that this program knows for such a store."""
+    from mainspring.stores._sql.migrate import read_migrations
+
+    kind = "postgres" if location.scheme == "postgresql" else "sqlite"
+    return read_migrations(f"mainspring.stores.{kind}")[-1].number
 
 
 def make_hints(location: StoreLocation, store: Store) -> HintChannel | None:

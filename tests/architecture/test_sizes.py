@@ -10,7 +10,6 @@ FUNCTION_LINES = 40
 
 # path below src -> why it may be longer
 LONG_MODULES: dict[str, str] = {
-    "mainspring/wire/operations/__init__.py": "the table of all operations, a line for each",
     "mainspring/sdk/sync_client.py": "made from the modules of AsyncClient; nobody edits it",
     "mainspring/wire/operations/__init__.py": "lists all operations: imported, in order, and by name",
 }

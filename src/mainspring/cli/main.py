@@ -31,6 +31,7 @@ _COMMANDS = {
     "config": ("config", "config_group", "Show and check the settings of processes."),
     "dead": ("dead", "dead_group", "Show and settle dead letters: runs that failed for good."),
     "diff": ("applying", "diff_command", "Show what apply would change."),
+    "doctor": ("doctor", "doctor_command", "Look at everything, and say what is wrong and what to do."),
     "export": ("applying", "export_command", "Print jobs as a file for apply."),
     "import": ("importing", "import_group", "Import the jobs of another tool."),
     "job": ("job", "job_group", "Add, show, change and run jobs."),
@@ -60,7 +61,7 @@ _COMMANDS = {
     "worker": ("worker", "worker_command", "Run jobs for a server, or straight from PostgreSQL."),
 }
 _EXTENSIBLE = frozenset(
-    {"apply", "backup", "diff", "export", "import", "job", "restore", "server", "up", "worker"}
+    {"apply", "backup", "diff", "doctor", "export", "import", "job", "restore", "server", "up", "worker"}
 )
 """Commands that use the triggers, targets, executors or stores that packages add."""
 _GC_THRESHOLD = 50_000

@@ -37,7 +37,7 @@ def backup_command(context: click.Context, /, file: str, *, as_json: bool, **_: 
     from mainspring.host.backing_up import back_up, manifest_of
 
     choices = read_choices(context).require()
-    manifest = asyncio.run(back_up(_location(choices), Path(file)))
+    manifest = asyncio.run(back_up(location_of(choices), Path(file)))
     if as_json:
         print_json(plain(manifest))
         return
@@ -72,7 +72,7 @@ def restore_command(context: click.Context, /, file: str, *, as_json: bool, **_:
     choices = read_choices(context).require()
     manifest, restored, proof = asyncio.run(
         restore(
-            _location(choices),
+            location_of(choices),
             Path(file),
             store_option=store_option(choices),
             kept=choices["history.keep"].value,
@@ -87,7 +87,8 @@ def restore_command(context: click.Context, /, file: str, *, as_json: bool, **_:
     return ExitCode.DONE if proof.holds else ExitCode.NOT_WELL
 
 
-def _location(choices: Choices) -> StoreLocation:
+def location_of(choices: Choices) -> StoreLocation:
+    """Return the store that the choices name."""
     from mainspring.config.processes import read_location
     from mainspring.errors import InvalidInput
     from mainspring.plugins import load_plugins
