@@ -56,6 +56,7 @@ _COMMANDS = {
     "silence": ("silence", "silence_group", "Tell nothing of some alerts for a while."),
     "status": ("status", "status_command", "Show the cluster at a glance, and what needs attention."),
     "usage": ("usage", "usage_command", "Show how many runs were made and ended, how late and how long."),
+    "top": ("top", "top_command", "Show live what the cluster does."),
     "up": ("up", "up_command", "Run scheduler, API and a worker in one process."),
     "workers": ("workers", "workers_command", "List the live workers, and how busy they are."),
     "worker": ("worker", "worker_command", "Run jobs for a server, or straight from PostgreSQL."),
