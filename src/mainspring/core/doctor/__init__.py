@@ -2,29 +2,29 @@
 
 from mainspring.core.doctor.checks import examine, worst_of
 from mainspring.core.doctor.facts import (
-    ClusterFacts,
+    ClusterLook,
     FileFinding,
     FolderFacts,
     InstallationFacts,
     NodeLook,
-    ServerFacts,
+    ServerLook,
     SettingFacts,
     StoreLook,
     TokenLook,
     WaitingQueue,
 )
-from mainspring.core.doctor.verdicts import Checked, Severity
+from mainspring.core.doctor.findings import Checked, Grade
 
 __all__ = [
     "Checked",
-    "ClusterFacts",
+    "ClusterLook",
     "FileFinding",
     "FolderFacts",
+    "Grade",
     "InstallationFacts",
     "NodeLook",
-    "ServerFacts",
+    "ServerLook",
     "SettingFacts",
-    "Severity",
     "StoreLook",
     "TokenLook",
     "WaitingQueue",

@@ -13,7 +13,7 @@ from typing import Any
 
 import apsw
 
-from mainspring.core.doctor import ClusterFacts, FolderFacts, StoreLook
+from mainspring.core.doctor import ClusterLook, FolderFacts, StoreLook
 from mainspring.errors import MainspringError
 from mainspring.stores._sql.doctor import make_cluster_facts
 from mainspring.stores.sqlite.connection import translate
@@ -132,7 +132,7 @@ def _time_sync(folder: Path, monotonic: Callable[[], float]) -> float:
     return sorted(taken)[len(taken) // 2]
 
 
-def _look_at_cluster(db: apsw.Connection, now: datetime) -> ClusterFacts | None:
+def _look_at_cluster(db: apsw.Connection, now: datetime) -> ClusterLook | None:
     values = {"now": to_micros(now)}
 
     def rows(name: str) -> list[Mapping[str, Any]]:
