@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+import structlog
+
 from mainspring.core.alerting import Judgement
-from mainspring.core.alerts import Alert, Channel
+from mainspring.core.alerts import Alert, Channel, find_channel
 from mainspring.core.ids import JobId, RunId
 from mainspring.core.notifications import Severity
 from mainspring.core.notify import (
@@ -23,6 +25,7 @@ from mainspring.core.notify import (
 from mainspring.core.rights import ALL_TENANTS
 from mainspring.ports.store import Store
 
+_log = structlog.get_logger(__name__)
 MOST_FAILURES = 1000
 """Failed runs that are noticed at a time. If there are more, the watchdog comes back at once."""
 _PAGE = 1000
@@ -33,6 +36,7 @@ class JobAlerts:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._unknown: set[tuple[str, str]] = set()
 
     async def judge(
         self, alerts: Sequence[Alert], channels: Mapping[str, Channel], now: datetime
@@ -49,6 +53,7 @@ class JobAlerts:
         unnoticed = await self._store.list_unnoticed(limit=MOST_FAILURES)
         failing = await self._find_failing(jobs_to_judge(jobs, unnoticed, told))
         late = [job for job in jobs if job.rule.late_after is not None]
+        self._tell_unknown(jobs, channels)
         seen = JobsSeen(
             jobs=jobs,
             unnoticed=unnoticed,
@@ -74,6 +79,19 @@ class JobAlerts:
             ),
         ]
         return judgements, [failure.run_id for failure in unnoticed]
+
+    def _tell_unknown(self, jobs: Sequence[NotifyingJob], channels: Mapping[str, Channel]) -> None:
+        """Log which jobs name a channel that does not exist, each once."""
+        unknown = {
+            (job.name, name)
+            for job in jobs
+            for name in job.rule.to
+            if find_channel(channels, job.tenant, name) is None
+        }
+        for job, name in sorted(unknown - self._unknown):
+            meaning = "nothing is told there; `mainspring channel set` makes it"
+            _log.warning("channel_unknown", job=job, channel=name, meaning=meaning)
+        self._unknown = unknown
 
     async def _find_failing(self, jobs: Sequence[NotifyingJob]) -> dict[JobId, UnnoticedFailure]:
         found = await self._store.find_failing([(job.id, job.rule.failures) for job in jobs])

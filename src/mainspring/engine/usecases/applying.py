@@ -123,6 +123,7 @@ class Applying:
         owners: Sequence[OwnedNames] = (),
         prune: bool = False,
         paused: Collection[str] = (),
+        are_of_code: bool = False,
         by: Actor | None = None,
     ) -> AppliedJobs:
         """Create the jobs that do not exist, and give the others these definitions. What fits already stays as it is.
@@ -131,6 +132,8 @@ class Applying:
 
         Args:
             owners: all jobs that these owners define; their others are noted as undefined.
+            are_of_code: an app defines them at its start. Then they may name channels that do not exist yet, or no
+                server could start for which they are to be set.
             prune: delete those, as `Owners.define` does. The first 1,000 are deleted in the same transaction.
             paused: names of jobs that are to be paused if they are new.
             by: who does it, for the audit.
@@ -147,6 +150,10 @@ class Applying:
         since = self._clock.now()
         for _ in range(_TRIES):
             plans, now = await self._plan(tenant, bodies, functions, since)
+            if not are_of_code:
+                await check_notify(
+                    self._store, tenant, [plan.scheduled.own for plan in plans], are_numbered=True
+                )
             first = first or plans
             _refuse_edits_of_others(first, plans)
             await self._check_owned(tenant, plans, owners)
@@ -206,7 +213,6 @@ class Applying:
             for index, (body, job) in enumerate(zip(bodies, jobs, strict=True))
         ]
         await check_limits(self._store, tenant, specs, are_numbered=True)
-        await check_notify(self._store, tenant, specs, are_numbered=True)
         await self._intake.admit_jobs(tenant, names)
         plans = [
             _Plan(
