@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -252,6 +253,11 @@ def test_a_server_with_the_operators_token_answers_nobody_else(tmp_path: Path) -
         assert statuses == [401, 200]
 
 
+def have_ended(app: App, count: int) -> bool:
+    """Return whether so many runs of a tenant have succeeded."""
+    return len(app.sync.list_runs(state="SUCCEEDED").items) == count
+
+
 def test_workers_of_two_tenants_each_get_their_own_runs_alone(tmp_path: Path) -> None:
     """Both are on one server and offer the same. What only the other one's runs have ever waits for it."""
     with server(*MEMORY, "--slots", 0, "--allow-shell", cwd=tmp_path) as (_, url):
@@ -282,10 +288,7 @@ def test_workers_of_two_tenants_each_get_their_own_runs_alone(tmp_path: Path) ->
             with running(*bank, cwd=tmp_path, MAINSPRING_TOKEN=tokens["bank"]) as other:
                 other.wait_for("ready")
                 for tenant in ("shop", "bank"):
-                    await_that(
-                        f"the runs of {tenant} have ended",
-                        lambda app=apps[tenant]: len(app.sync.list_runs(state="SUCCEEDED").items) == 10,
-                    )
+                    await_that(f"the runs of {tenant} have ended", partial(have_ended, apps[tenant], 10))
                 shown = run("workers", *at, cwd=tmp_path, MAINSPRING_TOKEN=admin).stdout
                 assert [line.split()[4:6] for line in shown.splitlines()[1:]] == [
                     ["shop", "mail"],

@@ -183,6 +183,7 @@ def make_principal(identity: Identity, tenant: str) -> Principal:
         tenant=tenant,
         rights=identity.rights_in(tenant) | always,
         shared_rights=identity.rights_in(ALL_TENANTS) | always,
+        hides_payloads=identity.hides_payloads_in(tenant),
     )
 
 

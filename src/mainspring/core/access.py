@@ -35,10 +35,12 @@ class Account:
 
     Attributes:
         grants: its role in each tenant; `*` stands for all tenants.
+        hides_payloads: the tenants whose grants let it see no payloads, results, outputs and errors.
     """
 
     name: str
     grants: Mapping[str, AccessRole]
+    hides_payloads: frozenset[str] = frozenset()
     is_disabled: bool = False
     created_at: datetime
 
@@ -140,6 +142,14 @@ class Identity:
             return NO_RIGHTS
         return rights_of(self.account, tenant) & RIGHTS_OF[self.token.role]
 
+    def hides_payloads_in(self, tenant: str) -> bool:
+        """Return whether it sees no payloads, results, outputs and errors in a tenant.
+
+        The grant of the tenant itself tells, or else that of `*`.
+        """
+        account = self.account
+        return (tenant if tenant in account.grants else ALL_TENANTS) in account.hides_payloads
+
     @property
     def usual_tenant(self) -> str | None:
         """The tenant that is meant if a request names none: the only one. None if there are several."""
@@ -186,6 +196,33 @@ def read_grants(roles: object, field: str) -> dict[str, AccessRole]:
         read_tenant(tenant, field): read_choice(role, f"{field}.{tenant}", AccessRole)
         for tenant, role in given.items()
     }
+
+
+def read_hidden(given: object, grants: Mapping[str, AccessRole], field: str) -> frozenset[str]:
+    """Read the tenants whose grants hide payloads.
+
+    Raises:
+        InvalidInput: it is no list of tenants with a grant, or the account may change jobs or work there. Then it
+            could have their payloads sent anywhere.
+    """
+    if not isinstance(given, list | tuple | frozenset):
+        raise InvalidInput(field, f"must be a list of tenants, not {kind(given)}")
+    if len(given) > MOST_GRANTS:
+        raise InvalidInput(field, f"names {len(given):,} tenants; at most {MOST_GRANTS:,} are allowed")
+    tenants = frozenset(read_tenant(tenant, field) for tenant in given)
+    for tenant in sorted(tenants):
+        if tenant not in grants:
+            raise InvalidInput(field, f"the account has no role in {tenant!r} that could hide payloads")
+        roles = {grants[key] for key in (tenant, ALL_TENANTS) if key in grants}
+        seeing = sorted(role.value for role in roles if RIGHTS_OF[role] & {Right.EDIT, Right.WORK})
+        if seeing:
+            raise InvalidInput(
+                field,
+                f"with the role {seeing[0]!r} in {tenant!r} an account decides what becomes of payloads, so they cannot"
+                f" be hidden from it; give it {AccessRole.VIEWER.value!r} or {AccessRole.OPERATOR.value!r}, or leave"
+                " the tenant out",
+            )
+    return tenants
 
 
 def read_tenant(given: object, field: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from mainspring.core.access import read_prefix
 from mainspring.sdk.transport import Transport
@@ -33,16 +34,25 @@ class AccessCalls(Transport):
         return await self.call(operations.GET_ACCOUNT, account)
 
     async def put_account(
-        self, account: str, grants: Mapping[str, str], *, disabled: bool | None = None
+        self,
+        account: str,
+        grants: Mapping[str, str],
+        *,
+        hides_payloads: Sequence[str] | None = None,
+        disabled: bool | None = None,
     ) -> AccountView:
         """Create an account, or give it these roles by tenant (`*` is all), and no others.
 
         Args:
             account: its name.
             grants: roles by tenant.
+            hides_payloads: the tenants of which it sees no payloads, results, outputs and errors; None leaves that as
+                it is.
             disabled: whether its tokens no longer work; None leaves that as it is.
         """
-        body = {"grants": dict(grants), "disabled": disabled}
+        body: dict[str, Any] = {"grants": dict(grants), "disabled": disabled}
+        if hides_payloads is not None:  # servers of earlier releases do not know it
+            body["hides_payloads"] = list(hides_payloads)
         return await self.call(operations.UPSERT_ACCOUNT, account, body=body)
 
     async def make_token(

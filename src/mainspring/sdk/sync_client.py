@@ -579,16 +579,27 @@ class SyncClient(Lists):
         return self._perform(lambda client: client.get_account(account))
 
     def put_account(
-        self, account: str, grants: Mapping[str, str], *, disabled: bool | None = None
+        self,
+        account: str,
+        grants: Mapping[str, str],
+        *,
+        hides_payloads: Sequence[str] | None = None,
+        disabled: bool | None = None,
     ) -> AccountView:
         """Create an account, or give it these roles by tenant (`*` is all), and no others.
 
         Args:
             account: its name.
             grants: roles by tenant.
+            hides_payloads: the tenants of which it sees no payloads, results, outputs and errors; None leaves that as
+                it is.
             disabled: whether its tokens no longer work; None leaves that as it is.
         """
-        return self._perform(lambda client: client.put_account(account, grants, disabled=disabled))
+        return self._perform(
+            lambda client: client.put_account(
+                account, grants, hides_payloads=hides_payloads, disabled=disabled
+            )
+        )
 
     def make_token(
         self,

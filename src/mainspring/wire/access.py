@@ -32,6 +32,7 @@ GrantsText = Annotated[
         examples=[{"shop": "operator", "*": "viewer"}],
     ),
 ]
+_HIDES = "The tenants of which it sees no payloads, results, outputs and errors: they are null."
 _QUEUES = "The only queues that a worker with the token serves; empty means all."
 _TENANT = "The only tenant that the token is for, or `*` for all that its account has."
 
@@ -46,6 +47,13 @@ class AccountBody(Struct, kw_only=True, forbid_unknown_fields=True):
             extra_json_schema={"additionalProperties": {"type": "string"}},
         ),
     ] = {}
+    hides_payloads: Annotated[
+        list[str] | None,
+        Meta(
+            description=f"{_HIDES} Only with the roles `viewer` and `operator`. Left out or null, that stays as it is.",
+            examples=[["shop"]],
+        ),
+    ] = None
     disabled: Annotated[
         bool | None, Meta(description="Its tokens no longer work. Left out or null, that stays as it is.")
     ] = None
@@ -56,6 +64,7 @@ class AccountView(Struct, kw_only=True):
 
     name: str
     grants: GrantsText
+    hides_payloads: Annotated[list[str], Meta(description=_HIDES)] = []
     disabled: bool
     created_at: Instant
 
@@ -129,6 +138,9 @@ class MeView(Struct, kw_only=True):
     token: Annotated[TokenView | None, Meta(description="The token of this request.")]
     tenant: Annotated[str, Meta(description="The tenant that a request is for that names none.")]
     rights: Annotated[list[str], Meta(description="What it may do there.")]
+    hides_payloads: Annotated[
+        bool, Meta(description="Whether payloads, results, outputs and errors are null for it there.")
+    ] = False
 
 
 def read_wish(body: MakeTokenBody) -> TokenWish:
@@ -155,6 +167,7 @@ def view_account(account: Account) -> AccountView:
     return AccountView(
         name=account.name,
         grants={tenant: role.value for tenant, role in sorted(account.grants.items())},
+        hides_payloads=sorted(account.hides_payloads),
         disabled=account.is_disabled,
         created_at=account.created_at,
     )
@@ -193,4 +206,5 @@ def view_me(principal: Principal, identity: Identity | None, now: datetime) -> M
         token=None if identity is None else view_token(identity.token, now),
         tenant=principal.tenant,
         rights=sorted(right.value for right in principal.rights - {Right.PUBLIC}),
+        hides_payloads=principal.hides_payloads,
     )

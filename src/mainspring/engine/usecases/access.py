@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
 
@@ -17,6 +17,7 @@ from mainspring.core.access import (
     hash_token,
     is_within,
     prefix_of,
+    read_hidden,
     rights_of,
     state_of,
     write_token,
@@ -79,21 +80,32 @@ class AccessControl:
         name: str,
         grants: Mapping[str, AccessRole],
         *,
+        hides_payloads: Collection[str] | None = None,
         is_disabled: bool | None = None,
         by: Actor | None = None,
     ) -> tuple[Account, bool]:
         """Create an account, or give it other grants. Return it, and whether it is new.
 
         Args:
+            hides_payloads: the tenants whose grants hide payloads; None leaves that as it is, where it has a role yet.
             is_disabled: None leaves that as it is.
 
         Raises:
+            InvalidInput: payloads cannot be hidden from the account there.
             Conflict: nobody would be left who may administer everything.
         """
         old = await self._store.get_account(name)
         if is_disabled is None:
             is_disabled = old is not None and old.is_disabled
-        account = Account(name=name, grants=grants, is_disabled=is_disabled, created_at=self._clock.now())
+        if hides_payloads is None:
+            hides_payloads = frozenset() if old is None else old.hides_payloads & grants.keys()
+        account = Account(
+            name=name,
+            grants=grants,
+            hides_payloads=read_hidden(tuple(hides_payloads), grants, "hides_payloads"),
+            is_disabled=is_disabled,
+            created_at=self._clock.now(),
+        )
         audit = auditing.account_written(by, account)
         written = await self._store.write_account(account, audit=audit)
         if written is AccountWritten.REFUSED:

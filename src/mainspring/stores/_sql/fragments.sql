@@ -97,7 +97,7 @@ before, after, seal;
 id, at, entries, content, digest, previous;
 
 -- fragment: account_columns
-name, grants, is_disabled, created_at;
+name, grants, hides_payloads, is_disabled, created_at;
 
 -- fragment: token_columns
 -- All but what the text of the token must come to.

@@ -37,6 +37,7 @@ class PostgresAccessStore:
         account = Account(
             name=row["account"],
             grants=decode_grants(row["grants"]),
+            hides_payloads=frozenset(row["hides_payloads"]),
             is_disabled=row["is_disabled"],
             created_at=row["joined_at"],
         )
@@ -147,6 +148,7 @@ def _values_of_account(account: Account) -> dict[str, Any]:
     return {
         "name": account.name,
         "grants": encode_grants(account.grants),
+        "hides_payloads": sorted(account.hides_payloads),
         "is_disabled": account.is_disabled,
         "created_at": account.created_at,
     }
@@ -173,6 +175,7 @@ def _account_of(row: Record) -> Account:
     return Account(
         name=row["name"],
         grants=decode_grants(row["grants"]),
+        hides_payloads=frozenset(row["hides_payloads"]),
         is_disabled=row["is_disabled"],
         created_at=row["created_at"],
     )

@@ -5,6 +5,7 @@ CREATE TABLE account (
     grants text NOT NULL,
     is_disabled boolean NOT NULL,
     created_at timestamp with time zone NOT NULL,
+    hides_payloads text[] NOT NULL DEFAULT '{}'::text[],
     CONSTRAINT account_pkey PRIMARY KEY (name)
 );
 

@@ -54,6 +54,7 @@ class SqliteAccessStore:
         account = Account(
             name=row.account,
             grants=decode_grants(row.grants),
+            hides_payloads=frozenset(json.loads(row.hides_payloads)),
             is_disabled=bool(row.is_disabled),
             created_at=to_instant(row.joined_at),
         )
@@ -165,6 +166,7 @@ def _values_of_account(account: Account) -> dict[str, Any]:
     return {
         "name": account.name,
         "grants": encode_grants(account.grants),
+        "hides_payloads": to_json(sorted(account.hides_payloads)),
         "is_disabled": account.is_disabled,
         "created_at": to_micros(account.created_at),
     }
@@ -191,6 +193,7 @@ def _make_account(row: NamedRow) -> Account:
     return Account(
         name=row.name,
         grants=decode_grants(row.grants),
+        hides_payloads=frozenset(json.loads(row.hides_payloads)),
         is_disabled=bool(row.is_disabled),
         created_at=to_instant(row.created_at),
     )
