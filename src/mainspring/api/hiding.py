@@ -8,6 +8,8 @@ from typing import Any
 from msgspec import Struct
 
 from mainspring.api.errors import Rejected
+from mainspring.core.notify import without_error
+from mainspring.wire.alerts import AlertView
 from mainspring.wire.versions import ChangeView, VersionView
 from mainspring.wire.views import CancelView
 
@@ -25,6 +27,8 @@ def hide_payloads(content: object) -> None:
     elif isinstance(content, ChangeView):
         if content.field.partition(".")[0] == "payload":
             content.before = content.after = None
+    elif isinstance(content, AlertView):
+        content.summary = without_error(content.subject, content.summary)
     elif isinstance(content, Struct):
         _hide_in(content)
 

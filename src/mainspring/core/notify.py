@@ -95,6 +95,12 @@ def subject_of(job: NotifyingJob) -> str:
     return f"job:{job.name}"
 
 
+def without_error(subject: str, summary: str) -> str:
+    """Return what an alert says, without the error of a failed run."""
+    job = f"job {subject.removeprefix('job:')} failed"
+    return job + summary[len(job) :].partition(":")[0] if summary.startswith(job) else summary
+
+
 def jobs_to_judge(
     jobs: Sequence[NotifyingJob], unnoticed: Sequence[UnnoticedFailure], told: Collection[tuple[str, str]]
 ) -> list[NotifyingJob]:
