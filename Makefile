@@ -23,7 +23,7 @@ ifneq ($(TRANSACTIONS),)
 CHAOS := tests.chaos.transactions --crashes --kills $(TRANSACTIONS) $(if $(CONTROL),--control)
 endif
 
-.PHONY: help setup demo test lint fmt types arch docs docs-generate dist bench bench-table bench-scale bench-idle chaos fuzz simulate proof proof-peer ci lock clean
+.PHONY: help setup demo test lint fmt types arch docs docs-generate dist bench bench-table bench-scale bench-idle chaos fuzz simulate show-restore proof proof-peer ci lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,6 +87,9 @@ fuzz: setup ## attack a server of two tenants with tokens of three roles (SECOND
 
 simulate: setup ## search SEEDS seeds of the simulator for a broken rule, on all cores (STORE=sqlite, FIRST=n); OUTAGE=86400: replay one outage of so many seconds with JOBS=60
 	@$(PY) -m tools.simulator --seeds $(or $(SEEDS),2000) --first $(or $(FIRST),0) --store $(or $(STORE),memory) $(if $(OUTAGE),--outage $(OUTAGE) --jobs $(or $(JOBS),60))
+
+show-restore: setup ## back a loaded store up, kill the server, restore, and judge (RUNS=2000), on SQLite and PostgreSQL
+	@scripts/services run -- $(PY) -m tests.chaos.restoring --runs $(or $(RUNS),2000)
 
 proof: setup ## switch each guard off, see whether the judge notices, and write docs/explanation/guards.md
 	@$(PY) -m tests.simulation.proof

@@ -274,8 +274,9 @@ def sync_client() -> str:
             "owner_calls.py",
             "access_calls.py",
             "audit_calls.py",
-            "alert_calls.py",
             "usage_calls.py",
+            "alert_calls.py",
+            "log_calls.py",
         )
     ]
     nodes = [node for tree in trees for node in tree.body]

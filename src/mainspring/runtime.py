@@ -24,17 +24,21 @@ from mainspring.core.backfill_settings import BackfillLimits
 from mainspring.core.batching import TAKES_BATCHES
 from mainspring.core.pacing import Pace
 from mainspring.core.targets import TARGETS, accepted_types
-from mainspring.engine.assembly import Engine, EngineSettings, Tools
+from mainspring.engine.assembly import Engine
 from mainspring.engine.common.late_sender import LateSender
 from mainspring.engine.common.service import Service
 from mainspring.engine.scheduling.shards import ShardSettings
+from mainspring.engine.settings import EngineSettings, Tools
 from mainspring.engine.settling.janitor import Retention
 from mainspring.engine.usecases.definitions import Accepted
 from mainspring.engine.usecases.identities import TokenUses
+from mainspring.errors import InvalidInput
 from mainspring.executors.context import ExecutorContext
 from mainspring.plugins import load_plugins
+from mainspring.ports.backups import BackupStore
 from mainspring.ports.channel import Sender
 from mainspring.ports.clock import Clock, Waiter
+from mainspring.ports.doctor import StoreExaminer
 from mainspring.ports.gateway import Registration, WorkerGateway
 from mainspring.ports.hints import HintChannel
 from mainspring.ports.store import Store
@@ -86,6 +90,48 @@ def make_store(location: StoreLocation, *, settings: Settings | None = None) -> 
 
         return MemoryStore(time=host_time)
     return load_plugins().make_store(location.scheme, location.target)
+
+
+def make_backups(location: StoreLocation) -> BackupStore:
+    """Make what copies the store that a location names, and fills it.
+
+    Raises:
+        InvalidInput: such a store cannot be copied.
+    """
+    if location.scheme == "postgresql":
+        from mainspring.stores.postgres.backups import PostgresBackups
+
+        return PostgresBackups(_connection_options(location))
+    if location.scheme == "sqlite":
+        from mainspring.stores.sqlite.backups import SqliteBackups
+
+        return SqliteBackups(Path(location.target) / DATABASE_NAME)
+    raise InvalidInput("store", f"{location.label} cannot be backed up: only SQLite and PostgreSQL can")
+
+
+def make_examiner(location: StoreLocation) -> StoreExaminer:
+    """Make what looks at the store that a location names.
+
+    Raises:
+        InvalidInput: such a store cannot be looked at.
+    """
+    if location.scheme == "postgresql":
+        from mainspring.stores.postgres.doctor import PostgresExaminer
+
+        return PostgresExaminer(_connection_options(location), label=location.label)
+    if location.scheme == "sqlite":
+        from mainspring.stores.sqlite.doctor import SqliteExaminer
+
+        return SqliteExaminer(Path(location.target) / DATABASE_NAME)
+    raise InvalidInput("store", f"{location.label} cannot be looked at: only SQLite and PostgreSQL can")
+
+
+def last_migration(location: StoreLocation) -> int:
+    """Return the number of the last migration that this program knows for such a store."""
+    from mainspring.stores._sql.migrate import read_migrations
+
+    kind = "postgres" if location.scheme == "postgresql" else "sqlite"
+    return read_migrations(f"mainspring.stores.{kind}")[-1].number
 
 
 def make_hints(location: StoreLocation, store: Store) -> HintChannel | None:
@@ -244,7 +290,7 @@ def make_senders(settings: Settings, clock: Clock) -> Sender:
         InvalidInput: settings of mail do not go together.
         MissingExtra: mail is to be sent, and the extra `mail` is not installed.
     """
-    from mainspring.channels import Senders
+    from mainspring.channels.senders import Senders
 
     return Senders(
         secrets=ConfiguredSecrets(settings.secrets),

@@ -27,6 +27,7 @@ VERBS = {
     "me",
     "revoke",
     "rotate",
+    "set",
     "start",
     "test",
     "verify",

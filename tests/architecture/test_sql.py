@@ -30,6 +30,11 @@ QUERIES = {dialect: load_queries(package) for dialect, package in PACKAGES.items
 
 # query of SQLite that PostgreSQL has not -> why
 ONLY_SQLITE = {
+    "read_journal_mode": "of the file",
+    "copy_into": "PostgreSQL is copied by pg_dump",
+    "check_pages": "one file, whose pages may be damaged",
+    "begin_id_sequences": "a table has a sequence from its first row on",
+    "raise_run_sequence": "a row; on PostgreSQL raise_id_sequences raises all",
     "find_alert_rule": "PostgreSQL sees in what it has written which rows are new",
     "find_channel": "the same",
     "count_redriven": "PostgreSQL counts in advance_redrive",
@@ -80,6 +85,10 @@ ONLY_SQLITE = {
 }
 # query of PostgreSQL that SQLite has not -> why
 ONLY_POSTGRES = {
+    "look_at_server": "SQLite has no server",
+    "look_at_dead_rows": "the same",
+    "write_a_mark": "on SQLite a file beside the database is written",
+    "share_snapshot": "pg_dump reads in it; SQLite copies and counts the copy",
     "lock_cluster": "SQLite has one writer",
     "adopt_sessions": "only one process uses the file",
     "announce": "SQLite has one process, so there is nobody to tell",

@@ -19,7 +19,7 @@ import pytest
 import yaml
 from aiohttp import web
 
-from mainspring.channels import Senders
+from mainspring.channels.senders import Senders
 from mainspring.core.channel_settings import AlertmanagerChannel
 from mainspring.core.notifications import AlertState, MessageKind
 from mainspring.ports.channel import ChannelUnavailable, MessageRefused

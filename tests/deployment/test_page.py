@@ -6,7 +6,6 @@ import re
 import shlex
 import sqlite3
 import subprocess
-import sys
 from pathlib import Path
 
 import click
@@ -17,7 +16,7 @@ from mainspring.cli.main import cli
 from mainspring.cli.options import read_choices
 from mainspring.config.table import SETTINGS
 from tests.deployment.compose import ROOT
-from tests.processes.processes import server
+from tests.processes.processes import command, server
 
 PAGE = (ROOT / "docs" / "howto" / "deploy.md").read_text()
 BLOCKS = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
@@ -74,15 +73,15 @@ def test_files_that_are_installed_exist() -> None:
 
 
 def test_copy_of_a_running_sqlite_store_holds_what_was_acknowledged(tmp_path: Path) -> None:
-    (line,) = [line for block in BLOCKS for line in block.splitlines() if ".backup(" in line]
-    line = line.replace("/opt/mainspring/bin/python", sys.executable)
-    line = line.replace("/var/lib/mainspring/", f"{tmp_path}/data/").replace("/backup/", f"{tmp_path}/")
+    (line,) = [line for block in BLOCKS for line in block.splitlines() if " backup " in line]
+    line = line.removeprefix("sudo -u mainspring ").replace("/opt/mainspring/bin/mainspring", command()[0])
+    line = line.replace("/var/lib/mainspring", f"{tmp_path}/data").replace("/backup/", f"{tmp_path}/")
     with server("--data", tmp_path / "data", cwd=tmp_path) as (process, url):
         body = {"name": "kept", "cron": "0 9 * * *", "callback_url": "https://example.com/"}
         call(url, lambda client: client.put_job(body))
         subprocess.run(shlex.split(line), timeout=60, check=True)
         assert process.stop() == 0
-    with sqlite3.connect(tmp_path / "mainspring.db") as copy:
+    with sqlite3.connect(tmp_path / "mainspring.backup") as copy:
         assert copy.execute("SELECT count(*) FROM job").fetchone() == (1,)
         assert copy.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     copy.close()

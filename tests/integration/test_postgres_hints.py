@@ -15,9 +15,10 @@ from mainspring.clock import LoopWaiter, StoreClock, UuidSource, host_time
 from mainspring.core.ids import DEFAULT_TENANT, JobId, KeyId, SessionId
 from mainspring.core.lane_marks import MOST_MARKS
 from mainspring.egress import check_url
-from mainspring.engine.assembly import Engine, EngineSettings, Tools
+from mainspring.engine.assembly import Engine
 from mainspring.engine.common.hints import HintExchange
 from mainspring.engine.scheduling.shards import ShardSettings
+from mainspring.engine.settings import EngineSettings, Tools
 from mainspring.engine.settling.janitor import Retention
 from mainspring.engine.usecases.definitions import Accepted
 from mainspring.engine.usecases.submissions import Submission

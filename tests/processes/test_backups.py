@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shlex
-import subprocess
-import sys
+import stat
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
 from mainspring import App, NotFound
-from tests.processes.processes import server
+from tests.chaos.restoring import Verdict, show
+from tests.processes.processes import run, server
 from tests.support.postgres import temporary_database
 
 PAGE = (Path(__file__).parents[2] / "docs" / "howto" / "back-up-and-restore.md").read_text()
+BACKUP, RESTORE = (
+    shlex.split(line)[1:]
+    for line in re.findall(r"^ *(mainspring (?:backup|restore) .*)$", PAGE, re.MULTILINE)
+)
 SHOP = """from mainspring import App
 
 app = App()
@@ -33,22 +38,28 @@ def submit(app: App, x: int) -> str:
     return run.run_id
 
 
-def test_a_restored_sqlite_store_carries_out_what_waited(tmp_path: Path) -> None:
+def test_a_restored_store_carries_out_what_waited(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(SHOP)
-    data = tmp_path / "mainspring-data"
-    (line,) = re.findall(r"^python3 -c .*backup.*$", PAGE, re.MULTILINE)
     with server("shop:app", "--slots", 0, cwd=tmp_path) as (process, url):
         app = App(server=url)
         kept = submit(app, 1)
-        subprocess.run([sys.executable, *shlex.split(line)[1:]], cwd=tmp_path, timeout=60, check=True)
+        made = run(*BACKUP, cwd=tmp_path)
+        assert made.returncode == 0, made.stderr
+        again = run(*BACKUP, cwd=tmp_path)
+        assert (again.returncode, again.stderr.count("is there")) == (2, 1)
+        busy = run("restore", "nightly.backup", cwd=tmp_path)
+        assert (busy.returncode, "is in use by process" in busy.stderr) == (1, True)
         lost = submit(app, 2)
         app.close()
         process.process.kill()
         process.process.wait()
-    for name in ("mainspring.db-wal", "mainspring.db-shm"):
-        (data / name).unlink(missing_ok=True)
-    (tmp_path / "backup.db").replace(data / "mainspring.db")
-    with server("shop:app", cwd=tmp_path) as (_, url):
+    full = run("restore", "nightly.backup", cwd=tmp_path)
+    assert (full.returncode, "needs a folder without a store" in full.stderr) == (2, True)
+    restored = run(*RESTORE, cwd=tmp_path)
+    assert restored.returncode == 0, restored.stderr
+    assert "as counted at the backup" in restored.stdout
+    assert "0 missing, 0 surplus" in restored.stdout
+    with server("shop:app", "--data", "restored", cwd=tmp_path) as (_, url):
         app = App(server=url)
         assert app.wait_for_sync(kept, 60).result == 2
         with pytest.raises(NotFound):
@@ -56,30 +67,70 @@ def test_a_restored_sqlite_store_carries_out_what_waited(tmp_path: Path) -> None
         app.close()
 
 
+def test_what_is_not_whole_is_refused(tmp_path: Path) -> None:
+    with server("--slots", 0, cwd=tmp_path):
+        assert run("backup", "copy", cwd=tmp_path).returncode == 0
+    copy = tmp_path / "copy"
+    assert (
+        stat.S_IMODE(copy.stat().st_mode)
+        == stat.S_IMODE(Path(f"{copy}.manifest.json").stat().st_mode)
+        == 0o600
+    )
+    content = copy.read_bytes()
+    copy.write_bytes(content[:-1] + b"x")
+    changed = run("restore", "copy", "--data", "new", cwd=tmp_path)
+    assert (changed.returncode, "is not what the manifest says" in changed.stderr) == (2, True)
+    copy.write_bytes(content)
+    manifest = json.loads(Path(f"{copy}.manifest.json").read_text())
+    manifest["store"]["rows"]["run"] += 1
+    Path(f"{copy}.manifest.json").write_text(json.dumps(manifest))
+    unlike = run("restore", "copy", "--data", "new", cwd=tmp_path)
+    assert unlike.returncode == 3, unlike.stderr
+    assert "the table run has 0 rows, not 1" in unlike.stdout
+    assert "start nothing on it" in unlike.stdout
+    Path(f"{copy}.manifest.json").unlink()
+    alone = run("restore", "copy", "--data", "other", cwd=tmp_path)
+    assert (alone.returncode, "a backup is a file and its manifest" in alone.stderr) == (2, True)
+
+
+def judged(verdict: Verdict) -> None:
+    assert verdict.wrong == [], verdict.facts
+
+
+def test_a_backup_under_load_proves_itself(tmp_path: Path) -> None:
+    judged(show(tmp_path, f"--data {tmp_path}/old", f"--data {tmp_path}/new", runs=100))
+
+
 @pytest.mark.postgres
-def test_a_restored_postgresql_store_carries_out_what_waited(
+def test_a_backup_of_postgresql_under_load_proves_itself(
     tmp_path: Path, postgres_server: str, postgres_database: str
 ) -> None:
-    (tmp_path / "shop.py").write_text(SHOP)
-    dump, restore = (re.findall(rf"`({name} [^`]+)`", PAGE)[0] for name in ("pg_dump", "pg_restore"))
-    with server("shop:app", "--slots", 0, "--store", postgres_database, cwd=tmp_path) as (_, url):
-        app = App(server=url)
-        kept = submit(app, 1)
-        subprocess.run(as_written(dump, postgres_database), cwd=tmp_path, timeout=60, check=True)
-        app.close()
     with temporary_database(postgres_server) as other:
-        subprocess.run(as_written(restore, other), cwd=tmp_path, timeout=60, check=True)
-        with server("shop:app", "--store", other, cwd=tmp_path) as (_, url):
-            app = App(server=url)
-            assert app.wait_for_sync(kept, 60).result == 2
-            app.close()
+        judged(show(tmp_path, f"--store {postgres_database}", f"--store {other}", runs=100))
+        full = run("restore", "copy", "--store", other, cwd=tmp_path)
+        assert (full.returncode, "a restore needs an empty one" in full.stderr) == (2, True)
 
 
-def as_written(line: str, dsn: str) -> list[str]:
-    """Return the page's command for a test's database."""
-    assert urlsplit(dsn).path
-    words = shlex.split(line)
-    return [
-        dsn if word == "mainspring" else word.replace("--dbname=mainspring", f"--dbname={dsn}")
-        for word in words
-    ]
+@pytest.mark.postgres
+def test_no_command_line_shows_the_password(tmp_path: Path, postgres_database: str) -> None:
+    with server("--slots", 0, "--store", postgres_database, cwd=tmp_path):
+        pass
+    seen = tmp_path / "seen"
+    program = tmp_path / "bin" / "pg_dump"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho "$@" >> {seen}\nexec /usr/bin/pg_dump "$@"\n')
+    program.chmod(0o755)
+    scheme, _, rest = postgres_database.partition("://")
+    user, at, where = rest.rpartition("@")
+    secret = f"{scheme}://{user.partition(':')[0] or 'postgres'}:s3cret@{where if at else rest}"
+    done = run(
+        "backup",
+        "copy",
+        "--json",
+        cwd=tmp_path,
+        MAINSPRING_STORE=secret,
+        PATH=f"{program.parent}:{os.environ['PATH']}",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "s3cret" not in seen.read_text() + done.stdout + done.stderr
+    assert "--dbname=service=mainspring" in seen.read_text()

@@ -218,7 +218,9 @@ def test_every_row_is_the_same_but_for_names_and_sessions(upgraded: Upgraded) ->
     before["dead_run"] = [run | unsettled for run in before["dead_run"]]
     before["run"] = [without_keys(run) for run in before["run"]]
     epoch = None if "sequences" in before else 0  # SQLite has no sessions of other releases
-    before["session"] = [row | {"policy_epoch": epoch, "account": None} for row in before["session"]]
+    before["session"] = [
+        row | {"policy_epoch": epoch, "account": None, "tenant": None} for row in before["session"]
+    ]
     before["lane"] = [row | {"preempted_at": None} for row in before["lane"]]
     before["node"] = [row | {"protocol": None, "is_member": 1} for row in before["node"]]
     before["fire_range"] = [row | {"backfill_id": None} for row in before["fire_range"]]

@@ -24,6 +24,7 @@ from mainspring.api.routes import (
     dead_letters,
     jobs,
     limits,
+    logging,
     overview,
     owners,
     pauses,
@@ -44,7 +45,8 @@ from mainspring.core.rates import Rate
 from mainspring.engine.scheduling.shards import Shards
 from mainspring.engine.usecases.client import Client
 from mainspring.engine.usecases.identities import Identities
-from mainspring.ports.gateway import WorkerGateway
+from mainspring.ports.gateway import ServingGateway
+from mainspring.ports.logs import LogSwitch
 from mainspring.ports.store import FailoverFacts
 from mainspring.wire.operations import IMPORT_CALENDAR
 
@@ -68,6 +70,7 @@ ENDPOINTS = (
     *overview.ROUTES,
     *usage.ROUTES,
     *audit.ROUTES,
+    *logging.ROUTES,
     *system.ROUTES,
 )
 
@@ -89,7 +92,7 @@ class Api(Starlette):
 
 def create_api(
     client: Client,
-    gateway: WorkerGateway,
+    gateway: ServingGateway,
     *,
     identify: Identify,
     identities: Identities | None = None,
@@ -105,6 +108,7 @@ def create_api(
     observe: Observe | None = None,
     why_rate: Rate | None = None,
     findings: Callable[[], JobFindings | None] = lambda: None,
+    logs: LogSwitch | None = None,
 ) -> Api:
     """Make the ASGI application.
 
@@ -125,6 +129,7 @@ def create_api(
         observe: called for each answered request.
         why_rate: how often each caller may ask why a run waits; None is the setting's default.
         findings: returns what the last look at all jobs has found.
+        logs: sets which log lines this process writes; None if the log is not its own.
     """
     access, ics = access or Access(), ics or IcsReader()
     services = Services(
@@ -140,6 +145,7 @@ def create_api(
         ics=ics,
         why_rates=CallerRates(why_rate or default("why.rate"), setting="why.rate"),
         findings=findings,
+        logs=logs,
         on_access_changed=_do_nothing if identities is None else identities.hurry,
     )
     return Api(

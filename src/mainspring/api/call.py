@@ -18,7 +18,8 @@ from mainspring.core.job_findings import JobFindings
 from mainspring.core.rights import Principal, Right
 from mainspring.engine.scheduling.shards import Shards
 from mainspring.engine.usecases.client import Client
-from mainspring.ports.gateway import WorkerGateway
+from mainspring.ports.gateway import ServingGateway
+from mainspring.ports.logs import LogSwitch
 from mainspring.ports.store import FailoverFacts
 from mainspring.wire.operation import Operation
 
@@ -42,11 +43,12 @@ class Services:
         ics: reads ICS files.
         why_rates: how often each caller may ask why a run waits.
         findings: returns what the last look at all jobs has found; None if there was none.
+        logs: sets which log lines this process writes; None if the log is not its own.
         on_access_changed: awaited after accounts or tokens have changed, so that this server knows at once.
     """
 
     engine: Client
-    gateway: WorkerGateway
+    gateway: ServingGateway
     store_name: str
     ping: Callable[[], Awaitable[object]]
     shards: Shards | None
@@ -57,6 +59,7 @@ class Services:
     ics: IcsReader
     why_rates: CallerRates
     findings: Callable[[], JobFindings | None]
+    logs: LogSwitch | None
     on_access_changed: Callable[[], Awaitable[object]]
 
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import structlog
+
+from mainspring.ports.logs import LEVEL
 from mainspring.ports.telemetry import SECONDS, Distribution, Measure
+
+_log = structlog.get_logger(__name__)
 
 
 class RequestTimes:
@@ -19,6 +24,8 @@ class RequestTimes:
         if times is None:
             times = self._times[operation, status] = Distribution(SECONDS)
         times.add(seconds)
+        if LEVEL.is_debug:
+            _log.debug("request", operation=operation or "none", status=status, seconds=round(seconds, 6))
 
     def measures(self) -> Iterator[Measure]:
         """Yield the times."""

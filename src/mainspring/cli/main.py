@@ -19,6 +19,7 @@ _COMMANDS = {
     "apply": ("applying", "apply_command", "Make the jobs of files what the files say."),
     "audit": ("audit", "audit_group", "Show who changed what."),
     "backfill": ("backfill", "backfill_group", "Show, pause, resume and cancel backfills."),
+    "backup": ("backup", "backup_command", "Write a backup of the store, while servers run."),
     "blackouts": (
         "blackout",
         "blackouts_command",
@@ -30,15 +31,22 @@ _COMMANDS = {
     "config": ("config", "config_group", "Show and check the settings of processes."),
     "dead": ("dead", "dead_group", "Show and settle dead letters: runs that failed for good."),
     "diff": ("applying", "diff_command", "Show what apply would change."),
+    "doctor": ("doctor", "doctor_command", "Look at everything, and say what is wrong and what to do."),
     "export": ("applying", "export_command", "Print jobs as a file for apply."),
     "import": ("importing", "import_group", "Import the jobs of another tool."),
     "job": ("job", "job_group", "Add, show, change and run jobs."),
     "label": ("label", "label_group", "Set how many runs that need a label may be under way."),
     "ledger": ("ledger", "ledger_command", "Prove that no fire was missed, and say why some made no run."),
     "limit": ("limit", "limit_group", "Set limits that jobs share."),
+    "logging": ("logging", "logging_command", "Set for a while which lines a server writes to its log."),
     "next": ("next", "next_command", "Show when a cron expression fires; needs no server."),
     "pause": ("pause", "pause_command", "Stop everything for a while, or show what is stopped."),
     "redrive": ("redrive", "redrive_group", "Show, pause, resume and cancel redrives of dead letters."),
+    "restore": (
+        "backup",
+        "restore_command",
+        "Fill an empty store from a backup, and prove that it is whole.",
+    ),
     "resume": ("pause", "resume_command", "End the pause of everything."),
     "run": ("run", "run_group", "Show, count, cancel and repeat runs."),
     "server": ("server", "server_command", "Run API and scheduler; several share one PostgreSQL."),
@@ -48,11 +56,14 @@ _COMMANDS = {
     "silence": ("silence", "silence_group", "Tell nothing of some alerts for a while."),
     "status": ("status", "status_command", "Show the cluster at a glance, and what needs attention."),
     "usage": ("usage", "usage_command", "Show how many runs were made and ended, how late and how long."),
+    "top": ("top", "top_command", "Show live what the cluster does."),
     "up": ("up", "up_command", "Run scheduler, API and a worker in one process."),
     "workers": ("workers", "workers_command", "List the live workers, and how busy they are."),
     "worker": ("worker", "worker_command", "Run jobs for a server, or straight from PostgreSQL."),
 }
-_EXTENSIBLE = frozenset({"apply", "diff", "export", "import", "job", "server", "up", "worker"})
+_EXTENSIBLE = frozenset(
+    {"apply", "backup", "diff", "doctor", "export", "import", "job", "restore", "server", "up", "worker"}
+)
 """Commands that use the triggers, targets, executors or stores that packages add."""
 _GC_THRESHOLD = 50_000
 """Loading modules makes many objects and hardly any garbage. Collecting at every 700 objects slows a start by 0.1 s."""

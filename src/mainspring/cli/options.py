@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -167,7 +167,15 @@ def setting_options(*processes: str) -> Callable[[F], F]:
         for setting in SETTINGS.values()
         if setting.flag is not None and not set(processes or PROCESSES).isdisjoint(setting.used_by)
     ]
+    return _options_of(chosen)
 
+
+def store_options(function: F) -> F:
+    """Add --config, and the options that name the store, for commands that use it without a server."""
+    return _options_of([SETTINGS[name] for name in ("store", "data", "listen_store")])(function)
+
+
+def _options_of(chosen: Sequence[Setting]) -> Callable[[F], F]:
     def add(function: F) -> F:
         for setting in reversed(chosen):
             function = _option(setting)(function)

@@ -174,10 +174,10 @@ def _find_unserved(
     found: dict[str, tuple[timedelta, str]] = {}
     for lane in lanes:
         waited, queue = now - lane.since, lane.key.queue
-        gap = offers.find_gap(queue, lane.key.route) if _lasts(rule, waited) else None
+        gap = offers.find_gap(queue, lane.key.route, lane.key.tenant) if _lasts(rule, waited) else None
         if gap is None or rule.queue not in {None, queue}:
             continue
-        is_of_queue = gap.code in {GapCode.NO_WORKER, GapCode.QUEUE_UNSERVED}
+        is_of_queue = gap.code in {GapCode.NO_WORKER, GapCode.TENANT_UNSERVED, GapCode.QUEUE_UNSERVED}
         subject = f"queue:{queue}" if is_of_queue else f"queue:{queue} {gap.what}"
         found[subject] = max(
             found.get(subject, (waited, "")), (waited, f"{gap.sentence} Queue {queue}: runs")

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 
-from mainspring.core.backfill_settings import BackfillLimits
-from mainspring.core.pacing import USUAL_CATCH_UP, Pace
 from mainspring.engine.claiming.matcher import Matcher
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.definitions import Definitions
@@ -39,75 +35,21 @@ from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.scheduling.planner import Planner
 from mainspring.engine.scheduling.redriver import Redriver
 from mainspring.engine.scheduling.sealer import Sealer
-from mainspring.engine.scheduling.shards import Shards, ShardSettings
+from mainspring.engine.scheduling.shards import Shards
 from mainspring.engine.scheduling.usage_hours import UsageHours
-from mainspring.engine.settling.janitor import Janitor, Retention
+from mainspring.engine.settings import EngineSettings, Tools
+from mainspring.engine.settling.janitor import Janitor
 from mainspring.engine.settling.preemptor import Preemptor
 from mainspring.engine.settling.reaper import Reaper
-from mainspring.engine.usecases.browsing import BUDGET
 from mainspring.engine.usecases.client import Client
-from mainspring.engine.usecases.definitions import Accepted
 from mainspring.engine.usecases.identities import Identities
-from mainspring.engine.usecases.runs import KEY_LIFETIME
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.channel import Sender
-from mainspring.ports.clock import Clock, IdSource, RandomSource, Waiter
+from mainspring.ports.clock import Clock
 from mainspring.ports.hints import HintChannel
 from mainspring.ports.store import Store
 from mainspring.ports.store.nodes import NodeFacts
 from mainspring.ports.telemetry import Measure, Source, Telemetry
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tools:
-    """Where an engine gets time, chance and ids from: the process, a test, or the simulator.
-
-    Attributes:
-        waiter: makes a waiter; every service gets its own.
-        host_time: the host's wall clock, to compare with the store's. None skips the comparison.
-    """
-
-    clock: Clock
-    random: RandomSource
-    ids: IdSource
-    waiter: Callable[[], Waiter]
-    host_time: Callable[[], datetime] | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineSettings:
-    """How an engine behaves.
-
-    Attributes:
-        node: its identity as a scheduler. Without one, the engine only gives out work (to a worker directly on the
-            store).
-        beat_period: the time between two heartbeats of a worker.
-        shards: how the node divides the shards with other nodes.
-        retention: how long ended runs and sessions are kept.
-        accepted: what definitions of jobs may hold.
-        key_lifetime: how long an idempotency key is remembered after its use.
-        list_budget: how long a list of runs looks before it answers what it has found.
-        backfills: what backfills get that say nothing else, and how large they may be.
-        catch_up: the pace of the catch-up of jobs that say nothing else.
-        logs_events: whether the log gets failed attempts, lost runs and missed fires.
-        seals_audit: whether the node that owns shard 0 sets seals on the audit.
-        judges_alerts: whether it judges the rules of alerts, and delivers what is told.
-        records_usage: whether it is stored by the minute what became of runs.
-    """
-
-    node: NodeFacts | None
-    beat_period: timedelta
-    shards: ShardSettings
-    retention: Retention
-    accepted: Accepted
-    key_lifetime: timedelta = KEY_LIFETIME
-    list_budget: timedelta = BUDGET
-    backfills: BackfillLimits = field(default_factory=BackfillLimits)
-    catch_up: Pace = USUAL_CATCH_UP
-    logs_events: bool = True
-    seals_audit: bool = True
-    judges_alerts: bool = True
-    records_usage: bool = True
 
 
 class Engine:
@@ -347,18 +289,6 @@ class Engine:
         sealer = Sealer(self.store, ownership=self.ownership, waiter=self._tools.waiter())
         return [sealer] if settings.seals_audit else []
 
-    def _make_alerting(self, settings: EngineSettings, restrictions: RestrictionFollower) -> list[Service]:
-        if not settings.judges_alerts:
-            return []
-        return make_alert_services(
-            self.store,
-            self._sender,
-            restrictions,
-            clock=self.clock,
-            ownership=self.ownership,
-            waiter=self._tools.waiter,
-        )
-
     def _make_usage_hours(self, settings: EngineSettings) -> list[Service]:
         hours = UsageHours(
             self.store,
@@ -376,6 +306,18 @@ class Engine:
             process=str(self._tools.ids.new_uuid()),
             clock=self.clock,
             waiter=self._tools.waiter(),
+        )
+
+    def _make_alerting(self, settings: EngineSettings, restrictions: RestrictionFollower) -> list[Service]:
+        if not settings.judges_alerts:
+            return []
+        return make_alert_services(
+            self.store,
+            self._sender,
+            restrictions,
+            clock=self.clock,
+            ownership=self.ownership,
+            waiter=self._tools.waiter,
         )
 
     def _make_preemptor(self, definitions: Definitions, restrictions: RestrictionFollower) -> Preemptor:

@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mainspring.host.exit_codes import ExitCode
-from mainspring.host.log_lines import LinesForPeople, shows_colours
 
 if TYPE_CHECKING:
     from mainspring.config.settings import Settings
@@ -78,10 +77,13 @@ class StopRequest:
 
 def run_process(work: Callable[[StopRequest], Awaitable[T]], settings: Settings) -> T:
     """Run work on its own event loop, with signals turned into a stop request. Return its result."""
-    _configure_logs(settings.log_format, settings.log_level)
+    from mainspring.host.logs import begin_log, listen_for_signal
+
+    log = begin_log(settings.log_format, settings.log_level)
 
     async def run() -> T:
         stop = StopRequest()
+        listen_for_signal(log)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
@@ -143,36 +145,3 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     except ImportError:
         return None
     return uvloop.new_event_loop
-
-
-def _configure_logs(form: str, level: str) -> None:
-    """Send logs to stderr.
-
-    Args:
-        form: `json`, `logfmt`, or `auto`: sentences on a terminal, logfmt elsewhere.
-        level: the lowest level to write.
-    """
-    import logging
-
-    import structlog
-
-    renderer: Any
-    if form == "auto" and sys.stderr.isatty():
-        renderer = LinesForPeople(is_coloured=shows_colours(sys.stderr))
-    elif form == "json":
-        renderer = structlog.processors.JSONRenderer(ensure_ascii=False)
-    else:
-        renderer = structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"])
-    structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            # Tracebacks are plain: others show the local variables of every frame, and so payloads and secrets.
-            structlog.processors.format_exc_info,
-            renderer,
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
-    )

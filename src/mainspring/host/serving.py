@@ -24,6 +24,7 @@ from mainspring.api.request_times import RequestTimes
 from mainspring.clock import LoopWaiter
 from mainspring.errors import InvalidInput, MainspringError
 from mainspring.host.certificates import read_certificates
+from mainspring.host.logs import process_log
 from mainspring.sdk.credentials import read_token_file
 from mainspring.telemetry.exposition import ProcessFacts, expose_process, expose_tenant
 
@@ -130,6 +131,7 @@ async def serve(
         ics=IcsReader(most_bytes=settings.ics_most_bytes, most_days=settings.calendars_most_days),
         why_rate=settings.why_rate,
         findings=lambda: None if engine.job_check is None else engine.job_check.findings,
+        logs=process_log(),
     )
     config = uvicorn.Config(
         api,

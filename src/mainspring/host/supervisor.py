@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import socket
 import subprocess
 import sys
@@ -49,6 +50,10 @@ class Child(Protocol):
 
     def kill(self) -> None:
         """End the process at once."""
+        ...
+
+    def signal(self, number: int) -> None:
+        """Send the process a signal that does not end it."""
         ...
 
 
@@ -119,8 +124,12 @@ class WorkerProcess:
 
     def kill(self) -> None:
         """End the process at once."""
+        self.signal(signal.SIGKILL)
+
+    def signal(self, number: int) -> None:
+        """Send the process a signal."""
         with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
+            self._process.send_signal(number)
 
 
 class Supervisor:
@@ -171,6 +180,12 @@ class Supervisor:
         """End all processes at once."""
         for child in self._children.values():
             child.kill()
+
+    def pass_on(self, number: int) -> None:
+        """Send a signal on to the processes that are ready for it."""
+        for place, child in self._children.items():
+            if place in self._were_ready:
+                child.signal(number)
 
     async def _await_stop(self, stop: StopRequest) -> None:
         await stop.wait()

@@ -12,6 +12,7 @@ from mainspring.sdk.audit_calls import AuditCalls
 from mainspring.sdk.dead_calls import DeadCalls
 from mainspring.sdk.definition_calls import DefinitionCalls
 from mainspring.sdk.lists import NO_FILTERS, AsyncLists, RunFilters, query_of
+from mainspring.sdk.log_calls import LogCalls
 from mainspring.sdk.owner_calls import OwnerCalls
 from mainspring.sdk.usage_calls import UsageCalls
 from mainspring.wire import operations
@@ -52,7 +53,15 @@ _USUAL_LIMIT = 100
 
 
 class AsyncClient(
-    DefinitionCalls, DeadCalls, OwnerCalls, AccessCalls, AuditCalls, AlertCalls, UsageCalls, AsyncLists
+    DefinitionCalls,
+    DeadCalls,
+    OwnerCalls,
+    AccessCalls,
+    AuditCalls,
+    UsageCalls,
+    AlertCalls,
+    LogCalls,
+    AsyncLists,
 ):
     """A server's API, for one tenant.
 

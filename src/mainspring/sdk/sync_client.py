@@ -41,6 +41,7 @@ from mainspring.wire.dead_letters import DeadGroups, DeadPage, DiscardedView
 from mainspring.wire.health import HealthView
 from mainspring.wire.ledger import FireRangeList, LedgerPage, LedgerView
 from mainspring.wire.limits import KeyPage, LimitPage, LimitView
+from mainspring.wire.logging import LoggingView
 from mainspring.wire.overview import OverviewView
 from mainspring.wire.owners import OwnerView
 from mainspring.wire.pages import BriefPage, JobPage, RunPage, WorkerPage
@@ -578,16 +579,27 @@ class SyncClient(Lists):
         return self._perform(lambda client: client.get_account(account))
 
     def put_account(
-        self, account: str, grants: Mapping[str, str], *, disabled: bool | None = None
+        self,
+        account: str,
+        grants: Mapping[str, str],
+        *,
+        hides_payloads: Sequence[str] | None = None,
+        disabled: bool | None = None,
     ) -> AccountView:
         """Create an account, or give it these roles by tenant (`*` is all), and no others.
 
         Args:
             account: its name.
             grants: roles by tenant.
+            hides_payloads: the tenants of which it sees no payloads, results, outputs and errors; None leaves that as
+                it is.
             disabled: whether its tokens no longer work; None leaves that as it is.
         """
-        return self._perform(lambda client: client.put_account(account, grants, disabled=disabled))
+        return self._perform(
+            lambda client: client.put_account(
+                account, grants, hides_payloads=hides_payloads, disabled=disabled
+            )
+        )
 
     def make_token(
         self,
@@ -596,6 +608,7 @@ class SyncClient(Lists):
         *,
         account: str | None = None,
         tenant: str | None = None,
+        queues: Sequence[str] = (),
         expires_in: str | None = None,
         rate: int | None = None,
     ) -> MadeTokenView:
@@ -606,12 +619,13 @@ class SyncClient(Lists):
             role: `viewer`, `operator`, `editor`, `admin` or `worker`.
             account: whose it is; None is this client's own.
             tenant: the only one that it is for; None is all that the account has.
+            queues: the only ones that a worker with it serves; empty means all. They go with the role `worker`.
             expires_in: how long it lasts, like `90d`; None is for ever.
             rate: requests a second that one server answers; None is as many as come.
         """
         return self._perform(
             lambda client: client.make_token(
-                name, role, account=account, tenant=tenant, expires_in=expires_in, rate=rate
+                name, role, account=account, tenant=tenant, queues=queues, expires_in=expires_in, rate=rate
             )
         )
 
@@ -671,6 +685,26 @@ class SyncClient(Lists):
         were taken out.
         """
         return self._perform(lambda client: client.verify_audit(after=after, expect=expect))
+
+    def get_usage(
+        self,
+        *,
+        since: str | datetime | timedelta | None = None,
+        until: str | datetime | timedelta | None = None,
+        step: str | None = None,
+        queue: str | None = None,
+    ) -> UsageView:
+        """Return what became of runs: how many were made, started and ended, how late, and how long they took.
+
+        Args:
+            since: an hour before `until` if it is not given.
+            until: now if it is not given.
+            step: `minute`, for at most 3 hours, or `hour`, for at most 31 days.
+            queue: only runs of this queue.
+        """
+        return self._perform(
+            lambda client: client.get_usage(since=since, until=until, step=step, queue=queue)
+        )
 
     def list_alerts(self, *, state: str = "open", before: int | None = None, limit: int = 100) -> AlertPage:
         """Return a page of alerts, the newest first: those that are `open`, `firing` or `resolved`."""
@@ -741,22 +775,10 @@ class SyncClient(Lists):
         """End a silence now. What still fires is told at once."""
         return self._perform(lambda client: client.end_silence(silence_id, scope=scope))
 
-    def get_usage(
-        self,
-        *,
-        since: str | datetime | timedelta | None = None,
-        until: str | datetime | timedelta | None = None,
-        step: str | None = None,
-        queue: str | None = None,
-    ) -> UsageView:
-        """Return what became of runs: how many were made, started and ended, how late, and how long they took.
+    def get_logging(self) -> LoggingView:
+        """Return which log lines the server that answers writes."""
+        return self._perform(lambda client: client.get_logging())
 
-        Args:
-            since: an hour before `until` if it is not given.
-            until: now if it is not given.
-            step: `minute`, for at most 3 hours, or `hour`, for at most 31 days.
-            queue: only runs of this queue.
-        """
-        return self._perform(
-            lambda client: client.get_usage(since=since, until=until, step=step, queue=queue)
-        )
+    def set_logging(self, level: str, *, duration: str | timedelta = "10m") -> LoggingView:
+        """Have the server that answers write other log lines for a while: `debug`, `info`, `warning` or `error`."""
+        return self._perform(lambda client: client.set_logging(level, duration=duration))

@@ -6,11 +6,15 @@ from collections.abc import Awaitable, Callable, Iterator
 from inspect import iscoroutinefunction
 from typing import Any, cast
 
+import structlog
+
 from mainspring.errors import MainspringError, StoreUnavailable, TookTooLong
+from mainspring.ports.logs import LEVEL
 from mainspring.ports.store import Store
 from mainspring.ports.telemetry import SECONDS, Distribution, Measure
 
 _Call = Callable[..., Awaitable[Any]]
+_log = structlog.get_logger(__name__)
 
 
 class StoreTimes:
@@ -39,9 +43,15 @@ class StoreTimes:
             try:
                 answer = await call(*args, **given)
             except BaseException as error:
-                self._of(verb, _outcome_of(error)).add(clock() - begun)
+                seconds = clock() - begun
+                self._of(verb, _outcome_of(error)).add(seconds)
+                if LEVEL.is_debug:
+                    _tell(verb, _outcome_of(error), seconds)
                 raise
-            succeeded.add(clock() - begun)
+            seconds = clock() - begun
+            succeeded.add(seconds)
+            if LEVEL.is_debug:
+                _tell(verb, "ok", seconds)
             return answer
 
         return measured
@@ -51,6 +61,10 @@ class StoreTimes:
         if times is None:
             times = self._times[verb, outcome] = Distribution(SECONDS)
         return times
+
+
+def _tell(verb: str, outcome: str, seconds: float) -> None:
+    _log.debug("store_call", verb=verb, outcome=outcome, seconds=round(seconds, 6))
 
 
 def _outcome_of(error: BaseException) -> str:

@@ -12,13 +12,14 @@ from typing import Self
 from mainspring.core.batching import TAKES_BATCHES
 from mainspring.core.ids import SessionId
 from mainspring.egress import check_url
-from mainspring.engine.assembly import Engine, EngineSettings, Tools
+from mainspring.engine.assembly import Engine
 from mainspring.engine.claiming.matcher import Matcher
 from mainspring.engine.common.service import Service
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.gateway import LocalGateway
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.scheduling.shards import Shards, ShardSettings
+from mainspring.engine.settings import EngineSettings, Tools
 from mainspring.engine.settling.janitor import Retention
 from mainspring.engine.usecases.client import Client
 from mainspring.engine.usecases.definitions import Accepted

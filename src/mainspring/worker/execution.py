@@ -8,10 +8,11 @@ from contextlib import suppress
 
 import structlog
 
-from mainspring.core.ids import SessionId
+from mainspring.core.ids import SessionId, format_run_id
 from mainspring.core.slot_times import NOT_SAMPLED
 from mainspring.ports.executor import BoundedExecutor, CallbackExecutor, Executor
 from mainspring.ports.gateway import FunctionLimit, Lease, Report
+from mainspring.ports.logs import LEVEL
 from mainspring.worker.attempt import AttemptTask
 from mainspring.worker.batches import BatchMember, BatchTask
 from mainspring.worker.leases import HeldLeases, LeaseKey
@@ -153,6 +154,8 @@ class Execution:
         if not (lease.run_id & NOT_SAMPLED and (held.ahead or held.waiting)):
             attempt.begun_at = self._session.now()
         held.active[key] = attempt
+        if LEVEL.is_debug:
+            _tell_begin(lease)
         executor = self._callbacks.get(lease.spec.target.type)
         if self._session.may_be_lost():
             self._refuse(attempt)
@@ -173,6 +176,8 @@ class Execution:
         held.shared += len(leases) - 1
         for member in batch.members:
             held.active[member.lease.run_id, member.lease.token] = member
+            if LEVEL.is_debug:
+                _tell_begin(member.lease)
             if member.lease.is_cancel_requested:
                 member.cancel()
         if self._session.may_be_lost():
@@ -266,6 +271,8 @@ class Execution:
             attempt.batch.open -= 1
             leases.shared -= attempt.batch.open > 0  # the last one frees the slot
         self._counters.ended += 1
+        if LEVEL.is_debug:
+            _tell_end(attempt)
         if attempt.is_dropped or attempt.ending is None:
             self._counters.dropped += 1
         else:
@@ -288,3 +295,19 @@ class Execution:
             self.fill()
         if self.on_room is not None and self._bounded is not None and self._bounded.room():
             self.on_room()
+
+
+def _tell_begin(lease: Lease) -> None:
+    _log.debug("attempt_begins", job=lease.spec.name, run=format_run_id(lease.run_id), attempt=lease.attempt)
+
+
+def _tell_end(attempt: AttemptTask) -> None:
+    lease = attempt.lease
+    ending = "lost" if attempt.is_dropped or attempt.ending is None else type(attempt.ending).__name__.lower()
+    _log.debug(
+        "attempt_ends",
+        job=lease.spec.name,
+        run=format_run_id(lease.run_id),
+        attempt=lease.attempt,
+        ending=ending,
+    )

@@ -20,6 +20,7 @@ AUDIT = "/api/v1/audit"
 NOT_AUDITED = {
     *("submit_run", "submit_runs", "run_job_now"),  # submissions: a run says itself what it is of
     *("diff_jobs", "preview_trigger", "test_channel"),  # they change nothing
+    "set_logging",  # of one process, for a while; its log says who asked for it
 }
 """Operations that are no reads by their methods, and write nothing into the audit."""
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from aiohttp import web
 
-from mainspring.channels import Senders
+from mainspring.channels.senders import Senders
 from mainspring.config.secret_settings import SecretPlace
 from mainspring.config.secrets import ConfiguredSecrets
 from mainspring.core.channel_settings import ChannelConfig

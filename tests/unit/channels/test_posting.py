@@ -8,7 +8,7 @@ import pytest
 import standardwebhooks
 from aiohttp import web
 
-from mainspring.channels import Senders
+from mainspring.channels.senders import Senders
 from mainspring.core.channel_settings import (
     AlertmanagerChannel,
     ChannelConfig,

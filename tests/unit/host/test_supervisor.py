@@ -16,6 +16,7 @@ class FakeChild:
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.is_stopped = self.is_killed = False
+        self.signals: list[int] = []
         self._ready: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
@@ -40,6 +41,9 @@ class FakeChild:
 
     def kill(self) -> None:
         self.is_killed = True
+
+    def signal(self, number: int) -> None:
+        self.signals.append(number)
 
 
 class Pauses:
@@ -226,5 +230,21 @@ async def test_a_second_signal_is_for_all() -> None:
     assert stage.stop.on_repeat is not None
     stage.stop.on_repeat()
     assert all(child.is_killed for child in children)
+    stage.stop.ask()
+    assert await stage.code() == 0
+
+
+async def test_a_signal_goes_to_those_that_are_ready_for_it() -> None:
+    stage = Stage(2)
+    first = await stage.child(0)
+    first.get_ready()
+    second = await stage.child(1)
+    await settle()
+    stage.supervisor.pass_on(12)
+    assert (first.signals, second.signals) == ([12], [])
+    second.get_ready()
+    await settle()
+    stage.supervisor.pass_on(12)
+    assert (first.signals, second.signals) == ([12, 12], [12])
     stage.stop.ask()
     assert await stage.code() == 0

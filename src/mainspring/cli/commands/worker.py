@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
+import signal
 import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -81,6 +83,8 @@ def _run_supervised(context: click.Context, settings: Settings) -> int:
         supervisor = Supervisor(
             settings.processes, start, waiter=LoopWaiter, random=system_random(), monotonic=monotonic
         )
+        # The parent writes next to nothing: those who ask for everything mean its workers.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR2, supervisor.pass_on, signal.SIGUSR2)
         return await supervisor.run(stop)
 
     return run_process(work, settings)

@@ -151,9 +151,8 @@ class Applying:
         for _ in range(_TRIES):
             plans, now = await self._plan(tenant, bodies, functions, since)
             if not are_of_code:
-                await check_notify(
-                    self._store, tenant, [plan.scheduled.own for plan in plans], are_numbered=True
-                )
+                specs = [plan.scheduled.own for plan in plans]
+                await check_notify(self._store, tenant, specs, are_numbered=True)
             first = first or plans
             _refuse_edits_of_others(first, plans)
             await self._check_owned(tenant, plans, owners)

@@ -162,9 +162,13 @@ class Client:
         return self._clock.now()
 
     async def workers(
-        self, *, after: SessionId | None = None, limit: int = 100
+        self, *, after: SessionId | None = None, limit: int = 100, tenant: str | None = None
     ) -> list[tuple[SessionFacts, int]]:
-        """Return a page of live worker sessions, in order of their start, each with how many runs it holds."""
-        sessions = await self._store.page_sessions(after=after, limit=limit)
+        """Return a page of live worker sessions, in order of their start, each with how many runs it holds.
+
+        Args:
+            tenant: only those that are bound to it; None means all, bound or not.
+        """
+        sessions = await self._store.page_sessions(after=after, limit=limit, tenant=tenant)
         held = await self._store.count_held([session.id for session in sessions])
         return list(zip(sessions, held, strict=True))

@@ -302,6 +302,7 @@ class SessionRow:
             beats=self.beats,
             started_at=self.started_at,
             last_beat_at=self.last_beat_at,
+            tenant=offer.tenant,
         )
 
 

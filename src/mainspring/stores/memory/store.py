@@ -85,8 +85,8 @@ class MemoryStore(
     def __init__(self, *, time: Callable[[], datetime]) -> None:
         self._tables = Tables()
         self._access = AccessTables()
-        self._alerts = AlertTables()
         self._usage = UsageTables()
+        self._alerts = AlertTables()
         self._time = time
 
     @property

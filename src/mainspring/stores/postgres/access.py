@@ -37,6 +37,7 @@ class PostgresAccessStore:
         account = Account(
             name=row["account"],
             grants=decode_grants(row["grants"]),
+            hides_payloads=frozenset(row["hides_payloads"]),
             is_disabled=row["is_disabled"],
             created_at=row["joined_at"],
         )
@@ -147,6 +148,7 @@ def _values_of_account(account: Account) -> dict[str, Any]:
     return {
         "name": account.name,
         "grants": encode_grants(account.grants),
+        "hides_payloads": sorted(account.hides_payloads),
         "is_disabled": account.is_disabled,
         "created_at": account.created_at,
     }
@@ -161,6 +163,7 @@ def _values_of_token(new: NewToken) -> dict[str, Any]:
         "name": token.name,
         "role": token.role.value,
         "tenant": token.tenant,
+        "queues": list(token.queues),
         "rate": token.rate,
         "created_at": token.created_at,
         "expires_at": token.expires_at,
@@ -172,6 +175,7 @@ def _account_of(row: Record) -> Account:
     return Account(
         name=row["name"],
         grants=decode_grants(row["grants"]),
+        hides_payloads=frozenset(row["hides_payloads"]),
         is_disabled=row["is_disabled"],
         created_at=row["created_at"],
     )
@@ -184,6 +188,7 @@ def token_of(row: Record) -> AccessToken:
         name=row["name"],
         role=AccessRole(row["role"]),
         tenant=row["tenant"],
+        queues=tuple(row["queues"]),
         rate=row["rate"],
         created_at=row["created_at"],
         expires_at=row["expires_at"],

@@ -5,6 +5,7 @@ CREATE TABLE account (
     grants text NOT NULL,
     is_disabled boolean NOT NULL,
     created_at timestamp with time zone NOT NULL,
+    hides_payloads text[] NOT NULL DEFAULT '{}'::text[],
     CONSTRAINT account_pkey PRIMARY KEY (name)
 );
 
@@ -663,6 +664,7 @@ CREATE TABLE session (
     held_from bigint NOT NULL DEFAULT 0,
     policy_epoch bigint,
     account text,
+    tenant text,
     CONSTRAINT session_pkey PRIMARY KEY (id),
     CONSTRAINT session_state CHECK ((state = ANY (ARRAY['live'::text, 'dead'::text, 'left'::text])))
 ) WITH (fillfactor=50);
@@ -716,6 +718,7 @@ CREATE TABLE token (
     last_used_at timestamp with time zone,
     revoked_at timestamp with time zone,
     replaces text,
+    queues text[] NOT NULL DEFAULT '{}'::text[],
     CONSTRAINT token_pkey PRIMARY KEY (prefix),
     CONSTRAINT token_role CHECK ((role = ANY (ARRAY['viewer'::text, 'operator'::text, 'editor'::text, 'admin'::text, 'worker'::text])))
 );

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -19,6 +20,7 @@ from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.rows import (
     NamedRow,
     to_instant,
+    to_json,
     to_micros,
     to_optional_instant,
     to_optional_micros,
@@ -52,6 +54,7 @@ class SqliteAccessStore:
         account = Account(
             name=row.account,
             grants=decode_grants(row.grants),
+            hides_payloads=frozenset(json.loads(row.hides_payloads)),
             is_disabled=bool(row.is_disabled),
             created_at=to_instant(row.joined_at),
         )
@@ -163,6 +166,7 @@ def _values_of_account(account: Account) -> dict[str, Any]:
     return {
         "name": account.name,
         "grants": encode_grants(account.grants),
+        "hides_payloads": to_json(sorted(account.hides_payloads)),
         "is_disabled": account.is_disabled,
         "created_at": to_micros(account.created_at),
     }
@@ -177,6 +181,7 @@ def _values_of_token(new: NewToken) -> dict[str, Any]:
         "name": token.name,
         "role": token.role.value,
         "tenant": token.tenant,
+        "queues": to_json(token.queues),
         "rate": token.rate,
         "created_at": to_micros(token.created_at),
         "expires_at": to_optional_micros(token.expires_at),
@@ -188,6 +193,7 @@ def _make_account(row: NamedRow) -> Account:
     return Account(
         name=row.name,
         grants=decode_grants(row.grants),
+        hides_payloads=frozenset(json.loads(row.hides_payloads)),
         is_disabled=bool(row.is_disabled),
         created_at=to_instant(row.created_at),
     )
@@ -200,6 +206,7 @@ def make_token(row: NamedRow) -> AccessToken:
         name=row.name,
         role=AccessRole(row.role),
         tenant=row.tenant,
+        queues=tuple(json.loads(row.queues)),
         rate=row.rate,
         created_at=to_instant(row.created_at),
         expires_at=to_optional_instant(row.expires_at),

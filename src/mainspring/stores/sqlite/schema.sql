@@ -6,7 +6,7 @@ CREATE TABLE account (
     grants TEXT NOT NULL,
     is_disabled INTEGER NOT NULL,
     created_at INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
+, hides_payloads TEXT NOT NULL DEFAULT '[]') STRICT, WITHOUT ROWID;
 
 CREATE TABLE after_end (job_id BLOB NOT NULL PRIMARY KEY, shard INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 
@@ -706,7 +706,7 @@ CREATE TABLE session (
     started_at INTEGER NOT NULL,
     last_beat_at INTEGER NOT NULL,
     ended_at INTEGER
-, beat_period INTEGER, held_from INTEGER NOT NULL DEFAULT 0, policy_epoch INTEGER NOT NULL DEFAULT 0, account TEXT) STRICT;
+, beat_period INTEGER, held_from INTEGER NOT NULL DEFAULT 0, policy_epoch INTEGER NOT NULL DEFAULT 0, account TEXT, tenant TEXT) STRICT;
 
 CREATE INDEX session_dead ON session (ended_at) WHERE state = 'dead';
 
@@ -752,7 +752,7 @@ CREATE TABLE token (
     last_used_at INTEGER,
     revoked_at INTEGER,
     replaces TEXT
-) STRICT, WITHOUT ROWID;
+, queues TEXT NOT NULL DEFAULT '[]') STRICT, WITHOUT ROWID;
 
 CREATE INDEX token_account ON token (account, prefix);
 

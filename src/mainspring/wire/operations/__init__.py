@@ -91,6 +91,7 @@ from mainspring.wire.operations.limits import (
     LIST_LIMITS,
     UPSERT_LIMIT,
 )
+from mainspring.wire.operations.logging import GET_LOGGING, SET_LOGGING
 from mainspring.wire.operations.owners import UPSERT_OWNER
 from mainspring.wire.operations.pauses import (
     LIST_PAUSES,
@@ -263,6 +264,8 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     GET_USAGE,
     LIST_AUDIT,
     VERIFY_AUDIT,
+    GET_LOGGING,
+    SET_LOGGING,
     LIST_WORKERS,
     GET_ME,
     LIST_ACCOUNTS,
@@ -315,6 +318,7 @@ __all__ = [
     "GET_JOB_STATUS",
     "GET_LABEL",
     "GET_LIMIT",
+    "GET_LOGGING",
     "GET_ME",
     "GET_METRICS",
     "GET_OPENAPI",
@@ -379,6 +383,7 @@ __all__ = [
     "REVOKE_TOKEN",
     "ROTATE_TOKEN",
     "RUN_JOB_NOW",
+    "SET_LOGGING",
     "START_REDRIVE",
     "SUBMIT_RUN",
     "SUBMIT_RUNS",

@@ -1,0 +1,33 @@
+"""Judges an installation: from facts that were gathered to what is right, what is doubtful, and what to do."""
+
+from mainspring.core.doctor.checks import examine, worst_of
+from mainspring.core.doctor.facts import (
+    ClusterLook,
+    FileFinding,
+    FolderFacts,
+    InstallationFacts,
+    NodeLook,
+    ServerLook,
+    SettingFacts,
+    StoreLook,
+    TokenLook,
+    WaitingQueue,
+)
+from mainspring.core.doctor.findings import Checked, Grade
+
+__all__ = [
+    "Checked",
+    "ClusterLook",
+    "FileFinding",
+    "FolderFacts",
+    "Grade",
+    "InstallationFacts",
+    "NodeLook",
+    "ServerLook",
+    "SettingFacts",
+    "StoreLook",
+    "TokenLook",
+    "WaitingQueue",
+    "examine",
+    "worst_of",
+]

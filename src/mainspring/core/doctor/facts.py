@@ -1,0 +1,205 @@
+"""What is known of an installation. Durations are in seconds, sizes in bytes. What could not be found out is None."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from mainspring.core.ledger_check import LedgerCheck
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileFinding:
+    """A file with a secret, as its setting names it.
+
+    Attributes:
+        is_private: only its user may read it; None if it cannot be read.
+    """
+
+    setting: str
+    path: str
+    is_private: bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingFacts:
+    """What the settings of this host say.
+
+    Attributes:
+        problems: what `mainspring config check` finds.
+        is_open: the API is bound beyond this machine, and its network is trusted.
+        is_encrypted: it has a certificate, or a proxy that has one.
+        certificate_ends_in: None without a certificate.
+        allows_shell, has_shell_list: whether workers run commands, and whether only those of a list.
+        secrets: files that only one user should read.
+        tzdata: the version of this host's zone data.
+    """
+
+    problems: Sequence[str] = ()
+    is_open: bool = False
+    is_encrypted: bool = False
+    certificate_ends_in: float | None = None
+    allows_shell: bool = False
+    has_shell_list: bool = False
+    secrets: Sequence[FileFinding] = ()
+    tzdata: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderFacts:
+    """The folder of a store on SQLite.
+
+    Attributes:
+        filesystem: its type, as the kernel names it.
+        free, size: of its file system.
+        is_private: only its user may read the database.
+        is_own: this user may write it.
+        log_size: of what SQLite has not yet taken over into the database.
+        sync: how long a write takes until it is on the disk.
+    """
+
+    path: str
+    filesystem: str
+    free: int
+    size: int
+    is_private: bool
+    is_own: bool
+    journal: str
+    log_size: int
+    sync: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerLook:
+    """A PostgreSQL server.
+
+    Attributes:
+        connections: how many clients there are, of any kind.
+        longest_transaction, longest_idle: how long the oldest transaction is open, and the oldest that does nothing.
+        stale_slots: replication slots that nobody reads.
+        live_rows, dead_rows: of the table that has the most dead ones.
+        commit: how long a small commit takes.
+    """
+
+    version: int
+    is_standby: bool
+    fsync: bool
+    full_page_writes: bool
+    synchronous_commit: str
+    autovacuum: bool
+    max_connections: int
+    connections: int
+    longest_transaction: float
+    longest_idle: float
+    stale_slots: int
+    table: str
+    live_rows: int
+    dead_rows: int
+    commit: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeLook:
+    """A server as its last heartbeat left it.
+
+    Attributes:
+        silent: since when it has not beaten; `period` is how often it should.
+        refusal: why it owns no shards; None if it may.
+    """
+
+    host: str
+    version: str
+    tzdata: str
+    refusal: str | None
+    silent: float
+    period: float
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it has beaten lately. Only another server can tell for certain."""
+        return self.silent < 5 * self.period + 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingQueue:
+    """A queue with runs that are ready, and no live worker that serves it."""
+
+    queue: str
+    runs: int
+    oldest: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenLook:
+    """An access token that ends soon, and was not replaced."""
+
+    name: str
+    account: str
+    ends_in: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterLook:
+    """What servers, workers and jobs have in the store.
+
+    Attributes:
+        free_shards: shards that no node owns.
+        overdue: jobs' clocks that should have fired a minute ago; `overdue_by` is the longest.
+        unsealed_for: how long the oldest entry of the audit has waited for its seal; None if none waits.
+        ledger_age: how long ago all ledgers were compared; None if they never were.
+    """
+
+    tzdata: str | None
+    nodes: Sequence[NodeLook]
+    free_shards: int
+    accounts: int
+    jobs: int
+    dead: int
+    unsealed_for: float | None
+    overdue: int
+    overdue_by: float
+    workers: int
+    slots: int
+    queues: Sequence[WaitingQueue]
+    tokens: Sequence[TokenLook]
+    ledger: LedgerCheck | None
+    ledger_age: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreLook:
+    """The store as it is found.
+
+    Attributes:
+        label: where it is, without a password.
+        error: why it cannot be read; then nothing else is known of it.
+        schema: the number of its last migration; None if it has none yet.
+        clock_ahead: how far its clock is ahead of this host's.
+        round_trip: how long a read takes.
+    """
+
+    label: str
+    error: str | None = None
+    schema: int | None = None
+    clock_ahead: float = 0.0
+    round_trip: float = 0.0
+    folder: FolderFacts | None = None
+    server: ServerLook | None = None
+    cluster: ClusterLook | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstallationFacts:
+    """All that was gathered.
+
+    Attributes:
+        product: the version of the program that looks, and `schema` the last migration that it knows.
+        api_error: why the server at `address` does not answer; None if it does.
+    """
+
+    product: str
+    schema: int
+    store: StoreLook
+    settings: SettingFacts = field(default_factory=SettingFacts)
+    address: str = ""
+    api_error: str | None = None

@@ -1,0 +1,112 @@
+"""Checks of the settings of this host, and of the server that answers here."""
+
+from __future__ import annotations
+
+from mainspring.core.doctor.facts import InstallationFacts
+from mainspring.core.doctor.findings import Finding, fail, fine, number, tell, warn
+
+_SOON = 14 * 86_400.0
+
+
+def settings(facts: InstallationFacts) -> Finding:
+    """The settings can be read, and fit each other."""
+    problems = facts.settings.problems
+    if problems:
+        return fail(
+            f"{number(len(problems), 'problem')}: {problems[0]}",
+            "a process that reads them does not start",
+            "mainspring config check",
+        )
+    return fine("the settings are right")
+
+
+def server_answers(facts: InstallationFacts) -> Finding:
+    """A server answers at the address that commands use."""
+    if facts.api_error is not None:
+        return warn(
+            f"no server answers at {facts.address}: {facts.api_error}",
+            "commands and workers of this host find none",
+            "start a server, or name its address: --server or MAINSPRING_SERVER",
+        )
+    return fine(f"a server answers at {facts.address}")
+
+
+def network(facts: InstallationFacts) -> Finding:
+    """Strangers cannot reach the API, or are told apart and cannot listen in."""
+    found, cluster = facts.settings, facts.store.cluster
+    has_accounts = cluster is not None and cluster.accounts > 0
+    if not found.is_open:
+        return fine("the API is for this machine, or encrypted")
+    if not has_accounts:
+        return fail(
+            "everyone in the network may define and run jobs"
+            + (" and commands" if found.allows_shell else ""),
+            "there are no accounts, and trusted_network lets everyone in who can reach the address",
+            "mainspring token create --role admin, and give tokens to commands and workers",
+        )
+    return warn(
+        "access tokens pass the network in the clear",
+        "trusted_network is set, and there is no certificate: who listens in, can use them",
+        "give --tls-cert and --tls-key, or put a proxy in front: --behind-proxy",
+    )
+
+
+def certificate(facts: InstallationFacts) -> Finding | None:
+    """The certificate is valid for some time yet."""
+    left = facts.settings.certificate_ends_in
+    if left is None:
+        return None
+    remedy = "renew it; the server reads it again within a minute"
+    if left <= 0:
+        return fail(f"the certificate is over for {tell(left)}", "no client accepts it any more", remedy)
+    if left < _SOON:
+        return warn(f"the certificate ends in {tell(left)}", "then no client accepts it any more", remedy)
+    return fine(f"the certificate is valid for {tell(left)}")
+
+
+def secrets(facts: InstallationFacts) -> Finding | None:
+    """Files with secrets are for one user alone."""
+    files = facts.settings.secrets
+    if not files:
+        return None
+    for file in files:
+        if file.is_private is None:
+            return fail(
+                f"{file.setting}: {file.path} cannot be read",
+                "what needs it does not start",
+                "see that it is there, and that this user may read it",
+            )
+        if not file.is_private:
+            return warn(
+                f"{file.setting}: others may read {file.path}",
+                "who reads it, can do all that its owner can",
+                f"chmod 600 {file.path}",
+            )
+    return fine(f"{number(len(files), 'file')} with secrets, each for this user alone")
+
+
+def shell(facts: InstallationFacts) -> Finding:
+    """Commands are run only where that is meant."""
+    found = facts.settings
+    if found.allows_shell and not found.has_shell_list:
+        return warn(
+            "jobs may run any command",
+            "who may edit jobs, can do all that the worker's user can",
+            "name the programs: executors.shell.allow",
+        )
+    return fine("jobs run listed commands only" if found.allows_shell else "jobs run no commands")
+
+
+def zone_data(facts: InstallationFacts) -> Finding | None:
+    """This host plans with the zone data that the cluster goes by."""
+    cluster = facts.store.cluster
+    here = facts.settings.tzdata
+    if cluster is None or cluster.tzdata is None or not here:
+        return None
+    if here < cluster.tzdata:
+        return warn(
+            f"this host has zone data {here}, and the cluster goes by {cluster.tzdata}",
+            "a server of this host would own no shards: it might plan other fires",
+            "upgrade the package tzdata, or the system's",
+        )
+    return fine(f"zone data {here}")

@@ -1,0 +1,170 @@
+"""Backs a store up into a file with a manifest beside it, and restores it from there with proof."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from hashlib import file_digest
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mainspring.core.backups import FORMAT, BackupManifest, FileFacts, Proof, Restored, find_differences
+from mainspring.errors import Conflict, InvalidInput, StoreUnavailable
+from mainspring.host.hosting import make_folder
+
+if TYPE_CHECKING:
+    from mainspring.config.settings import StoreLocation
+
+_PRIVATE = 0o600
+MANIFEST_END = ".manifest.json"
+
+
+def manifest_of(file: Path) -> Path:
+    """Return where the manifest of a backup lies: beside it."""
+    return file.with_name(f"{file.name}{MANIFEST_END}")
+
+
+async def back_up(location: StoreLocation, file: Path) -> BackupManifest:
+    """Write a backup of a store that may be in use. The file has its name only when it is whole.
+
+    Raises:
+        InvalidInput: the file or the store cannot be used.
+        Conflict: there is such a file.
+        StoreUnavailable: the store cannot be copied.
+    """
+    import mainspring
+    from mainspring.runtime import make_backups
+
+    backups = make_backups(location)
+    manifest_file = manifest_of(file)
+    for path in (file, manifest_file):
+        if path.exists():
+            raise Conflict("file", f"{path} is there; name another one, or remove it")
+    part = file.with_name(f"{file.name}.part")
+    _make_private(part)
+    try:
+        saved = await backups.save(part)
+        manifest = BackupManifest(
+            form=FORMAT,
+            product=mainspring.__version__,
+            kind=backups.kind,
+            tool=saved.tool,
+            taken_at=saved.taken_at,
+            file=_read_file_facts(part),
+            store=saved.facts,
+        )
+        # First the manifest: without the file it is of no use, but nobody takes it for a backup either.
+        _write_whole(manifest_file, msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
+        part.replace(file)
+        _sync_folder(file)
+    finally:
+        part.unlink(missing_ok=True)
+    return manifest
+
+
+async def restore(
+    location: StoreLocation, file: Path, *, store_option: str, kept: timedelta, keep_audit: timedelta
+) -> tuple[BackupManifest, Restored, Proof]:
+    """Fill an empty store from a backup, and prove that it is what it was.
+
+    Args:
+        store_option: the option that names the store, for errors.
+        kept: how long ended runs are kept.
+        keep_audit: how long entries of the audit are kept.
+
+    Raises:
+        InvalidInput: the file, its manifest or the store cannot be used, or the file was changed.
+        Conflict: the store is not empty.
+        StoreUnavailable, SchemaMismatch: the store cannot be filled or read.
+    """
+    from mainspring.clock import host_time
+    from mainspring.engine.usecases.proving import prove
+    from mainspring.plugins import load_plugins
+    from mainspring.runtime import make_backups, make_store
+
+    backups = make_backups(location)
+    manifest = read_manifest(file, kind=backups.kind)
+    make_folder(location, store_option)
+    restored = await backups.restore(file, manifest, now=host_time())
+    load_plugins()  # before any stored job is read
+    store = make_store(location)
+    await store.open()
+    try:
+        proof = await prove(
+            store,
+            as_of=manifest.taken_at,
+            kept=kept,
+            keep_audit=keep_audit,
+            differences=find_differences(manifest.store, restored.found),
+        )
+    finally:
+        await store.close()
+    return manifest, restored, proof
+
+
+def read_manifest(file: Path, *, kind: str) -> BackupManifest:
+    """Return the manifest beside a backup, if the two belong together and the store can take it.
+
+    Raises:
+        InvalidInput: they do not, or it cannot.
+    """
+    path = manifest_of(file)
+    try:
+        manifest = msgspec.json.decode(path.read_bytes(), type=BackupManifest)
+        facts = _read_file_facts(file)
+    except FileNotFoundError as error:
+        raise InvalidInput(
+            "file", f"there is no {error.filename}; a backup is a file and its manifest"
+        ) from None
+    except OSError as error:
+        raise InvalidInput("file", f"{error.filename} cannot be read: {error.strerror}") from None
+    except msgspec.MsgspecError as error:
+        raise InvalidInput("file", f"{path} is no manifest: {error}") from None
+    if manifest.form != FORMAT:
+        raise InvalidInput("file", f"{path} is of form {manifest.form}, not {FORMAT}; take a fitting version")
+    if manifest.kind != kind:
+        raise InvalidInput("store", f"the backup is of a store on {manifest.kind}; this one is on {kind}")
+    if facts != manifest.file:
+        raise InvalidInput(
+            "file",
+            f"{file} is not what the manifest says: it has {facts.bytes:,} bytes and the digest"
+            f" {facts.sha256[:12]}…, not {manifest.file.bytes:,} and {manifest.file.sha256[:12]}…",
+        )
+    return manifest
+
+
+def _read_file_facts(file: Path) -> FileFacts:
+    with file.open("rb") as read:
+        digest = file_digest(read, "sha256").hexdigest()
+        return FileFacts(bytes=read.tell(), sha256=digest)
+
+
+def _make_private(path: Path) -> None:
+    """Make an empty file that only this user may read: jobs and payloads are in it."""
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _PRIVATE))
+    except OSError as error:
+        raise InvalidInput("file", f"{path} cannot be written: {error.strerror}") from None
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    _make_private(path)
+    try:
+        with path.open("r+b") as written:
+            written.write(content)
+            written.flush()
+            os.fsync(written.fileno())
+    except OSError as error:
+        raise StoreUnavailable(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _sync_folder(file: Path) -> None:
+    """Make the file's content and its name outlast a power cut."""
+    for path in (file, file.parent):
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,113 @@
+"""Gathers what the doctor judges: the store, the settings of this host, the server that answers here."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mainspring.core.doctor import FileFinding, InstallationFacts, SettingFacts
+from mainspring.errors import MainspringError
+
+if TYPE_CHECKING:
+    from mainspring.config.settings import StoreLocation
+    from mainspring.config.sources import Choices
+
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_SECRETS = ("auth.admin_token_file", "tls.key")
+_PATIENCE = 5.0
+
+
+async def gather(location: StoreLocation, choices: Choices, *, address: str) -> InstallationFacts:
+    """Look at all of it.
+
+    Args:
+        address: of the server that commands use.
+    """
+    import mainspring
+    from mainspring.clock import host_time, monotonic
+    from mainspring.runtime import last_migration, make_examiner
+
+    return InstallationFacts(
+        product=mainspring.__version__,
+        schema=last_migration(location),
+        store=await make_examiner(location).look(monotonic=monotonic, now=host_time),
+        settings=read_settings(choices, os.environ),
+        address=address,
+        api_error=await _call(address),
+    )
+
+
+def read_settings(choices: Choices, environment: Mapping[str, str]) -> SettingFacts:
+    """Return what the settings of this host say, and what is wrong with the files that they name."""
+    from mainspring.config.processes import check
+    from mainspring.config.setting import PROCESSES
+    from mainspring.config.sources import find_misspelt
+    from mainspring.plugins import load_plugins
+    from mainspring.zone_data import tzdata_version
+
+    problems = [*choices.problems, *find_misspelt(environment)]
+    for process in PROCESSES:
+        problems += check(process, choices, stores=load_plugins())
+    cert = choices["tls.cert"].value
+    is_encrypted = cert is not None or choices["behind_proxy"].value is not None
+    return SettingFacts(
+        problems=list(dict.fromkeys(" ".join(str(problem).split()) for problem in problems)),
+        is_open=bool(choices["trusted_network"].value) and not is_encrypted,
+        is_encrypted=is_encrypted,
+        certificate_ends_in=None if cert is None else _read_end(cert),
+        allows_shell=bool(choices["executors.shell.enabled"].value),
+        has_shell_list=bool(choices["executors.shell.allow"].value),
+        secrets=_find_secrets(choices, environment),
+        tzdata=tzdata_version(),
+    )
+
+
+def _find_secrets(choices: Choices, environment: Mapping[str, str]) -> list[FileFinding]:
+    from mainspring.sdk.credentials import TOKEN_FILE_VARIABLE
+
+    named = {name: choices[name].value for name in _SECRETS}
+    named[TOKEN_FILE_VARIABLE] = environment.get(TOKEN_FILE_VARIABLE)
+    return [look_at_secret(setting, path) for setting, path in named.items() if path]
+
+
+def look_at_secret(setting: str, path: str) -> FileFinding:
+    """Return whether others than its user may read a file."""
+    try:
+        with Path(path).open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+    except OSError:
+        return FileFinding(setting=setting, path=path, is_private=None)
+    return FileFinding(setting=setting, path=path, is_private=not mode & _OTHERS)
+
+
+def _read_end(cert: str) -> float | None:
+    """Return in how many seconds the first certificate of a file ends; None if it cannot be read."""
+    from mainspring.clock import host_time
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_verify_locations(cafile=cert)
+        ends = [ssl.cert_time_to_seconds(str(found["notAfter"])) for found in context.get_ca_certs()]
+    except (OSError, ValueError, KeyError):
+        return None
+    return min(ends) - host_time().timestamp() if ends else None
+
+
+async def _call(address: str) -> str | None:
+    """Return why the server does not answer; None if it does."""
+    import asyncio
+
+    from mainspring.sdk.client import AsyncClient
+
+    try:
+        async with asyncio.timeout(_PATIENCE), AsyncClient(address) as client:
+            await client.get_health()
+    except TimeoutError:
+        return f"no answer within {_PATIENCE:.0f} s"
+    except MainspringError as error:
+        return " ".join(str(error).split())
+    return None

@@ -1,0 +1,100 @@
+"""Looks at a database and its server, also while servers of Mainspring run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import asyncpg
+
+from mainspring.core.doctor import ClusterLook, ServerLook, StoreLook
+from mainspring.errors import MainspringError
+from mainspring.stores._sql.doctor import make_cluster_facts
+from mainspring.stores._sql.queries import load_queries
+from mainspring.stores.postgres.connecting import LOST, ConnectionOptions, Dialer
+from mainspring.stores.postgres.connection import Transaction
+from mainspring.stores.postgres.refusals import explain_connect
+from mainspring.stores.postgres.schema import PACKAGE
+
+if TYPE_CHECKING:
+    Connection = asyncpg.Connection[asyncpg.Record]
+
+_SETTINGS = {"timezone": "UTC", "application_name": "mainspring-doctor"}
+_PATIENCE = 30.0
+_TRIES = 3
+
+
+class PostgresExaminer:
+    """Implements `StoreExaminer`."""
+
+    def __init__(self, options: ConnectionOptions, *, label: str) -> None:
+        self._options = options
+        self._label = label
+        self._statements = {name: query.positional() for name, query in load_queries(PACKAGE).items()}
+
+    async def look(self, *, monotonic: Callable[[], float], now: Callable[[], datetime]) -> StoreLook:
+        """See `StoreExaminer`."""
+        connection: Connection | None = None
+        try:
+            connection = await Dialer(self._options).dial(settings=_SETTINGS, command_timeout=_PATIENCE)
+            return await self._look_through(connection, monotonic, now)
+        except MainspringError as error:
+            return StoreLook(label=self._label, error=str(error))
+        except (*LOST, asyncpg.PostgresError) as error:
+            return StoreLook(label=self._label, error=str(explain_connect(error, self._options)))
+        finally:
+            if connection is not None:
+                connection.terminate()
+
+    async def _look_through(
+        self, connection: Connection, monotonic: Callable[[], float], now: Callable[[], datetime]
+    ) -> StoreLook:
+        transaction = Transaction(connection, self._statements)
+        await transaction.fetch("read_time")  # prepares the statement
+        begun, before = monotonic(), now()
+        [row] = await transaction.fetch("read_time")
+        round_trip = monotonic() - begun
+        there: datetime = row["now"]
+        middle = before + (now() - before) / 2
+        server = await _look_at_server(transaction, monotonic)
+        is_store = bool(await transaction.fetch("find_migration_table"))
+        schema = await transaction.fetch("read_schema_number") if is_store else []
+        return StoreLook(
+            label=self._label,
+            schema=schema[0]["number"] if schema else None,
+            clock_ahead=(there - middle).total_seconds(),
+            round_trip=round_trip,
+            server=server,
+            cluster=await _look_at_cluster(transaction, there) if is_store else None,
+        )
+
+
+async def _look_at_server(transaction: Transaction, monotonic: Callable[[], float]) -> ServerLook:
+    [found] = await transaction.fetch("look_at_server")
+    tables = await transaction.fetch("look_at_dead_rows")
+    taken = []
+    for _ in range(0 if found["is_standby"] else _TRIES):
+        begun = monotonic()
+        await transaction.fetch("write_a_mark")
+        taken.append(monotonic() - begun)
+    worst = tables[0] if tables else {"table": "any table", "live_rows": 0, "dead_rows": 0}
+    return ServerLook(**dict(found), **dict(worst), commit=sorted(taken)[len(taken) // 2] if taken else 0.0)
+
+
+async def _look_at_cluster(transaction: Transaction, now: datetime) -> ClusterLook | None:
+    async def rows(name: str) -> list[dict[str, object]]:
+        return [dict(row) for row in await transaction.fetch(name, now=now)]
+
+    found = await rows("look_at_cluster")
+    if not found:
+        return None
+    ledger = await transaction.fetch("read_ledger_check")
+    return make_cluster_facts(
+        found[0],
+        nodes=await rows("look_at_nodes"),
+        queues=await rows("look_at_queues"),
+        tokens=await rows("look_at_tokens"),
+        ledger=ledger[0]["body"] if ledger else None,
+        now=now,
+    )
