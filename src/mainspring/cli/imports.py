@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -78,7 +78,7 @@ async def make_channels(client: AsyncClient, found: Imported) -> Imported:
     return replace(found, entries=tuple(_untold(entry, refused) for entry in found.entries))
 
 
-def _untold(entry: ImportedJob, refused: Collection[str]) -> ImportedJob:
+def _untold(entry: ImportedJob, refused: set[str]) -> ImportedJob:
     """Return a job without its `notify` if that names a channel that cannot be made."""
     told = entry.body.get("notify", {}).get("to", ())
     if refused.isdisjoint(told):

@@ -14,7 +14,7 @@ from tests.unit.api.asgi import api_of, client_of
 
 RULE = "/api/v1/alert-rules/many"
 CHANNEL = "/api/v1/channels/ops"
-HOOK = {"kind": "webhook", "config": {"url": "https://hooks.example.com/secret?key=secret"}}
+HOOK: dict[str, Any] = {"kind": "webhook", "config": {"url": "https://hooks.example.com/secret?key=secret"}}
 MANY: dict[str, Any] = {"kind": "dead_letters"}
 
 
