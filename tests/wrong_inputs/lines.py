@@ -87,7 +87,11 @@ COMMANDS = [
     cli("silence add --for 2h", "--because", "Missing option"),
     cli("silence end 7", "no silence '7'", "Try: mainspring silence list"),
     cli("job add x --callback-url https://example.com --notify '{}'", "notify.to", "is missing"),
-    cli("""job add x --callback-url https://example.com --notify '{"to": ["opps"]}'""", "notify.to[0]", "no channel 'opps'"),
+    cli(
+        """job add x --callback-url https://x.org --notify '{"to": ["opps"]}'""",
+        "notify.to[0]",
+        "no channel 'opps'",
+    ),
     cli("redrive show redrive_1", "redrive_1", "Try: mainspring redrive list"),
     cli("dead list --job nobody", "job", "a deleted one is given by its id"),
     cli("dead groups --since soon", "since", "2h"),
