@@ -10,12 +10,12 @@ import pytest
 
 from mainspring.core.doctor import (
     Checked,
-    ClusterFacts,
+    ClusterLook,
+    DatabaseLook,
     FileFinding,
     FolderFacts,
     InstallationFacts,
     NodeLook,
-    ServerFacts,
     SettingFacts,
     Severity,
     StoreLook,
@@ -46,7 +46,7 @@ LEDGER = LedgerCheck(
 )
 UNEVEN = UnevenJob(tenant="t", job_id=JobId(UUID(int=1)), name="report", missing=1, surplus=0, first_at=AT)
 NODE = NodeLook(host="a", version="1.0", tzdata="2026a", refusal=None, silent=1, period=1.4)
-CLUSTER = ClusterFacts(
+CLUSTER = ClusterLook(
     tzdata="2026a",
     nodes=[NODE],
     free_shards=0,
@@ -74,7 +74,7 @@ FOLDER = FolderFacts(
     log_size=0,
     sync=0.005,
 )
-SERVER = ServerFacts(
+SERVER = DatabaseLook(
     version=16,
     is_standby=False,
     fsync=True,

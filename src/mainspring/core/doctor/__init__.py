@@ -2,12 +2,12 @@
 
 from mainspring.core.doctor.checks import examine, worst_of
 from mainspring.core.doctor.facts import (
-    ClusterFacts,
+    ClusterLook,
+    DatabaseLook,
     FileFinding,
     FolderFacts,
     InstallationFacts,
     NodeLook,
-    ServerFacts,
     SettingFacts,
     StoreLook,
     TokenLook,
@@ -17,12 +17,12 @@ from mainspring.core.doctor.verdicts import Checked, Severity
 
 __all__ = [
     "Checked",
-    "ClusterFacts",
+    "ClusterLook",
+    "DatabaseLook",
     "FileFinding",
     "FolderFacts",
     "InstallationFacts",
     "NodeLook",
-    "ServerFacts",
     "SettingFacts",
     "Severity",
     "StoreLook",

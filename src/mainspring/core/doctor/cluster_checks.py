@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from mainspring.core.doctor.facts import ClusterFacts, InstallationFacts
+from mainspring.core.doctor.facts import ClusterLook, InstallationFacts
 from mainspring.core.doctor.verdicts import Verdict, fail, fine, number, tell, warn
 
 _DAY = 86_400.0
 _MANY = 1000
 
 
-def _cluster(facts: InstallationFacts) -> ClusterFacts | None:
+def _cluster(facts: InstallationFacts) -> ClusterLook | None:
     return facts.store.cluster
 
 

@@ -70,7 +70,7 @@ class FolderFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerFacts:
+class DatabaseLook:
     """A PostgreSQL server.
 
     Attributes:
@@ -139,7 +139,7 @@ class TokenLook:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterFacts:
+class ClusterLook:
     """What servers, workers and jobs have in the store.
 
     Attributes:
@@ -184,8 +184,8 @@ class StoreLook:
     clock_ahead: float = 0.0
     round_trip: float = 0.0
     folder: FolderFacts | None = None
-    server: ServerFacts | None = None
-    cluster: ClusterFacts | None = None
+    server: DatabaseLook | None = None
+    cluster: ClusterLook | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from mainspring.core.doctor import ClusterFacts, NodeLook, TokenLook, WaitingQueue
+from mainspring.core.doctor import ClusterLook, NodeLook, TokenLook, WaitingQueue
 from mainspring.stores._sql.ledger_check import decode_ledger_check
 
 Rows = Sequence[Mapping[str, Any]]
 
 
-def make_cluster_facts(
+def make_cluster_look(
     cluster: Mapping[str, Any],
     *,
     nodes: Rows,
@@ -20,10 +20,10 @@ def make_cluster_facts(
     tokens: Rows,
     ledger: str | None,
     now: datetime,
-) -> ClusterFacts:
+) -> ClusterLook:
     """Return what rows say; `ledger` is the stored result of the last check."""
     check = None if ledger is None else decode_ledger_check(ledger)
-    return ClusterFacts(
+    return ClusterLook(
         **cluster,
         nodes=[NodeLook(**row) for row in nodes],
         queues=[WaitingQueue(**row) for row in queues],

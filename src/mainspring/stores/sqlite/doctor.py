@@ -13,9 +13,9 @@ from typing import Any
 
 import apsw
 
-from mainspring.core.doctor import ClusterFacts, FolderFacts, StoreLook
+from mainspring.core.doctor import ClusterLook, FolderFacts, StoreLook
 from mainspring.errors import MainspringError
-from mainspring.stores._sql.doctor import make_cluster_facts
+from mainspring.stores._sql.doctor import make_cluster_look
 from mainspring.stores.sqlite.connection import translate
 from mainspring.stores.sqlite.rows import to_instant, to_micros
 from mainspring.stores.sqlite.statements import fetch_rows, fetch_value
@@ -132,7 +132,7 @@ def _time_sync(folder: Path, monotonic: Callable[[], float]) -> float:
     return sorted(taken)[len(taken) // 2]
 
 
-def _look_at_cluster(db: apsw.Connection, now: datetime) -> ClusterFacts | None:
+def _look_at_cluster(db: apsw.Connection, now: datetime) -> ClusterLook | None:
     values = {"now": to_micros(now)}
 
     def rows(name: str) -> list[Mapping[str, Any]]:
@@ -141,7 +141,7 @@ def _look_at_cluster(db: apsw.Connection, now: datetime) -> ClusterFacts | None:
     found = rows("look_at_cluster")
     if not found:
         return None
-    return make_cluster_facts(
+    return make_cluster_look(
         found[0],
         nodes=rows("look_at_nodes"),
         queues=rows("look_at_queues"),
