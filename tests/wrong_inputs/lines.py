@@ -46,6 +46,16 @@ def module(text: str, content: str, names: str, remedy: str) -> Case:
 
 COMMANDS = [
     cli("jbo list", "jbo", "Try: mainspring job"),
+    cli(
+        "backup copy --data absent",
+        "there is no absent/mainspring.db",
+        "name the folder that has mainspring.db",
+    ),
+    cli("backup copy --store memory://", "memory", "only SQLite and PostgreSQL can"),
+    cli("restore absent", "absent.manifest.json", "a backup is a file and its manifest"),
+    cli("top --interval 1ms", "interval", "between 500ms and 1h"),
+    cli("logging loud", "loud", "'debug', 'info', 'warning', 'error'"),
+    cli("logging debug --duration 2d", "duration", "between 1s and 1d"),
     cli("job lst", "lst", "Try: mainspring job list"),
     cli("job run add --dealy 5", "--dealy", "Did you mean one of: '--delay'"),
     cli("job run", "JOB", "Try 'mainspring job run --help'"),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mainspring.core.doctor.facts import FolderFacts, InstallationFacts, ServerLook
-from mainspring.core.doctor.findings import Finding, fail, fine, tell, warn, weigh
+from mainspring.core.doctor.facts import DatabaseLook, FolderFacts, InstallationFacts
+from mainspring.core.doctor.verdicts import Verdict, fail, fine, tell, warn, weigh
 
 _REMOTE = ("nfs", "cifs", "smb", "fuse.sshfs", "9p", "afs", "ceph", "glusterfs", "lustre")
 _OLDEST = 15
@@ -157,7 +157,7 @@ def write_latency(facts: InstallationFacts) -> Finding | None:
     return warn(found, why, remedy) if seconds >= _SLOW_WRITE else fine(found)
 
 
-def _server(facts: InstallationFacts) -> ServerLook | None:
+def _server(facts: InstallationFacts) -> DatabaseLook | None:
     return facts.store.server
 
 

@@ -12,7 +12,7 @@ from mainspring.stores._sql.ledger_check import decode_ledger_check
 Rows = Sequence[Mapping[str, Any]]
 
 
-def make_cluster_facts(
+def make_cluster_look(
     cluster: Mapping[str, Any],
     *,
     nodes: Rows,

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from mainspring.core.doctor import ClusterLook, ServerLook, StoreLook
+from mainspring.core.doctor import ClusterLook, DatabaseLook, StoreLook
 from mainspring.errors import MainspringError
-from mainspring.stores._sql.doctor import make_cluster_facts
+from mainspring.stores._sql.doctor import make_cluster_look
 from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.postgres.connecting import LOST, ConnectionOptions, Dialer
 from mainspring.stores.postgres.connection import Transaction
@@ -70,7 +70,7 @@ class PostgresExaminer:
         )
 
 
-async def _look_at_server(transaction: Transaction, monotonic: Callable[[], float]) -> ServerLook:
+async def _look_at_server(transaction: Transaction, monotonic: Callable[[], float]) -> DatabaseLook:
     [found] = await transaction.fetch("look_at_server")
     tables = await transaction.fetch("look_at_dead_rows")
     taken = []
@@ -79,7 +79,7 @@ async def _look_at_server(transaction: Transaction, monotonic: Callable[[], floa
         await transaction.fetch("write_a_mark")
         taken.append(monotonic() - begun)
     worst = tables[0] if tables else {"table": "any table", "live_rows": 0, "dead_rows": 0}
-    return ServerLook(**dict(found), **dict(worst), commit=sorted(taken)[len(taken) // 2] if taken else 0.0)
+    return DatabaseLook(**dict(found), **dict(worst), commit=sorted(taken)[len(taken) // 2] if taken else 0.0)
 
 
 async def _look_at_cluster(transaction: Transaction, now: datetime) -> ClusterLook | None:
@@ -90,7 +90,7 @@ async def _look_at_cluster(transaction: Transaction, now: datetime) -> ClusterLo
     if not found:
         return None
     ledger = await transaction.fetch("read_ledger_check")
-    return make_cluster_facts(
+    return make_cluster_look(
         found[0],
         nodes=await rows("look_at_nodes"),
         queues=await rows("look_at_queues"),

@@ -14,7 +14,7 @@ import apsw
 
 from mainspring.core.backups import (
     BackupManifest,
-    KeptClock,
+    ClockRecord,
     LedgerFacts,
     Restored,
     SealFacts,
@@ -98,9 +98,10 @@ def _make_ours(part: Path, manifest: BackupManifest, now: datetime) -> Restored:
         if (said := fetch_value(db, "check_pages")) != "ok":
             raise InvalidInput("file", f"it is damaged: {said}")
         found = _read_facts(db)
-        with db:
-            sessions, runs = _step_over(db, step, to_micros(now))
-        return Restored(found=found, step=step, sessions=sessions, runs=runs)
+        db.execute("BEGIN IMMEDIATE")
+        sessions, runs = _step_over(db, step, to_micros(now))
+        db.execute("COMMIT")
+    return Restored(found=found, step=step, sessions=sessions, runs=runs)
 
 
 def _step_over(db: apsw.Connection, step: int, now: int) -> tuple[int, int]:
@@ -142,7 +143,7 @@ def _count(db: apsw.Connection, counting: str) -> int:
 
 def _read_ledger(db: apsw.Connection) -> LedgerFacts:
     return sum_up_ledger(
-        KeptClock(
+        ClockRecord(
             job_id=make_job_id(row.job_id),
             next_fire_at=to_optional_instant(row.next_fire_at),
             fired_through=to_optional_instant(row.fired_through),
