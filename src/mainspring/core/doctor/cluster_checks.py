@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mainspring.core.doctor.facts import ClusterLook, InstallationFacts
-from mainspring.core.doctor.verdicts import Verdict, fail, fine, number, tell, warn
+from mainspring.core.doctor.findings import Finding, fail, fine, number, tell, warn
 
 _DAY = 86_400.0
 _MANY = 1000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mainspring.core.doctor.facts import DatabaseLook, FolderFacts, InstallationFacts
-from mainspring.core.doctor.verdicts import Verdict, fail, fine, tell, warn, weigh
+from mainspring.core.doctor.findings import Finding, fail, fine, tell, warn, weigh
 
 _REMOTE = ("nfs", "cifs", "smb", "fuse.sshfs", "9p", "afs", "ceph", "glusterfs", "lustre")
 _OLDEST = 15
