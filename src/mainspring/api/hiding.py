@@ -8,14 +8,13 @@ from typing import Any
 from msgspec import Struct
 
 from mainspring.api.errors import Rejected
-from mainspring.core.notify import without_error
-from mainspring.wire.alerts import AlertView
+from mainspring.wire.alerts import TriedView
 from mainspring.wire.versions import ChangeView, VersionView
 from mainspring.wire.views import CancelView
 
 HIDDEN_FIELDS = ("payload", "result", "output", "error", "error_group")
 """What is null then, wherever it stands in an answer."""
-NOT_HIDDEN: tuple[type[Struct], ...] = (CancelView,)
+NOT_HIDDEN: tuple[type[Struct], ...] = (CancelView, TriedView)
 """Whose fields of these names tell something else."""
 
 
@@ -27,8 +26,6 @@ def hide_payloads(content: object) -> None:
     elif isinstance(content, ChangeView):
         if content.field.partition(".")[0] == "payload":
             content.before = content.after = None
-    elif isinstance(content, AlertView):
-        content.summary = without_error(content.subject, content.summary)
     elif isinstance(content, Struct):
         _hide_in(content)
 
