@@ -18,6 +18,7 @@ from typing import Any
 
 from mainspring.config.setting import PROCESSES, Setting
 from mainspring.config.table import GROUPS
+from mainspring.core.channel_settings import CHANNEL_OPTIONS
 from mainspring.core.definition.batch import BATCH
 from mainspring.core.definition.limits import JOB_RATE
 from mainspring.core.definition.once import DEBOUNCE, THROTTLE, UNIQUE
@@ -220,6 +221,13 @@ def job_definition() -> str:
     return DESCRIBED.sub(lambda found: found[1] + tables[found[2]]() + found[3], page)
 
 
+def channels() -> str:
+    """Return the page on channels, with the tables of their settings."""
+    page = (ROOT / "docs" / "reference" / "channels.md").read_text()
+    parts = [f'### `"kind": "{kind}"`\n\n{_table(options)}' for kind, options in CHANNEL_OPTIONS.items()]
+    return DESCRIBED.sub(lambda found: found[1] + "\n".join(parts) + found[3], page)
+
+
 def _table(options: Iterable[Option]) -> str:
     lines = ["| field | default | values | meaning |", "|---|---|---|---|"]
     for option in options:
@@ -266,8 +274,9 @@ def sync_client() -> str:
             "owner_calls.py",
             "access_calls.py",
             "audit_calls.py",
-            "log_calls.py",
             "usage_calls.py",
+            "alert_calls.py",
+            "log_calls.py",
         )
     ]
     nodes = [node for tree in trees for node in tree.body]
@@ -340,6 +349,7 @@ PAGES: dict[Path, Callable[[], str]] = {
     ROOT / "docs" / "reference" / "configuration.md": configuration,
     ROOT / "docs" / "reference" / "telemetry.md": telemetry,
     ROOT / "docs" / "reference" / "http-api.md": http_api,
+    ROOT / "docs" / "reference" / "channels.md": channels,
     ROOT / "docs" / "reference" / "job-definition.md": job_definition,
     SDK / "sync_client.py": sync_client,
 }

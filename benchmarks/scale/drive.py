@@ -18,8 +18,9 @@ from benchmarks.scale.data import SERVED, Size
 from benchmarks.scale.observe import Observations, ObservedStore
 from mainspring.clock import LoopWaiter, StoreClock, UuidSource, host_time, system_random
 from mainspring.core.ids import JobId, RunId, SessionId
-from mainspring.engine.assembly import Engine, EngineSettings, Tools
+from mainspring.engine.assembly import Engine
 from mainspring.engine.scheduling.shards import ShardSettings
+from mainspring.engine.settings import EngineSettings, Tools
 from mainspring.engine.settling.janitor import Retention
 from mainspring.engine.usecases.definitions import Accepted
 from mainspring.engine.usecases.submissions import Submission

@@ -33,6 +33,7 @@ if _typing.TYPE_CHECKING:
     from mainspring.sdk.app import App
     from mainspring.sdk.batch import Batch
     from mainspring.sdk.definitions import Limit
+    from mainspring.sdk.notify import Notify
     from mainspring.sdk.once import Debounce, Throttle, Unique
     from mainspring.signals import Call, Done, Failed, FailRun, Outcome, RetryRun, SnoozeRun, current_attempt
 
@@ -53,6 +54,7 @@ __all__ = [
     "Limit",
     "MainspringError",
     "NotFound",
+    "Notify",
     "Outcome",
     "PayloadTooLarge",
     "PluginError",
@@ -84,6 +86,7 @@ _HOMES = {
     "Cron": "mainspring.core.cron",
     "CronError": "mainspring.core.cron",
     "Debounce": "mainspring.sdk.once",
+    "Notify": "mainspring.sdk.notify",
     "Done": "mainspring.signals",
     "FailRun": "mainspring.signals",
     "Failed": "mainspring.signals",

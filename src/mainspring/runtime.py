@@ -18,14 +18,17 @@ from typing import TYPE_CHECKING
 import structlog
 
 from mainspring.clock import LoopWaiter, StoreClock, UuidSource, host_time, monotonic, system_random
+from mainspring.config.secrets import ConfiguredSecrets
 from mainspring.config.settings import DATABASE_NAME, Settings, StoreLocation
 from mainspring.core.backfill_settings import BackfillLimits
 from mainspring.core.batching import TAKES_BATCHES
 from mainspring.core.pacing import Pace
 from mainspring.core.targets import TARGETS, accepted_types
-from mainspring.engine.assembly import Engine, EngineSettings, Tools
+from mainspring.engine.assembly import Engine
+from mainspring.engine.common.late_sender import LateSender
 from mainspring.engine.common.service import Service
 from mainspring.engine.scheduling.shards import ShardSettings
+from mainspring.engine.settings import EngineSettings, Tools
 from mainspring.engine.settling.janitor import Retention
 from mainspring.engine.usecases.definitions import Accepted
 from mainspring.engine.usecases.identities import TokenUses
@@ -33,6 +36,7 @@ from mainspring.errors import InvalidInput
 from mainspring.executors.context import ExecutorContext
 from mainspring.plugins import load_plugins
 from mainspring.ports.backups import BackupStore
+from mainspring.ports.channel import Sender
 from mainspring.ports.clock import Clock, Waiter
 from mainspring.ports.doctor import StoreExaminer
 from mainspring.ports.gateway import Registration, WorkerGateway
@@ -193,6 +197,7 @@ async def open_engine(
     try:
         clock = StoreClock(store.read_time)
         await clock.sample()
+        sender = _sender_beside(settings, clock) if with_scheduler or settings.has_api else None
         engine = Engine(
             store,
             Tools(
@@ -200,6 +205,7 @@ async def open_engine(
             ),
             _engine_settings(settings, registry, with_scheduler=with_scheduler),
             hints=make_hints(settings.store, bare),
+            sender=sender,
         )
         engine.telemetry.watch(times)
         try:
@@ -207,8 +213,17 @@ async def open_engine(
             yield engine
         finally:
             await engine.stop()
+            if sender is not None:
+                await sender.stop()
     finally:
         await store.close()
+
+
+def _sender_beside(settings: Settings, clock: Clock) -> Sender:
+    """Return what delivers the messages of channels. What is wrong with settings of mail is said at the start."""
+    if settings.mail_server is not None:
+        make_senders(settings, clock)
+    return LateSender(lambda: make_senders(settings, clock))
 
 
 def _retention(settings: Settings) -> Retention:
@@ -268,12 +283,41 @@ def _node_facts() -> NodeFacts:
     )
 
 
+def make_senders(settings: Settings, clock: Clock) -> Sender:
+    """Make what delivers the messages of channels, without starting it.
+
+    Raises:
+        InvalidInput: settings of mail do not go together.
+        MissingExtra: mail is to be sent, and the extra `mail` is not installed.
+    """
+    from mainspring.channels.senders import Senders
+
+    return Senders(
+        secrets=ConfiguredSecrets(settings.secrets),
+        clock=clock,
+        mail=settings.mail_server,
+        allow=settings.channel_allow,
+        allow_http=settings.channel_allow_http,
+        limit=settings.channel_timeout,
+    )
+
+
 def _accepted(settings: Settings, registry: FunctionRegistry | None) -> Accepted:
-    from mainspring.executors.egress import check_url
+    from mainspring.egress import check_url
 
     functions = (lambda: frozenset(registry.names())) if registry is not None else frozenset
     switches = {one.switch for one in TARGETS if one.switch is not None and getattr(settings, one.switch)}
     return Accepted(types=accepted_types(switches), functions=functions, check_url=check_url)
+
+
+def _executor_context(settings: Settings, registry: FunctionRegistry) -> ExecutorContext:
+    return ExecutorContext(
+        settings=settings,
+        functions=registry,
+        slots=settings.slots,
+        secrets=ConfiguredSecrets(settings.secrets),
+        host_time=host_time,
+    )
 
 
 def make_worker(
@@ -290,8 +334,7 @@ def make_worker(
         telemetry: receives what the worker and its executors count.
         name: the worker's name; None uses the one from the settings, or else host and process id.
     """
-    context = ExecutorContext(settings=settings, functions=registry, slots=settings.slots)
-    executors = load_plugins().make_executors(context)
+    executors = load_plugins().make_executors(_executor_context(settings, registry))
     host = socket.gethostname()
     registration = Registration(
         name=name or settings.worker_name or f"{host}-{os.getpid()}",

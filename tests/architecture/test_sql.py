@@ -15,6 +15,7 @@ import pytest
 
 from mainspring.core.dead_letters import Settlement
 from mainspring.core.model import FireRangeKind
+from mainspring.core.notifications import AlertState
 from mainspring.core.redrives import RedriveState
 from mainspring.core.states import FINAL_STATES, LIVE_STATES, RunState
 from mainspring.stores._sql.migrate import read_migrations
@@ -34,6 +35,8 @@ ONLY_SQLITE = {
     "check_pages": "one file, whose pages may be damaged",
     "begin_id_sequences": "a table has a sequence from its first row on",
     "raise_run_sequence": "a row; on PostgreSQL raise_id_sequences raises all",
+    "find_alert_rule": "PostgreSQL sees in what it has written which rows are new",
+    "find_channel": "the same",
     "count_redriven": "PostgreSQL counts in advance_redrive",
     "keep_attempts": "round trips: PostgreSQL keeps them in prune_attempts",
     "read_urgent_lanes": "PostgreSQL reads lanes and their runs at once, by read_kept_waiting",
@@ -264,6 +267,7 @@ CHECKS = {
     "dead_run_settlement": set(Settlement),
     "fire_range_kind": set(FireRangeKind),
     "redrive_state": set(RedriveState),
+    "alert_state": set(AlertState),
 }
 PLURALS = {"are": "is", "crashes": "crash", "hashes": "hash"}
 SINGULAR = {"is", "has", "missing"}

@@ -221,8 +221,8 @@ def test_image_is_given_every_file_that_it_copies() -> None:
     assert all((ROOT / name).exists() for name in kept)
     locks = {
         lock
-        for name in ("runtime", "ics")
+        for name in ("runtime", "ics", "mail")
         for lock in re.findall(r"-r (\S+\.lock)", DOCKERFILE.replace("${LOCK}", name))
     }
-    assert locks == {f"requirements/{name}.lock" for name in ("build", "ics", "runtime")}
+    assert locks == {f"requirements/{name}.lock" for name in ("build", "ics", "mail", "runtime")}
     assert locks <= kept

@@ -14,14 +14,15 @@ import pytest
 from mainspring.clock import LoopWaiter, StoreClock, UuidSource, host_time
 from mainspring.core.ids import DEFAULT_TENANT, JobId, KeyId, SessionId
 from mainspring.core.lane_marks import MOST_MARKS
-from mainspring.engine.assembly import Engine, EngineSettings, Tools
+from mainspring.egress import check_url
+from mainspring.engine.assembly import Engine
 from mainspring.engine.common.hints import HintExchange
 from mainspring.engine.scheduling.shards import ShardSettings
+from mainspring.engine.settings import EngineSettings, Tools
 from mainspring.engine.settling.janitor import Retention
 from mainspring.engine.usecases.definitions import Accepted
 from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import StoreUnavailable
-from mainspring.executors.egress import check_url
 from mainspring.ports.gateway import ClaimCall, ClaimReply, Registration
 from mainspring.ports.hints import ANY, Hear, Hint, Ready
 from mainspring.ports.store.nodes import NodeFacts

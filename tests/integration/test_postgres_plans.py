@@ -453,7 +453,8 @@ async def test_creations_are_looked_up_by_id(dsn: str, watch: Any) -> None:
     [
         ("list_jobs", {"tenant": "'default'", "after": JOB, "limit": "100"}, "job_page"),
         ("read_job_names", {"job_ids": f"ARRAY[{JOB}]"}, "job_pkey"),
-        ("page_sessions", {"after": "5", "limit": "100"}, "session_pkey"),
+        ("page_sessions", {"after": "5", "limit": "100", "tenant": "NULL"}, "session_pkey"),
+        ("page_sessions", {"after": "5", "limit": "100", "tenant": "'shop'"}, "session_pkey"),
     ],
 )
 async def test_other_lists_walk_one_index(

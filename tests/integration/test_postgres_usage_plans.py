@@ -8,7 +8,8 @@ import pytest
 from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.schema import PACKAGE
-from tests.support.postgres_databases import template_database, temporary_database
+from tests.support.postgres import temporary_database
+from tests.support.postgres_databases import template_database
 from tests.support.postgres_plans import explain
 
 pytestmark = pytest.mark.postgres

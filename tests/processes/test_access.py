@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -250,6 +251,62 @@ def test_a_server_with_the_operators_token_answers_nobody_else(tmp_path: Path) -
             for each in (text, admin["token"])
         ]
         assert statuses == [401, 200]
+
+
+def have_ended(app: App, count: int) -> bool:
+    """Return whether so many runs of a tenant have succeeded."""
+    return len(app.sync.list_runs(state="SUCCEEDED").items) == count
+
+
+def test_workers_of_two_tenants_each_get_their_own_runs_alone(tmp_path: Path) -> None:
+    """Both are on one server and offer the same. What only the other one's runs have ever waits for it."""
+    with server(*MEMORY, "--slots", 0, "--allow-shell", cwd=tmp_path) as (_, url):
+        admin = close(url, tmp_path)
+        at = ("--server", url)
+        tokens = {}
+        for tenant in ("shop", "bank"):
+            say("account", "set", tenant, "--grant", f"{tenant}=worker", *at, cwd=tmp_path, token=admin)
+            make = ("token", "create", "--account", tenant, "--role", "worker", "--queue", "mail", *at)
+            made = say(*make, cwd=tmp_path, token=admin)
+            assert (made["tenant"], made["queues"]) == (tenant, ["mail"])
+            tokens[tenant] = made["token"]
+        listed = run("token", "list", *at, cwd=tmp_path, MAINSPRING_TOKEN=admin)
+        assert "QUEUES" in listed.stdout
+        assert "mail" in listed.stdout
+
+        apps = {tenant: App(url, token=admin, tenant=tenant) for tenant in ("shop", "bank", "mine")}
+        wanted = {}
+        for tenant, app in apps.items():
+            for queue in ("mail", "cpu"):
+                app.sync.create_job({"name": queue, "queue": queue, "command": ["true"]})
+                handles = app.submit_sync(queue, [None] * 10)
+                wanted[tenant, queue] = {handle.id for handle in handles}
+        shop = (*("worker", "--name", "shops", "--allow-shell"), *at)
+        bank = (*("worker", "--name", "banks", "--allow-shell", "--queue", "mail"), *at)
+        with running(*shop, cwd=tmp_path, MAINSPRING_TOKEN=tokens["shop"]) as one:
+            one.wait_for("ready")
+            with running(*bank, cwd=tmp_path, MAINSPRING_TOKEN=tokens["bank"]) as other:
+                other.wait_for("ready")
+                for tenant in ("shop", "bank"):
+                    await_that(f"the runs of {tenant} have ended", partial(have_ended, apps[tenant], 10))
+                shown = run("workers", *at, cwd=tmp_path, MAINSPRING_TOKEN=admin).stdout
+                assert [line.split()[4:6] for line in shown.splitlines()[1:]] == [
+                    ["shop", "mail"],
+                    ["bank", "mail"],
+                ]
+                for (tenant, queue), ids in wanted.items():
+                    runs = [apps[tenant].sync.get_run(run_id) for run_id in ids]
+                    workers = {each.worker for each in runs}
+                    mine = {"shop": "shops", "bank": "banks"}.get(tenant)
+                    assert workers == {mine if queue == "mail" else None}, (tenant, queue)
+        for app in apps.values():
+            app.close()
+
+        none = ("worker", "--queue", "cpu", *at)
+        refused = run(*none, cwd=tmp_path, MAINSPRING_TOKEN=tokens["bank"])
+        assert refused.returncode != 0
+        assert "its token is only for the queue 'mail'" in refused.stderr
+        assert "Traceback" not in refused.stderr
 
 
 def test_a_missing_file_with_the_operators_token_stops_the_start(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from mainspring.clock import host_time
 from mainspring.config.processes import check, settings_of
+from mainspring.config.secrets import ConfiguredSecrets
 from mainspring.config.settings import Settings, StoreLocation
 from mainspring.config.sources import Choices, read_sources
 from mainspring.config.table import SETTINGS
@@ -30,6 +31,7 @@ from mainspring.plugins import Plugins
 from mainspring.ports.store import StoreCapabilities
 from mainspring.registry import FunctionRegistry
 from mainspring.stores.memory import MemoryStore
+from mainspring.testing.factories import START
 
 OPTIONS = Options(Option(name="n", kind=Whole(1, 9), summary="A number."))
 
@@ -137,7 +139,13 @@ def test_two_packages_cannot_have_one_name() -> None:
 
 
 def context() -> ExecutorContext:
-    return ExecutorContext(settings=Settings(), functions=FunctionRegistry(), slots=1)
+    return ExecutorContext(
+        settings=Settings(),
+        functions=FunctionRegistry(),
+        slots=1,
+        secrets=ConfiguredSecrets(()),
+        host_time=lambda: START,
+    )
 
 
 @pytest.mark.parametrize(

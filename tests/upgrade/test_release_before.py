@@ -60,13 +60,17 @@ NEW_OPTIONS: Row = {
     "pause_after_failures": None,
     "preempts": None,
     "preemptible": False,
+    "notify": None,
     "pause_note": None,
     "batch": None,
     "max_fires": None,
     "fires_left": None,
 }
 """What jobs show since, and what it is for a job that does not use it."""
-NEW_SEQUENCES = ("audit_id_seq", "concurrency_key_id_seq", "key_hold_id_seq", "limit_rule_id_seq")
+NEW_SEQUENCES = (
+    *("alert_id_seq", "audit_id_seq", "concurrency_key_id_seq", "key_hold_id_seq", "limit_rule_id_seq"),
+    *("notification_id_seq", "silence_id_seq"),
+)
 OWN = ("migration", "migration_compatibility")
 """What the runner of migrations writes for itself."""
 
@@ -200,6 +204,7 @@ def test_every_row_is_the_same_but_for_names_and_sessions(upgraded: Upgraded) ->
         *("limit_rule", "limit_use", "concurrency_key", "key_hold"),
         *("calendar", "calendar_use", "pause", "failure_watch", "backfill", "redrive", "blackout"),
         *("account", "token"),
+        *("alert", "alert_rule", "channel", "job_notify", "notification", "silence"),
         *("priority_class", "past_session", "ledger_check", "at_start", "after_end", "kept_attempt"),
         *("audit", "audit_horizon", "audit_seal"),
         *("usage_hour", "usage_minute"),
@@ -207,11 +212,15 @@ def test_every_row_is_the_same_but_for_names_and_sessions(upgraded: Upgraded) ->
     unowned = {"pause_note": None, "owner": None, "undefined_since": None}
     before["job"] = [job | unowned for job in before["job"]]
     before["attempt"] = [attempt | {"host": None} for attempt in before["attempt"]]
-    unsettled = dict.fromkeys(("error_group", "settled_at", "settlement", "settle_reason", "redriven_as"))
+    unsettled = dict.fromkeys(
+        ("error_group", "settled_at", "settlement", "settle_reason", "redriven_as", "is_unnoticed")
+    )
     before["dead_run"] = [run | unsettled for run in before["dead_run"]]
     before["run"] = [without_keys(run) for run in before["run"]]
     epoch = None if "sequences" in before else 0  # SQLite has no sessions of other releases
-    before["session"] = [row | {"policy_epoch": epoch, "account": None} for row in before["session"]]
+    before["session"] = [
+        row | {"policy_epoch": epoch, "account": None, "tenant": None} for row in before["session"]
+    ]
     before["lane"] = [row | {"preempted_at": None} for row in before["lane"]]
     before["node"] = [row | {"protocol": None, "is_member": 1} for row in before["node"]]
     before["fire_range"] = [row | {"backfill_id": None} for row in before["fire_range"]]

@@ -13,8 +13,9 @@ from typing import Any, TypeVar, cast
 from mainspring.clock import LoopWaiter, StoreClock
 from mainspring.core.batching import TAKES_BATCHES
 from mainspring.core.ids import RunId, SessionId
-from mainspring.engine.assembly import Engine, EngineSettings, Tools
+from mainspring.engine.assembly import Engine
 from mainspring.engine.scheduling.shards import ShardSettings
+from mainspring.engine.settings import EngineSettings, Tools
 from mainspring.engine.settling.janitor import Retention
 from mainspring.engine.usecases.definitions import Accepted
 from mainspring.errors import MainspringError, StoreUnavailable, Unreachable
@@ -143,9 +144,10 @@ class _Node(ABC):
             shards=ShardSettings(),
             retention=Retention(),
             accepted=Accepted(functions=lambda: frozenset({"work"}), check_url=None),
-            # Nothing here is audited, nobody asks for usage, and each call of the store is drawn for.
+            # Nothing here is audited, has rules or asks for usage, and each call of the store is drawn for.
             seals_audit=False,
             records_usage=False,
+            judges_alerts=False,
         )
         return Engine(cast(Store, link), tools, settings), clock
 

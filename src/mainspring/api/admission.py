@@ -19,6 +19,7 @@ from mainspring.api.call import Answer, Call, Services
 from mainspring.api.errors import Rejected, Reply, answer_error
 from mainspring.api.gatekeeper import Gatekeeper, check_right
 from mainspring.api.guard import Guard
+from mainspring.api.hiding import check_filters, hide_payloads
 from mainspring.api.reading import refuse_body
 from mainspring.api.routing import Found, Route, Routes
 from mainspring.core.access import Identity
@@ -126,6 +127,9 @@ class Admission:
         request_id: str,
     ) -> Call:
         check_right(principal, route.operation)
+        query = route.query.read(scope["query_string"])
+        if principal.hides_payloads:
+            check_filters(query)
         return Call(
             scope,
             receive,
@@ -133,7 +137,7 @@ class Admission:
             principal=principal,
             identity=identity,
             key=key,
-            query=route.query.read(scope["query_string"]),
+            query=query,
             fields=headers,
             operation=route.operation,
             request_id=request_id,
@@ -153,6 +157,8 @@ class Admission:
         status = route.status
         if isinstance(content, Answer):
             content, status = content
+        if call.principal.hides_payloads:
+            hide_payloads(content)
         if isinstance(content, str):  # it is not JSON
             return Reply(status, content.encode(), media_type=route.operation.media_type.encode())
         return Reply(status, b"" if content is None else _encode(content))

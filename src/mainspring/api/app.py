@@ -15,6 +15,7 @@ from mainspring.api.guard import Guard
 from mainspring.api.ics import IcsReader
 from mainspring.api.routes import (
     access,
+    alerts,
     applying,
     audit,
     backfills,
@@ -44,7 +45,7 @@ from mainspring.core.rates import Rate
 from mainspring.engine.scheduling.shards import Shards
 from mainspring.engine.usecases.client import Client
 from mainspring.engine.usecases.identities import Identities
-from mainspring.ports.gateway import WorkerGateway
+from mainspring.ports.gateway import ServingGateway
 from mainspring.ports.logs import LogSwitch
 from mainspring.ports.store import FailoverFacts
 from mainspring.wire.operations import IMPORT_CALENDAR
@@ -58,6 +59,7 @@ ENDPOINTS = (
     *backfills.ROUTES,
     *dead_letters.ROUTES,
     *redrives.ROUTES,
+    *alerts.ROUTES,
     *limits.ROUTES,
     *policies.ROUTES,
     *priorities.ROUTES,
@@ -90,7 +92,7 @@ class Api(Starlette):
 
 def create_api(
     client: Client,
-    gateway: WorkerGateway,
+    gateway: ServingGateway,
     *,
     identify: Identify,
     identities: Identities | None = None,

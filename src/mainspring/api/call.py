@@ -18,7 +18,7 @@ from mainspring.core.job_findings import JobFindings
 from mainspring.core.rights import Principal, Right
 from mainspring.engine.scheduling.shards import Shards
 from mainspring.engine.usecases.client import Client
-from mainspring.ports.gateway import WorkerGateway
+from mainspring.ports.gateway import ServingGateway
 from mainspring.ports.logs import LogSwitch
 from mainspring.ports.store import FailoverFacts
 from mainspring.wire.operation import Operation
@@ -48,7 +48,7 @@ class Services:
     """
 
     engine: Client
-    gateway: WorkerGateway
+    gateway: ServingGateway
     store_name: str
     ping: Callable[[], Awaitable[object]]
     shards: Shards | None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from mainspring.api.call import Call
+from mainspring.api.hiding import check_filters
 from mainspring.api.reading import query_moment, query_run_id
 from mainspring.core.dead_letters import DeadFilter
 from mainspring.core.fields import MAX_NAME, read_text
@@ -24,7 +25,10 @@ async def read_dead_filter(
 
     Raises:
         InvalidInput: a field is wrong, or there is no such job.
+        Rejected: 403, it is told by what is hidden from the caller.
     """
+    if call.principal.hides_payloads:
+        check_filters({"error": body.error, "error_group": body.error_group})
     run_ids = body.run_ids
     if run_ids is not None and len(run_ids) > BULK_LIMIT:
         raise InvalidInput(f"{prefix}run_ids", f"has {len(run_ids):,} runs; at most {BULK_LIMIT:,} fit")

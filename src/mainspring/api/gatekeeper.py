@@ -183,6 +183,7 @@ def make_principal(identity: Identity, tenant: str) -> Principal:
         tenant=tenant,
         rights=identity.rights_in(tenant) | always,
         shared_rights=identity.rights_in(ALL_TENANTS) | always,
+        hides_payloads=identity.hides_payloads_in(tenant),
     )
 
 
@@ -254,9 +255,11 @@ def _tenant_of(identity: Identity, headers: Mapping[str, str], operation: Operat
     """Return the tenant that a request is for.
 
     Raises:
-        Rejected: 400, it does not say which; 403, the caller has no role there.
+        Rejected: 400, it does not say which; 403, the caller has no role there, or is a worker for several tenants.
     """
     usual = identity.usual_tenant
+    if usual is None and operation is not None and operation.right is Right.WORK:
+        _check_worker(identity)
     given = headers.get("mainspring-tenant")
     if operation is None or not operation.is_of_tenant:
         return usual or DEFAULT_TENANT
@@ -270,3 +273,19 @@ def _tenant_of(identity: Identity, headers: Mapping[str, str], operation: Operat
     if not identity.may_enter(tenant):
         raise Rejected(403, f"{identity.name} may do nothing in tenant {tenant[:60]!r} with this token")
     return tenant
+
+
+def _check_worker(identity: Identity) -> None:
+    """Refuse a worker whose token stands for several tenants, but not for all.
+
+    Raises:
+        Rejected: 403.
+    """
+    if Right.WORK in identity.rights_in(ALL_TENANTS):
+        return
+    if any(Right.WORK in identity.rights_in(tenant) for tenant in identity.account.grants):
+        raise Rejected(
+            403,
+            f"a worker works for one tenant, or for all; {identity.name} may work for some, so make a token for one of"
+            " them: mainspring token create --role worker --tenant …",
+        )

@@ -15,6 +15,7 @@ from mainspring.host.exit_codes import ExitCode
 _COMMANDS = {
     # name: (module below mainspring.cli.commands, its command, help)
     "account": ("account", "account_group", "Set who may use the API, and what each may do."),
+    "alert": ("alert", "alert_group", "Show what is wrong now, and set the rules that find it."),
     "apply": ("applying", "apply_command", "Make the jobs of files what the files say."),
     "audit": ("audit", "audit_group", "Show who changed what."),
     "backfill": ("backfill", "backfill_group", "Show, pause, resume and cancel backfills."),
@@ -25,6 +26,7 @@ _COMMANDS = {
         "Show what calendars pause, or have them pause everything.",
     ),
     "calendar": ("calendar", "calendar_group", "Write and show the calendars that jobs name."),
+    "channel": ("channel", "channel_group", "Set where alerts are told."),
     "class": ("priority_class", "class_group", "Set the priority classes that jobs name."),
     "config": ("config", "config_group", "Show and check the settings of processes."),
     "dead": ("dead", "dead_group", "Show and settle dead letters: runs that failed for good."),
@@ -51,6 +53,7 @@ _COMMANDS = {
     "queue": ("queue", "queue_group", "Set how queues are served, and stop them."),
     "tenant": ("tenant", "tenant_group", "Set the shares and caps of tenants, and stop them."),
     "token": ("token", "token_group", "Make, list, replace and revoke access tokens."),
+    "silence": ("silence", "silence_group", "Tell nothing of some alerts for a while."),
     "status": ("status", "status_command", "Show the cluster at a glance, and what needs attention."),
     "usage": ("usage", "usage_command", "Show how many runs were made and ended, how late and how long."),
     "top": ("top", "top_command", "Show live what the cluster does."),

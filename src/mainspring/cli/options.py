@@ -108,6 +108,22 @@ def json_option(function: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
 
 
+def cluster_option(own: str, shared: str) -> Callable[[F], F]:
+    """Add --cluster, which sets the parameter `scope`.
+
+    Args:
+        own, shared: what a command is about without it, and with it.
+    """
+    return click.option(
+        "--cluster",
+        "scope",
+        is_flag=True,
+        flag_value="cluster",
+        default="tenant",
+        help=f"Not {own}, but {shared}.",
+    )
+
+
 def prune_option(function: F) -> F:
     """Add --prune, for commands that start an app."""
     return click.option(

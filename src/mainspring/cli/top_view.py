@@ -11,7 +11,7 @@ import click
 
 from mainspring.cli.output import show_age, show_rough
 from mainspring.cli.terminal import cut
-from mainspring.core.doctor.verdicts import number
+from mainspring.core.doctor.findings import number
 
 if TYPE_CHECKING:
     from mainspring.wire.overview import OverviewView, QueueLoadView

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from mainspring.config.access import Access, read_access, read_proxy
+from mainspring.config.channel_settings import read_mail_server
 from mainspring.config.dsn import hide_password, read_connect_timeout, read_dsn
+from mainspring.config.secret_settings import SecretPlace
 from mainspring.config.table import SETTINGS, default
+from mainspring.core.mail_server import MailServer
 from mainspring.core.rates import Rate
 from mainspring.errors import InvalidInput
 
@@ -167,6 +170,13 @@ class Settings:
     callback_allow_http: bool = default("executors.http.allow_http")
     callback_connect_timeout: timedelta = default("executors.http.connect_timeout")
     callback_timeout: timedelta = default("executors.http.timeout")
+    channel_allow: tuple[str, ...] = default("channels.allow")
+    channel_allow_http: bool = default("channels.allow_http")
+    channel_timeout: timedelta = default("channels.timeout")
+    mail_url: str | None = default("mail.url")
+    mail_from: str | None = default("mail.from")
+    mail_password: str | None = default("mail.password")
+    secrets: tuple[SecretPlace, ...] = default("secrets")
     metrics_port: int | None = default("metrics.port")
     metrics_host: str = default("metrics.host")
     log_format: str = default("logging.format")
@@ -184,6 +194,7 @@ class Settings:
             if value is not None:
                 setting.read(value)
         self._check_split()
+        self._check_mail()
         self._check_tls()
 
     @property
@@ -200,6 +211,21 @@ class Settings:
             is_encrypted=self.tls_cert is not None,
             is_proxied=self.behind_proxy is not None,
         )
+
+    @property
+    def mail_server(self) -> MailServer | None:
+        """The server through which mail leaves; None if there is none.
+
+        Raises:
+            InvalidInput: the settings of mail do not go together.
+        """
+        return read_mail_server(self.mail_url, self.mail_from, self.mail_password)
+
+    def _check_mail(self) -> None:
+        server = self.mail_server
+        name = None if server is None else server.password
+        if name is not None and name not in {place.name for place in self.secrets}:
+            raise InvalidInput("mail.password", f"there is no secret {name!r} in the table secrets")
 
     def _check_tls(self) -> None:
         if self.tls_cert is None:

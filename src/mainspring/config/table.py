@@ -13,10 +13,12 @@ from types import MappingProxyType
 from typing import Any
 
 from mainspring.config.api_settings import API_SETTINGS, DEFAULT_PORT
+from mainspring.config.channel_settings import CHANNEL_SETTINGS
 from mainspring.config.executor_settings import EXECUTOR_SETTINGS
 from mainspring.config.keep_settings import KEEP_SETTINGS
 from mainspring.config.kinds import OneLine, SecretUrl, ServerUrl, Several
 from mainspring.config.past_settings import BACKFILL_SETTINGS, CATCH_UP_SETTINGS
+from mainspring.config.secret_settings import SECRET_SETTINGS
 from mainspring.config.setting import PREFIX, SERVER, UP, WORKER, Setting
 from mainspring.core.kinds import Flag, OneOf, Whole, Word
 from mainspring.core.rates import Rate, RateText
@@ -278,6 +280,8 @@ GROUPS = MappingProxyType(
         "Catch-up": CATCH_UP_SETTINGS,
         "Worker": _WORKER,
         "Executors": EXECUTOR_SETTINGS,
+        "Channels": CHANNEL_SETTINGS,
+        "Secrets": SECRET_SETTINGS,
         "Metrics": _METRICS,
         "Logs": _LOGGING,
     }

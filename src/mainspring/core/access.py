@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -21,6 +21,7 @@ ROTATION_GRACE = timedelta(hours=24)
 LAST_WORDS = timedelta(hours=24)
 """How long a worker whose token has expired may still report what it does."""
 MOST_GRANTS = 1000
+MOST_QUEUES = 1000
 MOST_RATE = 1_000_000
 """Requests a second."""
 _LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"
@@ -34,10 +35,12 @@ class Account:
 
     Attributes:
         grants: its role in each tenant; `*` stands for all tenants.
+        hides_payloads: the tenants whose grants let it see no payloads, results, outputs and errors.
     """
 
     name: str
     grants: Mapping[str, AccessRole]
+    hides_payloads: frozenset[str] = frozenset()
     is_disabled: bool = False
     created_at: datetime
 
@@ -50,6 +53,7 @@ class AccessToken:
         prefix: the part by which it is known.
         name: what it is for.
         role, tenant: bounds on what the account may do otherwise.
+        queues: the only ones that its worker serves; empty means all.
         rate: requests a second that one server answers; None is any number.
         last_used_at: when a server saw it last, give or take a minute.
         replaces: the prefix of the token in whose place it was made.
@@ -60,6 +64,7 @@ class AccessToken:
     name: str
     role: AccessRole
     tenant: str
+    queues: tuple[str, ...] = ()
     rate: int | None = None
     created_at: datetime
     expires_at: datetime | None = None
@@ -75,6 +80,7 @@ class TokenWish:
     Attributes:
         account: whose it is; None is whoever asks.
         tenant: None is all tenants that the account has.
+        queues: the only ones that its worker serves; empty means all.
         lasts: None is for ever.
         rate: requests a second; None is any number.
     """
@@ -83,6 +89,7 @@ class TokenWish:
     role: AccessRole
     account: str | None = None
     tenant: str | None = None
+    queues: tuple[str, ...] = ()
     lasts: timedelta | None = None
     rate: int | None = None
 
@@ -135,6 +142,14 @@ class Identity:
             return NO_RIGHTS
         return rights_of(self.account, tenant) & RIGHTS_OF[self.token.role]
 
+    def hides_payloads_in(self, tenant: str) -> bool:
+        """Return whether it sees no payloads, results, outputs and errors in a tenant.
+
+        The grant of the tenant itself tells, or else that of `*`.
+        """
+        account = self.account
+        return (tenant if tenant in account.grants else ALL_TENANTS) in account.hides_payloads
+
     @property
     def usual_tenant(self) -> str | None:
         """The tenant that is meant if a request names none: the only one. None if there are several."""
@@ -183,6 +198,33 @@ def read_grants(roles: object, field: str) -> dict[str, AccessRole]:
     }
 
 
+def read_hidden(given: object, grants: Mapping[str, AccessRole], field: str) -> frozenset[str]:
+    """Read the tenants whose grants hide payloads.
+
+    Raises:
+        InvalidInput: it is no list of tenants with a grant, or the account may change jobs or work there. Then it
+            could have their payloads sent anywhere.
+    """
+    if not isinstance(given, list | tuple | frozenset):
+        raise InvalidInput(field, f"must be a list of tenants, not {kind(given)}")
+    if len(given) > MOST_GRANTS:
+        raise InvalidInput(field, f"names {len(given):,} tenants; at most {MOST_GRANTS:,} are allowed")
+    tenants = frozenset(read_tenant(tenant, field) for tenant in given)
+    for tenant in sorted(tenants):
+        if tenant not in grants:
+            raise InvalidInput(field, f"the account has no role in {tenant!r} that could hide payloads")
+        roles = {grants[key] for key in (tenant, ALL_TENANTS) if key in grants}
+        seeing = sorted(role.value for role in roles if RIGHTS_OF[role] & {Right.EDIT, Right.WORK})
+        if seeing:
+            raise InvalidInput(
+                field,
+                f"with the role {seeing[0]!r} in {tenant!r} an account decides what becomes of payloads, so they cannot"
+                f" be hidden from it; give it {AccessRole.VIEWER.value!r} or {AccessRole.OPERATOR.value!r}, or leave"
+                " the tenant out",
+            )
+    return tenants
+
+
 def read_tenant(given: object, field: str) -> str:
     """Read a tenant's name, or `*` for all.
 
@@ -194,6 +236,33 @@ def read_tenant(given: object, field: str) -> str:
     if not isinstance(given, str):
         raise InvalidInput(field, f"must be the name of a tenant, or * for all, not {kind(given)}")
     return read_word(given, field)
+
+
+def read_queues(given: object, role: AccessRole, field: str) -> tuple[str, ...]:
+    """Read the queues that a token is bound to, each once, in order of their names.
+
+    They need not exist: a queue does as soon as a job names it.
+
+    Raises:
+        InvalidInput: it is no list of names, or the role does more than work for queues.
+    """
+    if not isinstance(given, list | tuple):
+        raise InvalidInput(field, f"must be a list of names of queues, not {kind(given)}")
+    if len(given) > MOST_QUEUES:
+        raise InvalidInput(field, f"names {len(given):,} queues; at most {MOST_QUEUES:,} are allowed")
+    queues = tuple(sorted({read_word(name, f"{field}[{place}]") for place, name in enumerate(given)}))
+    if queues and role is not AccessRole.WORKER:
+        raise InvalidInput(
+            field,
+            f"only tokens with the role {AccessRole.WORKER.value!r} are bound to queues; with {role.value!r} it may"
+            " do more than work for them, so leave them out",
+        )
+    return queues
+
+
+def is_within(queues: Collection[str], bounds: Collection[str]) -> bool:
+    """Return whether whoever serves some queues serves none beyond others. Empty means all."""
+    return not bounds or (bool(queues) and set(queues) <= set(bounds))
 
 
 def write_token(secret: bytes) -> str:

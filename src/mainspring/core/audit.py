@@ -25,6 +25,7 @@ KINDS = (
     *("job", "run", "owner", "calendar", "limit", "backfill", "redrive"),
     *("queue", "tenant", "label", "priority_class", "everything"),
     *("account", "token"),
+    *("alert_rule", "channel", "silence", "alert"),
 )
 """What entries are about."""
 EVERYTHING = "*"

@@ -22,8 +22,12 @@ def settle_account(audit: Sequence[AuditEntry], old: Account | None, new: Accoun
         old: the account as it was; None if it is new.
     """
     was = {} if old is None else old.grants
+    hidden = frozenset[str]() if old is None else old.hides_payloads
     changed = sorted(
-        tenant for tenant in {*was, *new.grants} if was.get(tenant) is not new.grants.get(tenant)
+        tenant
+        for tenant in {*was, *new.grants}
+        if was.get(tenant) is not new.grants.get(tenant)
+        or (tenant in hidden) is not (tenant in new.hides_payloads)
     )
     if not changed and old is not None and old.is_disabled == new.is_disabled:
         return []
@@ -37,4 +41,6 @@ def settle_account(audit: Sequence[AuditEntry], old: Account | None, new: Accoun
 
 def _show(account: Account, tenants: Sequence[str]) -> dict[str, Any]:
     grants = {tenant: account.grants[tenant].value for tenant in tenants if tenant in account.grants}
-    return {"grants": grants, "is_disabled": account.is_disabled}
+    hidden = [tenant for tenant in tenants if tenant in account.hides_payloads]
+    shown: dict[str, Any] = {"grants": grants, "is_disabled": account.is_disabled}
+    return shown | {"hides_payloads": hidden} if hidden else shown

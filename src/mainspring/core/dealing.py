@@ -9,7 +9,8 @@ from heapq import heapify, heappop, heapreplace
 from operator import itemgetter
 
 from mainspring.core.ids import LaneId
-from mainspring.core.pools import Head, Pool, QueueTier, by_age
+from mainspring.core.pools import Head, QueueTier, by_age
+from mainspring.core.reach import Source
 from mainspring.core.shares import Shares
 from mainspring.core.slot_times import SlotTimes
 
@@ -33,7 +34,7 @@ class _Turns:
     order: list[tuple[float, int, str]] = field(default_factory=list)
     waiting: int = 0
 
-    def add(self, pool: Pool | QueueTier, most: int) -> None:
+    def add(self, pool: Source, most: int) -> None:
         """Take the lanes of a pool that are to be served first into the deal."""
         self.waiting += pool.awake
         for head in pool.first(most):
@@ -100,7 +101,7 @@ class _Line(_Turns):
 
 
 def deal(
-    queues: Shares, pools: Sequence[Pool | QueueTier], seats: int, most: int, *, times: SlotTimes
+    queues: Shares, pools: Sequence[Source], seats: int, most: int, *, times: SlotTimes
 ) -> dict[LaneId, int]:
     """Return the lanes that get portions of the seats, and further ones for what they leave over, each with its quota.
 
@@ -146,7 +147,7 @@ def _deal(queues: Shares, turns: Mapping[str, _Turns], seats: int, times: SlotTi
     return dealt
 
 
-def _gather(queues: Shares, pools: Sequence[Pool | QueueTier], most: int) -> dict[str, _Turns]:
+def _gather(queues: Shares, pools: Sequence[Source], most: int) -> dict[str, _Turns]:
     """Return by queue the lanes that are to be served first."""
     # Where the oldest run goes first, all pools have to be compared.
     fifo = [pool for pool in pools if pool.queue.is_fifo]
@@ -170,7 +171,7 @@ def _gather(queues: Shares, pools: Sequence[Pool | QueueTier], most: int) -> dic
     return turns
 
 
-def _nearest(queues: Shares, pools: Sequence[Pool | QueueTier], most: int) -> list[Pool | QueueTier]:
+def _nearest(queues: Shares, pools: Sequence[Source], most: int) -> list[Source]:
     """Return the pools that are to be served first: by the shares of queues, then of tenants, then by age."""
     at = {pool.queue.name: 0.0 for pool in pools}
     for name in at:

@@ -12,7 +12,7 @@ from mainspring.core.ids import LaneId
 from mainspring.core.model import Lane, LaneKey, Priority
 from mainspring.core.pools import Head, Pool, QueueTier, by_age, rules_of, shares_for
 from mainspring.core.queues import Queue, QueueOrder
-from mainspring.core.reach import TIERS, Place, Reach, Source, open_sources
+from mainspring.core.reach import TIERS, AnyPool, Place, Reach, Source, open_sources
 from mainspring.core.reserves import Reserves, put_first
 from mainspring.core.served import Given
 from mainspring.core.slot_times import SlotTimes
@@ -244,7 +244,7 @@ class LaneOrder:
             now: the store's time.
         """
         self.wake(now)
-        first = self.reserves.choose(reach.serves, seats)
+        first = self.reserves.choose(reach.serves, seats, tenant=reach.tenant)
         reach.reserved, reach.aged, reach.is_cut = first.quotas, {}, first.is_open
         if not first.quotas:
             return self._choose_by_share(reach, seats, now)
@@ -273,14 +273,14 @@ class LaneOrder:
                 break
         return chosen
 
-    def _open(self, sources: list[Source]) -> list[Source]:
+    def _open(self, sources: Sequence[Source]) -> Sequence[Source]:
         return open_sources(sources) if self._stops else sources
 
     def _may_have_more(self, lane_id: LaneId, seats: int, quotas: Mapping[LaneId, int]) -> bool:
         return quotas[lane_id] < seats and not self._heads[lane_id].is_dry
 
     def _choose_aged(
-        self, reach: Reach, pools: Sequence[Pool], seats: int, now: datetime
+        self, reach: Reach, pools: Sequence[AnyPool], seats: int, now: datetime
     ) -> dict[LaneId, int]:
         """Return lanes of lower tiers that get a part of the seats, because their heads have waited for long.
 

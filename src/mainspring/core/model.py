@@ -12,6 +12,7 @@ from mainspring.core.batching import TAKES_BATCHES, BatchRule
 from mainspring.core.fields import MAX_PAYLOAD
 from mainspring.core.ids import FireRangeId, JobId, LaneId, RunId, SessionId
 from mainspring.core.limits import LINED_UP, JobLimit
+from mainspring.core.notify import NotifyRule
 from mainspring.core.once import DebounceRule, ThrottleRule, UniqueRule
 from mainspring.core.pacing import CatchUpRule
 from mainspring.core.retry import RetryPolicy
@@ -177,6 +178,7 @@ class JobSpec:
             `concurrency`, nor where runs follow one another.
         preempts: its waiting runs may take the slots of preemptible runs of lower tiers; None: if their tier is HIGH.
         preemptible: its runs may be stopped for more urgent work, to start again later.
+        notify: who is told when it fails, is late or has recovered; None is nobody.
     """
 
     name: str
@@ -206,6 +208,7 @@ class JobSpec:
     batch: BatchRule | None = None
     preempts: bool | None = None
     preemptible: bool = False
+    notify: NotifyRule | None = None
 
     @property
     def is_lined_up(self) -> bool:

@@ -151,16 +151,17 @@ class QueueTier:
             taken.append(heappop(self._front))
         for entry in taken:
             heappush(self._front, entry)
-        return [head for _, tenant in taken for head in self._oldest(tenant, max(most // len(taken), 1))]
+        return [head for _, tenant in taken for head in self.oldest(tenant, max(most // len(taken), 1))]
 
-    def _oldest(self, tenant: str, most: int) -> list[Head]:
+    def oldest(self, tenant: str, most: int) -> list[Head]:
+        """Return the oldest ready heads of a tenant that has some, if lanes are kept by tenant."""
         assert self._ages is not None, "it is wide"
         return _first_ages(self._ages[tenant], None, most)
 
     def urgency(self) -> tuple[float, datetime]:
         """Return by what it is compared with pools, if something is ready: the least goes first."""
         least = self.least()
-        [head] = self._oldest(self._front[0][1], 1)
+        [head] = self.oldest(self._front[0][1], 1)
         return least, head.ready_at
 
     def rouse(self, tenant: str) -> None:

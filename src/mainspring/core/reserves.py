@@ -156,7 +156,7 @@ class Reserves:
         ]
         return sorted(found, key=lambda one: (one.since, one.lane_id))
 
-    def choose(self, serves: Serves, seats: int) -> ReservedSeats:
+    def choose(self, serves: Serves, seats: int, *, tenant: str | None = None) -> ReservedSeats:
         """Return which lanes get the next seats because of their tenants' reserves: no more than is missing.
 
         If it is open, a lane may have less than its quota while such a tenant has more to run elsewhere, and nobody
@@ -165,18 +165,21 @@ class Reserves:
         Args:
             serves: whether the seats are of workers that can execute runs of a queue and a route.
             seats: at least 1.
+            tenant: the only one whose runs the workers get; None means all.
         """
         if not self._short_since:
             return _NOTHING
         ready: dict[str, list[Head]] = {}
-        for tenant in self._short_since:
+        for short in self._short_since:
+            if tenant not in {None, short}:
+                continue
             heads = [
                 head
-                for head in self._heads[tenant].values()
+                for head in self._heads[short].values()
                 if head.is_open and serves(head.pool.queue.name, head.pool.route)
             ]
             if heads:
-                ready[tenant] = heads
+                ready[short] = heads
         if not ready:
             return _NOTHING
         wanted = {tenant: (self.running(tenant), self.reserved(tenant)) for tenant in ready}

@@ -77,6 +77,7 @@ class Principal:
         rights: what it may do there.
         shared_rights: what it may do with what all tenants share: queues, workers, pauses of everything.
         kind: how it was told who it is.
+        hides_payloads: whether it sees no payloads, results, outputs and errors.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Principal:
     rights: frozenset[Right]
     shared_rights: frozenset[Right]
     kind: ActorKind = ActorKind.LOCAL
+    hides_payloads: bool = False
 
 
 STRANGER = Principal(name="a caller without a token", tenant="", rights=NO_RIGHTS, shared_rights=NO_RIGHTS)

@@ -11,7 +11,7 @@ from mainspring.core.claiming import required_labels, target_of, unfold_route
 
 
 class Offer(Protocol):
-    """What a worker session offers. Empty queues stand for all."""
+    """What a worker session offers. Empty queues stand for all, and no tenant does."""
 
     @property
     def queues(self) -> Collection[str]: ...
@@ -21,12 +21,15 @@ class Offer(Protocol):
     def functions(self) -> Collection[str]: ...
     @property
     def labels(self) -> Collection[str]: ...
+    @property
+    def tenant(self) -> str | None: ...
 
 
 class GapCode(StrEnum):
     """What is missing for runs to be executed."""
 
     NO_WORKER = "no_worker"
+    TENANT_UNSERVED = "tenant_unserved"
     QUEUE_UNSERVED = "queue_unserved"
     TARGET_UNSERVED = "target_unserved"
     LABELS_UNSERVED = "labels_unserved"
@@ -37,7 +40,7 @@ class Gap:
     """Why no live worker can execute runs of a queue and a route.
 
     Attributes:
-        what: the queue, function, type of target or labels that nobody serves; empty if there is no worker.
+        what: the tenant, queue, function, type of target or labels that nobody serves; empty if there is no worker.
     """
 
     code: GapCode
@@ -53,6 +56,11 @@ class OfferKind:
     types: frozenset[str]
     functions: frozenset[str]
     labels: frozenset[str]
+    tenant: str | None
+
+    def works_for(self, tenant: str) -> bool:
+        """Say whether these sessions get runs of a tenant."""
+        return self.tenant is None or self.tenant == tenant
 
     def serves(self, queue: str) -> bool:
         """Say whether these sessions serve a queue."""
@@ -73,29 +81,38 @@ class Offers:
                 frozenset(offer.types),
                 frozenset(offer.functions),
                 frozenset(offer.labels),
+                offer.tenant,
             )
             for offer in offers
         }
-        self._known: dict[tuple[str, str], Gap | None] = {}
+        self._bound = frozenset(kind.tenant for kind in self._kinds)
+        self._known: dict[tuple[str, str, str | None], Gap | None] = {}
 
     def __bool__(self) -> bool:
         return bool(self._kinds)
 
-    def has_function(self, name: str) -> bool:
-        """Say whether a live worker has a function, whichever queues it serves."""
-        return any(name in one.functions for one in self._kinds)
+    def has_function(self, name: str, tenant: str) -> bool:
+        """Say whether a live worker that works for a tenant has a function, whichever queues it serves."""
+        return any(name in one.functions and one.works_for(tenant) for one in self._kinds)
 
-    def find_gap(self, queue: str, route: str) -> Gap | None:
-        """Return why no live worker can execute runs of a queue and a route; None if one can."""
-        key = (queue, route)
+    def find_gap(self, queue: str, route: str, tenant: str) -> Gap | None:
+        """Return why no live worker can execute a tenant's runs of a queue and a route; None if one can."""
+        # In most clusters, workers work for all tenants, which have the same answer then.
+        key = queue, route, None if self._bound == _FOR_ALL else tenant
         if key not in self._known:
-            self._known[key] = _find_gap(self._kinds, queue, route)
+            self._known[key] = _find_gap(self._kinds, queue, route, tenant)
         return self._known[key]
 
 
-def _find_gap(offers: Collection[OfferKind], queue: str, route: str) -> Gap | None:
-    if not offers:
+_FOR_ALL = frozenset({None})
+
+
+def _find_gap(kinds: Collection[OfferKind], queue: str, route: str, tenant: str) -> Gap | None:
+    if not kinds:
         return Gap(GapCode.NO_WORKER, "", "No worker is alive.")
+    offers = [offer for offer in kinds if offer.works_for(tenant)]
+    if not offers:
+        return Gap(GapCode.TENANT_UNSERVED, tenant, f"No live worker works for tenant {tenant!r}.")
     serving = [offer for offer in offers if offer.serves(queue)]
     if not serving:
         return Gap(GapCode.QUEUE_UNSERVED, queue, f"No live worker serves queue {queue!r}.")

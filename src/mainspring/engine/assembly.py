@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 
-from mainspring.core.backfill_settings import BackfillLimits
-from mainspring.core.pacing import USUAL_CATCH_UP, Pace
 from mainspring.engine.claiming.matcher import Matcher
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.definitions import Definitions
@@ -24,6 +20,7 @@ from mainspring.engine.common.usage import UsageRecorder
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.common.write_health import WriteHealth
 from mainspring.engine.gateway import LocalGateway
+from mainspring.engine.scheduling.alert_services import make_alert_services
 from mainspring.engine.scheduling.backfill_fires import BackfillFires
 from mainspring.engine.scheduling.backfills import Backfiller
 from mainspring.engine.scheduling.calendars import CalendarFollower, Replanner
@@ -38,72 +35,21 @@ from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.scheduling.planner import Planner
 from mainspring.engine.scheduling.redriver import Redriver
 from mainspring.engine.scheduling.sealer import Sealer
-from mainspring.engine.scheduling.shards import Shards, ShardSettings
+from mainspring.engine.scheduling.shards import Shards
 from mainspring.engine.scheduling.usage_hours import UsageHours
-from mainspring.engine.settling.janitor import Janitor, Retention
+from mainspring.engine.settings import EngineSettings, Tools
+from mainspring.engine.settling.janitor import Janitor
 from mainspring.engine.settling.preemptor import Preemptor
 from mainspring.engine.settling.reaper import Reaper
-from mainspring.engine.usecases.browsing import BUDGET
 from mainspring.engine.usecases.client import Client
-from mainspring.engine.usecases.definitions import Accepted
 from mainspring.engine.usecases.identities import Identities
-from mainspring.engine.usecases.runs import KEY_LIFETIME
 from mainspring.errors import StoreUnavailable
-from mainspring.ports.clock import Clock, IdSource, RandomSource, Waiter
+from mainspring.ports.channel import Sender
+from mainspring.ports.clock import Clock
 from mainspring.ports.hints import HintChannel
 from mainspring.ports.store import Store
 from mainspring.ports.store.nodes import NodeFacts
 from mainspring.ports.telemetry import Measure, Source, Telemetry
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tools:
-    """Where an engine gets time, chance and ids from: the process, a test, or the simulator.
-
-    Attributes:
-        waiter: makes a waiter; every service gets its own.
-        host_time: the host's wall clock, to compare with the store's. None skips the comparison.
-    """
-
-    clock: Clock
-    random: RandomSource
-    ids: IdSource
-    waiter: Callable[[], Waiter]
-    host_time: Callable[[], datetime] | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineSettings:
-    """How an engine behaves.
-
-    Attributes:
-        node: its identity as a scheduler. Without one, the engine only gives out work (to a worker directly on the
-            store).
-        beat_period: the time between two heartbeats of a worker.
-        shards: how the node divides the shards with other nodes.
-        retention: how long ended runs and sessions are kept.
-        accepted: what definitions of jobs may hold.
-        key_lifetime: how long an idempotency key is remembered after its use.
-        list_budget: how long a list of runs looks before it answers what it has found.
-        backfills: what backfills get that say nothing else, and how large they may be.
-        catch_up: the pace of the catch-up of jobs that say nothing else.
-        logs_events: whether the log gets failed attempts, lost runs and missed fires.
-        seals_audit: whether the node that owns shard 0 sets seals on the audit.
-        records_usage: whether it is stored by the minute what became of runs.
-    """
-
-    node: NodeFacts | None
-    beat_period: timedelta
-    shards: ShardSettings
-    retention: Retention
-    accepted: Accepted
-    key_lifetime: timedelta = KEY_LIFETIME
-    list_budget: timedelta = BUDGET
-    backfills: BackfillLimits = field(default_factory=BackfillLimits)
-    catch_up: Pace = USUAL_CATCH_UP
-    logs_events: bool = True
-    seals_audit: bool = True
-    records_usage: bool = True
 
 
 class Engine:
@@ -111,6 +57,7 @@ class Engine:
 
     Args:
         hints: the channel to other processes on the same store, if there is one. The engine connects and closes it.
+        sender: delivers what alerts tell; None delivers nothing. Who makes the engine starts and stops it.
 
     Attributes:
         matcher: where workers' claims wait.
@@ -123,9 +70,16 @@ class Engine:
     """
 
     def __init__(
-        self, store: Store, tools: Tools, settings: EngineSettings, *, hints: HintChannel | None = None
+        self,
+        store: Store,
+        tools: Tools,
+        settings: EngineSettings,
+        *,
+        hints: HintChannel | None = None,
+        sender: Sender | None = None,
     ) -> None:
         self.store = store
+        self._sender = sender
         self.clock: Clock = tools.clock
         self._tools = tools
         self.wakeups: Wakeups = Wakeups()
@@ -171,6 +125,7 @@ class Engine:
             kept=settings.retention.history,
             audit_kept=settings.retention.audit,
             backfill_limits=settings.backfills,
+            sender=sender,
         )
         self.ownership: Ownership = Ownership()
         self.shards: Shards | None = None
@@ -325,6 +280,7 @@ class Engine:
                 waiter=tools.waiter(),
             ),
             *self._make_sealer(settings),
+            *self._make_alerting(settings, restrictions),
             *self._make_usage_hours(settings),
             self.job_check,
         ]
@@ -350,6 +306,18 @@ class Engine:
             process=str(self._tools.ids.new_uuid()),
             clock=self.clock,
             waiter=self._tools.waiter(),
+        )
+
+    def _make_alerting(self, settings: EngineSettings, restrictions: RestrictionFollower) -> list[Service]:
+        if not settings.judges_alerts:
+            return []
+        return make_alert_services(
+            self.store,
+            self._sender,
+            restrictions,
+            clock=self.clock,
+            ownership=self.ownership,
+            waiter=self._tools.waiter,
         )
 
     def _make_preemptor(self, definitions: Definitions, restrictions: RestrictionFollower) -> Preemptor:

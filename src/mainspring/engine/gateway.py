@@ -137,6 +137,7 @@ class LocalGateway:
             labels=registration.labels,
             beat_period=self._beat_period,
             account=registration.account,
+            tenant=registration.tenant,
         )
         (session_id,) = await self._store.add_sessions([new], now=self._clock.now())
         self._matcher.welcome(session_id, registration)
@@ -198,16 +199,37 @@ class LocalGateway:
         self._wakeups.runs_ready(keys=None)
         return [None] * len(unknown)
 
-    async def report(self, session_id: SessionId, reports: tuple[Report, ...]) -> tuple[ReportResult, ...]:
+    async def report(
+        self, session_id: SessionId, reports: tuple[Report, ...], *, tenant: str | None = None
+    ) -> tuple[ReportResult, ...]:
         """Apply reports of how attempts ended. Return one result per report.
 
         A report on a lease that another session holds is stale.
+
+        Args:
+            tenant: the only one whose runs exist for the session; None means all.
         """
         try:
-            return tuple(await self._reports([(session_id, _storable(report)) for report in reports]))
+            foreign = await self._find_foreign(reports, tenant) if tenant is not None else frozenset()
+            own = [report for report in reports if report.run_id not in foreign]
+            results = iter(await self._reports([(session_id, _storable(report)) for report in own]))
         except StoreUnavailable:
             self._write_health.has_reports = True
             raise
+        if not foreign:
+            return tuple(results)
+        return tuple(
+            ReportResult.MISSING if report.run_id in foreign else next(results) for report in reports
+        )
+
+    async def _find_foreign(self, reports: Sequence[Report], tenant: str) -> frozenset[RunId]:
+        """Return the runs that are not a tenant's. What this process gave out is known without the store."""
+        ids = list(dict.fromkeys(report.run_id for report in reports))
+        given = {run_id: self._book.tenant_of(run_id) for run_id in ids}
+        unknown = [run_id for run_id, known in given.items() if known is None]
+        runs = await self._store.get_runs(unknown) if unknown else []
+        given |= {run.id: run.tenant for run in runs if run is not None}
+        return frozenset(run_id for run_id, whose in given.items() if whose not in {None, tenant})
 
     async def _report_all(self, reports: Sequence[_SessionReport]) -> Sequence[ReportResult]:
         others = [report for _, report in reports if not isinstance(report.ending, Success)]

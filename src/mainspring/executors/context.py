@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Protocol
 
+from mainspring.ports.secrets import Secrets
 from mainspring.registry import FunctionRegistry
 
 
@@ -46,8 +48,12 @@ class ExecutorContext:
         settings: those of the worker's settings that executors read.
         functions: the functions that the worker's app has registered.
         slots: how many attempts the worker runs at a time.
+        secrets: those that jobs may name.
+        host_time: gives the host's time, for signatures.
     """
 
     settings: ExecutorSettings
     functions: FunctionRegistry
     slots: int
+    secrets: Secrets
+    host_time: Callable[[], datetime]

@@ -2,42 +2,36 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import ssl
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
-from yarl import URL
 
 from mainspring.core.causes import Cause
 from mainspring.core.ids import format_job_id, format_run_id
 from mainspring.core.model import DEFAULT_TIMEOUT
 from mainspring.core.outcomes import Failure
+from mainspring.core.secrets import read_reference
 from mainspring.core.targets.http import HttpType
+from mainspring.core.webhooks import sign
+from mainspring.egress.client import GuardedClient, Lookup, NoAnswer, read_retry_after, read_start
+from mainspring.egress.policy import Blocked, Destination, check_url, make_policy, parse_url
+from mainspring.egress.secrets import NoSecrets, Revealer
 from mainspring.errors import InvalidInput
-from mainspring.executors._names import NameLookups, SlowName, with_zone
 from mainspring.executors._text import ERROR_LIMIT, OUTPUT_LIMIT, clean, decode, seconds
 from mainspring.executors.context import ExecutorContext
-from mainspring.executors.egress import Blocked, Destination, EgressPolicy, check_url, make_policy, parse_url
 from mainspring.ports.executor import AttemptContext, Outcome, Success
+from mainspring.ports.secrets import SecretMissing, Secrets
 
 __all__ = ["HttpExecutor", "check_url", "make_executor"]
 
 _TYPE = HttpType()
 _BODILESS = frozenset({"GET", "HEAD"})
-_RETRY_AFTER_LIMIT = timedelta(hours=1)
 _GONE = 410
 _THROTTLED = frozenset({429, 503})
-
-Lookup = Callable[[str, int], Awaitable[list[str]]]
-
-_endpoint: ContextVar[Destination] = ContextVar("mainspring_http_endpoint")
+_NONE = NoSecrets()
 
 
 class HttpExecutor:
@@ -54,6 +48,8 @@ class HttpExecutor:
         lookup: resolves a host; by default through the system's resolver, in such a way that slow names delay no
             others.
         tls: how certificates are checked; by default against the system's authorities.
+        secrets: those that jobs may name; by default there are none.
+        now: gives the instant of a signature; needed if there are secrets.
 
     Raises:
         InvalidInput: an entry of `allow` cannot be read.
@@ -68,99 +64,72 @@ class HttpExecutor:
         connect_timeout: timedelta = timedelta(seconds=10),
         lookup: Lookup | None = None,
         tls: ssl.SSLContext | None = None,
+        secrets: Secrets = _NONE,
+        now: Callable[[], datetime] | None = None,
     ) -> None:
-        self._policy = make_policy(allow, allow_http=allow_http)
+        policy = make_policy(allow, allow_http=allow_http)
+        self._client = GuardedClient(policy, connect_timeout=connect_timeout, lookup=lookup, tls=tls)
         self._timeout = timeout
-        self._connect_timeout = connect_timeout.total_seconds()
-        self._names = NameLookups()
-        self._lookup = lookup or self._names
-        self._tls = tls
-        self._session: aiohttp.ClientSession | None = None
+        self._secrets = secrets
+        self._now = now
 
     @property
     def type(self) -> str:
         return "http"
 
     async def start(self) -> None:
-        connector = aiohttp.TCPConnector(
-            resolver=_CheckedResolver(self._policy, self._lookup),
-            socket_factory=self._make_socket,
-            use_dns_cache=False,
-            limit=0,
-            ssl=self._tls or True,
-        )
-        self._session = aiohttp.ClientSession(
-            connector=connector,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            trust_env=False,
-            auto_decompress=False,
-            skip_auto_headers=("Accept-Encoding",),
-            headers={"User-Agent": "Mainspring", "Accept-Encoding": "identity"},
-        )
+        await self._client.start()
 
     async def execute(self, context: AttemptContext) -> Outcome:
+        limit = self._timeout if context.timeout == DEFAULT_TIMEOUT else context.timeout
         try:
             endpoint = parse_url(context.params.get("url"))
-            params = _TYPE.read_kept(context.params)
+            return await self._call(context, endpoint, _TYPE.read_kept(context.params), limit)
         except InvalidInput as error:
             return Failure(error=clean(str(error), ERROR_LIMIT), is_retryable=False)
-        limit = self._timeout if context.timeout == DEFAULT_TIMEOUT else context.timeout
-        _endpoint.set(endpoint)
-        try:
-            return await self._call(context, params, limit)
         except Blocked as error:
             return Failure(error=f"blocked: {error}", is_retryable=False)
         except TimeoutError:
             return Failure(error=f"no answer within {seconds(limit)}", is_timeout=True)
-        except aiohttp.InvalidURL:
-            return Failure(
-                error=f"blocked: the host {endpoint.host} is not in its plain form", is_retryable=False
-            )
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            return Failure(
-                error=clean(_explain(error, endpoint), ERROR_LIMIT), cause=Cause(is_connection=True)
-            )
+        except NoAnswer as error:
+            return Failure(error=clean(str(error), ERROR_LIMIT), cause=Cause(is_connection=True))
+        except SecretMissing as error:
+            return Failure(error=clean(str(error), ERROR_LIMIT))
 
     async def stop(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
-        self._names.close()
+        await self._client.stop()
 
-    async def _call(self, context: AttemptContext, params: Mapping[str, Any], limit: timedelta) -> Outcome:
-        assert self._session is not None, "start() comes first"
+    async def _call(
+        self, context: AttemptContext, endpoint: Destination, params: Mapping[str, Any], limit: timedelta
+    ) -> Outcome:
         method: str = params["method"]
-        headers = {name.title(): text for name, text in params["headers"].items()}
-        url = URL(params["url"], encoded=True)
-        endpoint = _endpoint.get()
-        if (url.host or "").lower().removesuffix(".") != endpoint.host or url.port != endpoint.port:
-            raise Blocked("the URL can be read in two ways")
+        revealer = Revealer(self._secrets, context.tenant)
+        headers = revealer.fill_headers({name.title(): text for name, text in params["headers"].items()})
         body = context.payload
         if body is None and method not in _BODILESS:
             body = b"{}"
         if body is not None:
             headers.setdefault("Content-Type", "application/json")
-        async with self._session.request(
-            method,
-            url,
-            data=body,
-            headers=headers | _describe(context),
-            allow_redirects=False,
-            timeout=aiohttp.ClientTimeout(total=limit.total_seconds(), sock_connect=self._connect_timeout),
+        headers |= _describe(context)
+        if "signing" in params:
+            keys = revealer.signing_keys(read_reference(params["signing"], "target.signing"))
+            headers |= self._sign(keys, context, body or b"")
+        async with self._client.request(
+            method, params["url"], endpoint, body=body, headers=headers, limit=limit
         ) as response:
             try:
-                data, is_cut = await _read_start(response)
+                data, is_cut = await read_start(response, OUTPUT_LIMIT)
             except TimeoutError:
                 text = f"response status {response.status}, but the answer was not complete within {seconds(limit)}"
                 return Failure(error=text, is_timeout=True)
-            output = decode(data) + ("\n[… the rest was not read …]" if is_cut else "")
+            output = revealer.hide(decode(data)) + ("\n[… the rest was not read …]" if is_cut else "")
             return _judge(response, output or None)
 
-    def _make_socket(self, info: tuple[Any, ...]) -> socket.socket:
-        """Make the socket of a connection, the only place where one begins. Check the very address to connect to."""
-        family, kind, protocol, _, address = info
-        self._policy.check(_endpoint.get(), [with_zone(address)])
-        return socket.socket(family, kind, protocol)
+    def _sign(self, keys: Sequence[bytes], context: AttemptContext, body: bytes) -> dict[str, str]:
+        """Return the header fields of a signature. Its id is the run's, so that each attempt has the same."""
+        assert self._now is not None, "who has secrets has the time, too"
+        signed = sign(keys, format_run_id(context.run_id), self._now(), body)
+        return {name.title(): text for name, text in signed.items()}
 
 
 def make_executor(context: ExecutorContext) -> HttpExecutor:
@@ -171,35 +140,9 @@ def make_executor(context: ExecutorContext) -> HttpExecutor:
         allow_http=settings.callback_allow_http,
         connect_timeout=settings.callback_connect_timeout,
         timeout=settings.callback_timeout,
+        secrets=context.secrets,
+        now=context.host_time,
     )
-
-
-class _CheckedResolver(AbstractResolver):
-    """Resolves a host once, and returns its addresses only if all of them are allowed."""
-
-    def __init__(self, policy: EgressPolicy, lookup: Lookup) -> None:
-        self._policy = policy
-        self._lookup = lookup
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
-    ) -> list[ResolveResult]:
-        addresses = await self._lookup(host, port)
-        self._policy.check(_endpoint.get(), addresses)
-        return [
-            ResolveResult(
-                hostname=host,
-                host=address,
-                port=port,
-                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
-                proto=socket.IPPROTO_TCP,
-                flags=socket.AI_NUMERICHOST,
-            )
-            for address in addresses
-        ]
-
-    async def close(self) -> None:
-        """Do nothing: it holds nothing."""
 
 
 def _describe(context: AttemptContext) -> dict[str, str]:
@@ -217,17 +160,6 @@ def _describe(context: AttemptContext) -> dict[str, str]:
     return headers
 
 
-async def _read_start(response: aiohttp.ClientResponse) -> tuple[bytes, bool]:
-    """Read as much of the body as is kept. A longer body closes its connection."""
-    data = bytearray()
-    async for chunk in response.content.iter_chunked(16384):
-        data += chunk
-        if len(data) > OUTPUT_LIMIT:
-            response.close()
-            return bytes(data[:OUTPUT_LIMIT]), True
-    return bytes(data), False
-
-
 def _judge(response: aiohttp.ClientResponse, output: str | None) -> Outcome:
     status = response.status
     result = b'{"status":%d}' % status
@@ -241,44 +173,6 @@ def _judge(response: aiohttp.ClientResponse, output: str | None) -> Outcome:
         output=output,
         result=result,
         is_retryable=status != _GONE,
-        retry_after=_retry_after(response.headers) if status in _THROTTLED else None,
+        retry_after=read_retry_after(response.headers) if status in _THROTTLED else None,
         cause=Cause(status=status),
     )
-
-
-def _retry_after(headers: Mapping[str, str]) -> timedelta | None:
-    """Read Retry-After, in seconds or as a date. A date is compared with the server's own clock."""
-    text = headers.get("Retry-After", "").strip()
-    if text.isascii() and text.isdecimal():
-        return min(timedelta(seconds=int(text[:9])), _RETRY_AFTER_LIMIT)
-    until, now = _parse_date(text), _parse_date(headers.get("Date", ""))
-    if until is None or now is None:
-        return None
-    return max(timedelta(0), min(until - now, _RETRY_AFTER_LIMIT))
-
-
-def _parse_date(text: str) -> datetime | None:
-    try:
-        date = parsedate_to_datetime(text)
-    except (ValueError, IndexError, TypeError):
-        return None
-    return date if date.tzinfo is not None else date.replace(tzinfo=UTC)
-
-
-def _explain(error: Exception, endpoint: Destination) -> str:
-    """Describe what went wrong, without addresses or anything that the other side sent."""
-    where = f"{endpoint.host}:{endpoint.port}"
-    if isinstance(error, aiohttp.ClientConnectorDNSError) and isinstance(error.os_error, SlowName):
-        return f"the host {endpoint.host} was not resolved within {seconds(error.os_error.limit)}"
-    if isinstance(error, socket.gaierror | aiohttp.ClientConnectorDNSError):
-        return f"the host {endpoint.host} cannot be resolved"
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        return f"the certificate of {where} is not accepted"
-    if isinstance(error, aiohttp.ClientSSLError):
-        return f"no TLS connection to {where}"
-    if isinstance(error, aiohttp.ClientConnectorError):
-        number = error.os_error.errno  # its own text would name the address
-        return f"no connection to {where}: {os.strerror(number) if number else 'failed'}"
-    if isinstance(error, aiohttp.ServerDisconnectedError | ConnectionError):
-        return f"{where} closed the connection without an answer"
-    return f"no valid answer from {where} ({type(error).__name__})"

@@ -21,15 +21,18 @@ from mainspring.core.ids import format_job_id, format_run_id
 from mainspring.core.outcomes import Failure
 from mainspring.core.resource_limits import RESOURCE_LIMITS
 from mainspring.core.targets.shell import ShellType
+from mainspring.egress.secrets import NoSecrets, Revealer
 from mainspring.errors import InvalidInput, MainspringError
 from mainspring.executors._leftovers import MARKER, sweep_leftovers, worker_marker
 from mainspring.executors._spawner import Spawner
 from mainspring.executors._text import ERROR_LIMIT, clean, decode, join_cut, seconds
 from mainspring.executors.context import ExecutorContext
 from mainspring.ports.executor import AttemptContext, Outcome, Success
+from mainspring.ports.secrets import SecretMissing, Secrets
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _TYPE = ShellType()
+_NONE = NoSecrets()
 _SLACK = 15.0  # how long after its own deadline a supervisor may stay silent
 
 
@@ -42,6 +45,7 @@ def make_executor(context: ExecutorContext) -> ShellExecutor:
         grace=settings.shell_grace,
         limits=dict(settings.shell_limits),
         path=settings.shell_path,
+        secrets=context.secrets,
     )
 
 
@@ -57,6 +61,7 @@ class ShellExecutor:
         grace: between SIGTERM and SIGKILL.
         limits: resource limits by their names in `RESOURCE_LIMITS` (`{"nproc": 200}`).
         path: the PATH of commands.
+        secrets: those that jobs may name; by default there are none.
 
     Raises:
         InvalidInput: not enabled, or a limit that does not exist.
@@ -70,6 +75,7 @@ class ShellExecutor:
         grace: timedelta = timedelta(seconds=5),
         limits: Mapping[str, int] | None = None,
         path: str = DEFAULT_PATH,
+        secrets: Secrets = _NONE,
     ) -> None:
         if not enabled:
             raise InvalidInput("executors.shell.enabled", "commands are off; turn them on with --allow-shell")
@@ -81,6 +87,7 @@ class ShellExecutor:
         self._grace = grace.total_seconds()
         self._limits = dict(limits or {})
         self._path = path
+        self._secrets = secrets
         self._spawner = Spawner()
         self._marker = ""
 
@@ -94,10 +101,13 @@ class ShellExecutor:
         await self._spawner.start()
 
     async def execute(self, context: AttemptContext) -> Outcome:
+        revealer = Revealer(self._secrets, context.tenant)
         try:
-            request = self._request(context)
+            request = self._request(context, revealer)
         except InvalidInput as error:
             return Failure(error=clean(str(error), ERROR_LIMIT), is_retryable=False)
+        except SecretMissing as error:
+            return Failure(error=clean(str(error), ERROR_LIMIT))
         try:
             control = await self._spawner.supervise()
         except (MainspringError, OSError) as error:
@@ -113,7 +123,7 @@ class ShellExecutor:
                 return Failure(error=f"timed out after {seconds(context.timeout)}", is_timeout=True)
             except OSError:
                 reply = b""
-        return _outcome(reply, context)
+        return _outcome(reply, context, revealer)
 
     async def stop(self) -> None:
         await self._spawner.stop()
@@ -125,7 +135,7 @@ class ShellExecutor:
             async with asyncio.timeout(self._grace + _SLACK):
                 await _read_all(control)
 
-    def _request(self, context: AttemptContext) -> bytes:
+    def _request(self, context: AttemptContext, revealer: Revealer) -> bytes:
         params = _TYPE.read_kept(context.params)
         argv = ["/bin/sh", "-c", params["command"]] if params["shell"] else params["command"]
         if self._allow:
@@ -135,7 +145,7 @@ class ShellExecutor:
             stdin = context.payload.decode()
         request = {
             "argv": argv,
-            "env": self._environment(context, params.get("env", {})),
+            "env": self._environment(context, _fill(params.get("env", {}), revealer)),
             "cwd": params.get("cwd") or ("~" if "user" in params else None),
             "user": _check_user(params.get("user")),
             "stdin": stdin,
@@ -175,6 +185,14 @@ class ShellExecutor:
         raise InvalidInput("target.command", f"{program[:200]!r} is not on this worker's allow-list")
 
 
+def _fill(variables: Mapping[str, str], revealer: Revealer) -> dict[str, str]:
+    filled = {name: revealer.fill(text) for name, text in variables.items()}
+    for name, text in filled.items():
+        if "\0" in text:
+            raise SecretMissing(f"the variable {name} would hold NUL, which is in its secret")
+    return filled
+
+
 def _check_user(name: str | None) -> str | None:
     if name is not None and os.geteuid() != 0 and not _is_own(name):
         raise InvalidInput(
@@ -205,7 +223,7 @@ async def _read_all(control: socket.socket) -> bytes:
     return bytes(data)
 
 
-def _outcome(reply: bytes, context: AttemptContext) -> Outcome:
+def _outcome(reply: bytes, context: AttemptContext, revealer: Revealer) -> Outcome:
     line, separator, output = reply.partition(b"\n")
     if not separator:
         return Failure(error="the process that watches over the command died")
@@ -214,7 +232,8 @@ def _outcome(reply: bytes, context: AttemptContext) -> Outcome:
         stage, number, text = header["error"]
         return Failure(error=clean(_start_error(stage, int(number), text, context.params), ERROR_LIMIT))
     head = header["head"]
-    kept = join_cut(decode(output[:head]), decode(output[head:]), header["dropped"]) or None
+    start, end = revealer.hide(decode(output[:head])), revealer.hide(decode(output[head:]))
+    kept = join_cut(start, end, header["dropped"]) or None
     code = header["code"]
     error = _end_error(code)
     if header["reason"] == "exited" and code == 0:

@@ -125,7 +125,12 @@ async def put_app_at(engine: Engine, app: App, *, prune: bool) -> None:
     ) -> list[OwnerView]:
         owned = [OwnedNames(owner, tuple(names)) for owner, names in owners.items()]
         applied = await engine.client.applying.apply(
-            app.tenant, bodies, owners=owned, prune=prune, by=acting_process(APPLY_DEFINITIONS.id)
+            app.tenant,
+            bodies,
+            owners=owned,
+            prune=prune,
+            are_of_code=True,
+            by=acting_process(APPLY_DEFINITIONS.id),
         )
         return view_applied(applied, list(owners)).owners
 

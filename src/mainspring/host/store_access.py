@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mainspring.wire.access import MadeTokenView
 
 _FIRST_ACCOUNT = "admin"
+
+
+class _Bounds(TypedDict, total=False):
+    tenant: str | None
+    expires_in: str | None
+    rate: int | None
 
 
 async def make_token_in(
@@ -16,15 +24,15 @@ async def make_token_in(
     role: str,
     *,
     account: str | None = None,
-    tenant: str | None = None,
-    expires_in: str | None = None,
-    rate: int | None = None,
+    queues: Sequence[str] = (),
+    **bounds: Unpack[_Bounds],
 ) -> tuple[MadeTokenView, bool]:
     """Make a token, and say whether it is the first one. Whoever may write to the store may do everything anyway.
 
     Args:
         url: where the store is. Only PostgreSQL can be asked while servers run.
         account: an account that exists, or the name of the first one; None makes that `admin`.
+        queues: the only ones that a worker with the token serves; empty means all.
 
     Raises:
         InvalidInput: the URL or a value is wrong.
@@ -39,10 +47,7 @@ async def make_token_in(
     from mainspring.wire.access import MakeTokenBody, read_wish, view_made_token
     from mainspring.wire.operations import MAKE_TOKEN
 
-    given = MakeTokenBody(
-        name=name, role=role, account=account, tenant=tenant, expires_in=expires_in, rate=rate
-    )
-    wish = read_wish(given)
+    wish = read_wish(MakeTokenBody(name=name, role=role, account=account, queues=list(queues), **bounds))
     location = StoreLocation.parse(url)
     make_folder(location, "store")
     store = make_store(location)

@@ -32,6 +32,7 @@ class Registration:
         labels: what it offers to runs with a label requirement (`gpu`).
         slots: how many attempts it can run at a time.
         account: the account of the worker; None if there are no accounts, or it uses the store directly.
+        tenant: the only one whose runs it gets; None means all.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Registration:
     functions: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     account: str | None = None
+    tenant: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,4 +217,18 @@ class WorkerGateway(Protocol):
 
     async def leave(self, session_id: SessionId) -> None:
         """End the session. Leases that it still holds count as lost at once."""
+        ...
+
+
+class ServingGateway(WorkerGateway, Protocol):
+    """The engine as a server sees it, which answers workers that are bound to a tenant, too."""
+
+    async def report(
+        self, session_id: SessionId, reports: tuple[Report, ...], *, tenant: str | None = None
+    ) -> tuple[ReportResult, ...]:
+        """Report how attempts ended. Return one result per report.
+
+        Args:
+            tenant: the only one whose runs exist for the session; None means all.
+        """
         ...

@@ -177,6 +177,18 @@ METRICS = MappingProxyType(
                 "Jobs whose fire was over a minute late, and not stored, at the last census; of one server only.",
             ),
             Metric(
+                "alerts_firing",
+                _GAUGE,
+                "Alerts that fire, by the rule that found them; of one server only.",
+                ("rule",),
+            ),
+            Metric(
+                "notifications_total",
+                _COUNTER,
+                "Messages of alerts that this server delivered, is to try again, or gave up.",
+                ("outcome",),
+            ),
+            Metric(
                 "ledger_missing",
                 _GAUGE,
                 "Fires without a record, by the last daily check; of one server only.",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from mainspring.core.access import read_prefix
 from mainspring.sdk.transport import Transport
@@ -33,16 +34,25 @@ class AccessCalls(Transport):
         return await self.call(operations.GET_ACCOUNT, account)
 
     async def put_account(
-        self, account: str, grants: Mapping[str, str], *, disabled: bool | None = None
+        self,
+        account: str,
+        grants: Mapping[str, str],
+        *,
+        hides_payloads: Sequence[str] | None = None,
+        disabled: bool | None = None,
     ) -> AccountView:
         """Create an account, or give it these roles by tenant (`*` is all), and no others.
 
         Args:
             account: its name.
             grants: roles by tenant.
+            hides_payloads: the tenants of which it sees no payloads, results, outputs and errors; None leaves that as
+                it is.
             disabled: whether its tokens no longer work; None leaves that as it is.
         """
-        body = {"grants": dict(grants), "disabled": disabled}
+        body: dict[str, Any] = {"grants": dict(grants), "disabled": disabled}
+        if hides_payloads is not None:  # servers of earlier releases do not know it
+            body["hides_payloads"] = list(hides_payloads)
         return await self.call(operations.UPSERT_ACCOUNT, account, body=body)
 
     async def make_token(
@@ -52,6 +62,7 @@ class AccessCalls(Transport):
         *,
         account: str | None = None,
         tenant: str | None = None,
+        queues: Sequence[str] = (),
         expires_in: str | None = None,
         rate: int | None = None,
     ) -> MadeTokenView:
@@ -62,10 +73,17 @@ class AccessCalls(Transport):
             role: `viewer`, `operator`, `editor`, `admin` or `worker`.
             account: whose it is; None is this client's own.
             tenant: the only one that it is for; None is all that the account has.
+            queues: the only ones that a worker with it serves; empty means all. They go with the role `worker`.
             expires_in: how long it lasts, like `90d`; None is for ever.
             rate: requests a second that one server answers; None is as many as come.
         """
-        given = {"account": account, "tenant": tenant, "expires_in": expires_in, "rate": rate}
+        given = {
+            "account": account,
+            "tenant": tenant,
+            "queues": list(queues) or None,
+            "expires_in": expires_in,
+            "rate": rate,
+        }
         body = {
             "name": name,
             "role": role,

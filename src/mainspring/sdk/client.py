@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Unpack
 
 from mainspring.sdk.access_calls import AccessCalls
+from mainspring.sdk.alert_calls import AlertCalls
 from mainspring.sdk.audit_calls import AuditCalls
 from mainspring.sdk.dead_calls import DeadCalls
 from mainspring.sdk.definition_calls import DefinitionCalls
@@ -52,7 +53,15 @@ _USUAL_LIMIT = 100
 
 
 class AsyncClient(
-    DefinitionCalls, DeadCalls, OwnerCalls, AccessCalls, AuditCalls, LogCalls, UsageCalls, AsyncLists
+    DefinitionCalls,
+    DeadCalls,
+    OwnerCalls,
+    AccessCalls,
+    AuditCalls,
+    UsageCalls,
+    AlertCalls,
+    LogCalls,
+    AsyncLists,
 ):
     """A server's API, for one tenant.
 

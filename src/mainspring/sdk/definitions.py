@@ -20,6 +20,7 @@ from mainspring.core.targets import TARGETS
 from mainspring.errors import InvalidInput
 from mainspring.payloads.hooks import encode_other
 from mainspring.sdk.batch import Batch
+from mainspring.sdk.notify import Notify
 from mainspring.sdk.once import Debounce, Duration, Throttle, Unique
 
 _log = logging.getLogger("mainspring.jobs")
@@ -100,6 +101,7 @@ class JobOptions(TypedDict, total=False):
     pause_after_failures: int | None
     preempts: bool | None
     preemptible: bool
+    notify: Mapping[str, Any] | Notify | None
 
 
 class AllJobOptions(JobOptions, total=False):
@@ -179,7 +181,7 @@ def _plain(value: object) -> object:
         )
     if isinstance(value, datetime | time):
         return value.isoformat()
-    if isinstance(value, Unique | Debounce | Throttle | Batch):
+    if isinstance(value, Unique | Debounce | Throttle | Batch | Notify):
         given = {each.name: getattr(value, each.name) for each in fields(value)}
         return {name: _plain(item) for name, item in given.items() if item is not None}
     if isinstance(value, Mapping):

@@ -13,6 +13,17 @@ from mainspring.core.redrives import USUAL_RATE
 from mainspring.sdk.client import AsyncClient
 from mainspring.sdk.lists import DeadFilters, Lists, RunFilters
 from mainspring.wire.access import AccountPage, AccountView, MadeTokenView, MeView, TokenPage, TokenView
+from mainspring.wire.alerts import (
+    AlertPage,
+    AlertRuleList,
+    AlertRuleView,
+    AlertView,
+    ChannelList,
+    ChannelView,
+    SilenceList,
+    SilenceView,
+    TriedView,
+)
 from mainspring.wire.applying import AppliedView, DefinitionsView
 from mainspring.wire.audit import AuditCheckView, AuditPage
 from mainspring.wire.backfills import BackfillAnswer, BackfillPage, BackfillView
@@ -568,16 +579,27 @@ class SyncClient(Lists):
         return self._perform(lambda client: client.get_account(account))
 
     def put_account(
-        self, account: str, grants: Mapping[str, str], *, disabled: bool | None = None
+        self,
+        account: str,
+        grants: Mapping[str, str],
+        *,
+        hides_payloads: Sequence[str] | None = None,
+        disabled: bool | None = None,
     ) -> AccountView:
         """Create an account, or give it these roles by tenant (`*` is all), and no others.
 
         Args:
             account: its name.
             grants: roles by tenant.
+            hides_payloads: the tenants of which it sees no payloads, results, outputs and errors; None leaves that as
+                it is.
             disabled: whether its tokens no longer work; None leaves that as it is.
         """
-        return self._perform(lambda client: client.put_account(account, grants, disabled=disabled))
+        return self._perform(
+            lambda client: client.put_account(
+                account, grants, hides_payloads=hides_payloads, disabled=disabled
+            )
+        )
 
     def make_token(
         self,
@@ -586,6 +608,7 @@ class SyncClient(Lists):
         *,
         account: str | None = None,
         tenant: str | None = None,
+        queues: Sequence[str] = (),
         expires_in: str | None = None,
         rate: int | None = None,
     ) -> MadeTokenView:
@@ -596,12 +619,13 @@ class SyncClient(Lists):
             role: `viewer`, `operator`, `editor`, `admin` or `worker`.
             account: whose it is; None is this client's own.
             tenant: the only one that it is for; None is all that the account has.
+            queues: the only ones that a worker with it serves; empty means all. They go with the role `worker`.
             expires_in: how long it lasts, like `90d`; None is for ever.
             rate: requests a second that one server answers; None is as many as come.
         """
         return self._perform(
             lambda client: client.make_token(
-                name, role, account=account, tenant=tenant, expires_in=expires_in, rate=rate
+                name, role, account=account, tenant=tenant, queues=queues, expires_in=expires_in, rate=rate
             )
         )
 
@@ -662,14 +686,6 @@ class SyncClient(Lists):
         """
         return self._perform(lambda client: client.verify_audit(after=after, expect=expect))
 
-    def get_logging(self) -> LoggingView:
-        """Return which log lines the server that answers writes."""
-        return self._perform(lambda client: client.get_logging())
-
-    def set_logging(self, level: str, *, duration: str | timedelta = "10m") -> LoggingView:
-        """Have the server that answers write other log lines for a while: `debug`, `info`, `warning` or `error`."""
-        return self._perform(lambda client: client.set_logging(level, duration=duration))
-
     def get_usage(
         self,
         *,
@@ -689,3 +705,80 @@ class SyncClient(Lists):
         return self._perform(
             lambda client: client.get_usage(since=since, until=until, step=step, queue=queue)
         )
+
+    def list_alerts(self, *, state: str = "open", before: int | None = None, limit: int = 100) -> AlertPage:
+        """Return a page of alerts, the newest first: those that are `open`, `firing` or `resolved`."""
+        return self._perform(lambda client: client.list_alerts(state=state, before=before, limit=limit))
+
+    def acknowledge_alert(self, alert_id: int | str) -> AlertView:
+        """Note that the caller looks after an alert, unless another does already."""
+        return self._perform(lambda client: client.acknowledge_alert(alert_id))
+
+    def list_alert_rules(self, *, scope: str = "tenant") -> AlertRuleList:
+        """Return all rules of alerts, by name."""
+        return self._perform(lambda client: client.list_alert_rules(scope=scope))
+
+    def get_alert_rule(self, name: str, *, scope: str = "tenant") -> AlertRuleView:
+        """Return a rule of alerts."""
+        return self._perform(lambda client: client.get_alert_rule(name, scope=scope))
+
+    def put_alert_rule(self, name: str, body: Mapping[str, Any], *, scope: str = "tenant") -> AlertRuleView:
+        """Set a rule of alerts: `kind`, `queue`, `threshold`, `period`, `hold`, `severity`, `channels`, `enabled`."""
+        return self._perform(lambda client: client.put_alert_rule(name, body, scope=scope))
+
+    def delete_alert_rule(self, name: str, *, scope: str = "tenant") -> Deleted:
+        """Delete a rule of alerts; its alerts end."""
+        return self._perform(lambda client: client.delete_alert_rule(name, scope=scope))
+
+    def list_channels(self, *, scope: str = "tenant") -> ChannelList:
+        """Return all channels, by name."""
+        return self._perform(lambda client: client.list_channels(scope=scope))
+
+    def get_channel(self, name: str, *, scope: str = "tenant") -> ChannelView:
+        """Return a channel, without what may be secret in its address."""
+        return self._perform(lambda client: client.get_channel(name, scope=scope))
+
+    def put_channel(self, name: str, body: Mapping[str, Any], *, scope: str = "tenant") -> ChannelView:
+        """Set a channel: `kind`, `config`, `group_wait`, `repeat`, `min_severity`, `enabled`."""
+        return self._perform(lambda client: client.put_channel(name, body, scope=scope))
+
+    def delete_channel(self, name: str, *, scope: str = "tenant") -> Deleted:
+        """Delete a channel, and what it has not delivered yet."""
+        return self._perform(lambda client: client.delete_channel(name, scope=scope))
+
+    def test_channel(self, name: str, *, scope: str = "tenant") -> TriedView:
+        """Deliver a message that says it is a test, and say what became of it."""
+        return self._perform(lambda client: client.test_channel(name, scope=scope))
+
+    def list_silences(self, *, scope: str = "tenant") -> SilenceList:
+        """Return the silences that have not ended."""
+        return self._perform(lambda client: client.list_silences(scope=scope))
+
+    def add_silence(
+        self,
+        period: str | float | timedelta,
+        reason: str,
+        *,
+        rule: str | None = None,
+        subject: str | None = None,
+        from_time: datetime | str | None = None,
+        scope: str = "tenant",
+    ) -> SilenceView:
+        """Tell nothing of some alerts for a while: of all, or of those of a `rule` or about a `subject`."""
+        return self._perform(
+            lambda client: client.add_silence(
+                period, reason, rule=rule, subject=subject, from_time=from_time, scope=scope
+            )
+        )
+
+    def end_silence(self, silence_id: int | str, *, scope: str = "tenant") -> Deleted:
+        """End a silence now. What still fires is told at once."""
+        return self._perform(lambda client: client.end_silence(silence_id, scope=scope))
+
+    def get_logging(self) -> LoggingView:
+        """Return which log lines the server that answers writes."""
+        return self._perform(lambda client: client.get_logging())
+
+    def set_logging(self, level: str, *, duration: str | timedelta = "10m") -> LoggingView:
+        """Have the server that answers write other log lines for a while: `debug`, `info`, `warning` or `error`."""
+        return self._perform(lambda client: client.set_logging(level, duration=duration))

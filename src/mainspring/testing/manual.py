@@ -11,19 +11,21 @@ from typing import Self
 
 from mainspring.core.batching import TAKES_BATCHES
 from mainspring.core.ids import SessionId
-from mainspring.engine.assembly import Engine, EngineSettings, Tools
+from mainspring.egress import check_url
+from mainspring.engine.assembly import Engine
 from mainspring.engine.claiming.matcher import Matcher
 from mainspring.engine.common.service import Service
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.gateway import LocalGateway
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.scheduling.shards import Shards, ShardSettings
+from mainspring.engine.settings import EngineSettings, Tools
 from mainspring.engine.settling.janitor import Retention
 from mainspring.engine.usecases.client import Client
 from mainspring.engine.usecases.definitions import Accepted
 from mainspring.executors import FunctionExecutor
-from mainspring.executors.egress import check_url
 from mainspring.executors.runners import InlineRunner
+from mainspring.ports.channel import Sender
 from mainspring.ports.executor import Executor
 from mainspring.ports.gateway import ClaimCall, ClaimReply, Lease, Registration, Report, ReportResult
 from mainspring.ports.store import Store
@@ -142,6 +144,7 @@ class ManualRuntime:
         seed: the seed of the random source (backoff jitter).
         beat_period: seconds between heartbeats.
         logs_events: whether the log gets what goes wrong.
+        sender: delivers what alerts tell; None delivers nothing.
     """
 
     def __init__(
@@ -153,6 +156,7 @@ class ManualRuntime:
         seed: int = 0,
         beat_period: float = 10.0,
         logs_events: bool = True,
+        sender: Sender | None = None,
     ) -> None:
         self.registry: FunctionRegistry = registry or FunctionRegistry()
         self.clock: FakeClock = clock or FakeClock()
@@ -170,6 +174,7 @@ class ManualRuntime:
                 accepted=_accept(self.registry),
                 logs_events=logs_events,
             ),
+            sender=sender,
         )
         self.wakeups: Wakeups = self._engine.wakeups
         self.matcher: Matcher = self._engine.matcher

@@ -13,6 +13,7 @@ from mainspring.core.access import (
     Account,
     Identity,
     TokenWish,
+    read_queues,
     read_tenant,
     state_of,
 )
@@ -31,6 +32,8 @@ GrantsText = Annotated[
         examples=[{"shop": "operator", "*": "viewer"}],
     ),
 ]
+_HIDES = "The tenants of which it sees no payloads, results, outputs and errors: they are null."
+_QUEUES = "The only queues that a worker with the token serves; empty means all."
 _TENANT = "The only tenant that the token is for, or `*` for all that its account has."
 
 
@@ -44,6 +47,13 @@ class AccountBody(Struct, kw_only=True, forbid_unknown_fields=True):
             extra_json_schema={"additionalProperties": {"type": "string"}},
         ),
     ] = {}
+    hides_payloads: Annotated[
+        list[str] | None,
+        Meta(
+            description=f"{_HIDES} Only with the roles `viewer` and `operator`. Left out or null, that stays as it is.",
+            examples=[["shop"]],
+        ),
+    ] = None
     disabled: Annotated[
         bool | None, Meta(description="Its tokens no longer work. Left out or null, that stays as it is.")
     ] = None
@@ -54,6 +64,7 @@ class AccountView(Struct, kw_only=True):
 
     name: str
     grants: GrantsText
+    hides_payloads: Annotated[list[str], Meta(description=_HIDES)] = []
     disabled: bool
     created_at: Instant
 
@@ -75,6 +86,10 @@ class MakeTokenBody(Struct, kw_only=True, forbid_unknown_fields=True):
         str | None,
         Meta(description=f"{_TENANT} Left out, the account's only tenant, or `*` if it has several."),
     ] = None
+    queues: Annotated[
+        list[str],
+        Meta(description=f"{_QUEUES} Only for the role `worker`.", examples=[["mail", "reports"]]),
+    ] = []
     expires_in: Annotated[
         str | None, Meta(description="How long it lasts, like `90d`; left out, for ever.")
     ] = None
@@ -92,6 +107,7 @@ class TokenView(Struct, kw_only=True):
     name: str
     role: RoleText
     tenant: Annotated[str, Meta(description=_TENANT)]
+    queues: Annotated[list[str], Meta(description=_QUEUES)] = []
     state: Annotated[str, Meta(description="`active`, `expired` or `revoked`.")]
     rate: int | None
     created_at: Instant
@@ -122,6 +138,9 @@ class MeView(Struct, kw_only=True):
     token: Annotated[TokenView | None, Meta(description="The token of this request.")]
     tenant: Annotated[str, Meta(description="The tenant that a request is for that names none.")]
     rights: Annotated[list[str], Meta(description="What it may do there.")]
+    hides_payloads: Annotated[
+        bool, Meta(description="Whether payloads, results, outputs and errors are null for it there.")
+    ] = False
 
 
 def read_wish(body: MakeTokenBody) -> TokenWish:
@@ -131,11 +150,13 @@ def read_wish(body: MakeTokenBody) -> TokenWish:
         InvalidInput: a value is wrong.
     """
     lasts = body.expires_in
+    role = read_choice(body.role, "role", AccessRole)
     return TokenWish(
         name=read_text(body.name, "name", longest=_LONGEST_NAME),
-        role=read_choice(body.role, "role", AccessRole),
+        role=role,
         account=None if body.account is None else read_word(body.account, "account"),
         tenant=None if body.tenant is None else read_tenant(body.tenant, "tenant"),
+        queues=read_queues(body.queues, role, "queues"),
         lasts=None if lasts is None else read_duration(lasts, "expires_in", low=_SHORTEST, high=_LONGEST),
         rate=None if body.rate is None else read_int(body.rate, "rate", low=1, high=MOST_RATE),
     )
@@ -146,6 +167,7 @@ def view_account(account: Account) -> AccountView:
     return AccountView(
         name=account.name,
         grants={tenant: role.value for tenant, role in sorted(account.grants.items())},
+        hides_payloads=sorted(account.hides_payloads),
         disabled=account.is_disabled,
         created_at=account.created_at,
     )
@@ -159,6 +181,7 @@ def view_token(token: AccessToken, now: datetime) -> TokenView:
         name=token.name,
         role=token.role.value,
         tenant=token.tenant,
+        queues=list(token.queues),
         state=state_of(token, now).value,
         rate=token.rate,
         created_at=token.created_at,
@@ -183,4 +206,5 @@ def view_me(principal: Principal, identity: Identity | None, now: datetime) -> M
         token=None if identity is None else view_token(identity.token, now),
         tenant=principal.tenant,
         rights=sorted(right.value for right in principal.rights - {Right.PUBLIC}),
+        hides_payloads=principal.hides_payloads,
     )

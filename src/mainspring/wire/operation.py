@@ -116,7 +116,7 @@ class Operation(Generic[A]):
     @property
     def needs_all_tenants(self) -> bool:
         """Whether its caller needs the right for all tenants."""
-        return self.is_shared or self.right in {Right.ADMIN, Right.WORK}
+        return self.is_shared or self.right is Right.ADMIN
 
     @property
     def is_of_tenant(self) -> bool:

@@ -35,7 +35,7 @@ _YOUNG: Mapping[str, Any] = {
     "catch_up": msgspec.field(default_factory=lambda: CATCH_UP.store(CatchUpRule())),
     "preemptible": False,
     **dict.fromkeys(
-        ("unique", "debounce", "throttle", "pause_after_failures", "batch", "preempts", "max_fires")
+        ("unique", "debounce", "throttle", "pause_after_failures", "batch", "preempts", "max_fires", "notify")
     ),
 }
 """Fields of a job that servers of earlier releases do not send, and what stands there then."""
@@ -168,6 +168,9 @@ class WorkerView(Struct, kw_only=True):
         int,
         Meta(description="Runs that it holds: under way, or claimed ahead of a free slot."),
     ] = 0
+    tenant: Annotated[
+        str | None, Meta(description="The only tenant whose runs it gets; null: those of all tenants.")
+    ] = None
 
 
 class CountsView(Struct, kw_only=True):
@@ -244,7 +247,7 @@ def view_job(job: Job, trigger: Trigger | None, offers: Offers) -> JobView:
 
 def job_fields(job: Job, trigger: Trigger | None, offers: Offers) -> dict[str, Any]:
     """Return the fields of a job's view."""
-    gap = offers.find_gap(job.spec.queue, job.spec.route)
+    gap = offers.find_gap(job.spec.queue, job.spec.route, job.tenant)
     most = NEXT_FIRES if job.fires_left is None else min(NEXT_FIRES, job.fires_left)
     fires = fires_of_clock(trigger, job.next_fire_at, most)
     return {
@@ -351,4 +354,5 @@ def view_worker(session: SessionFacts, held: int) -> WorkerView:
         started_at=session.started_at,
         last_beat_at=session.last_beat_at,
         held=held,
+        tenant=session.tenant,
     )

@@ -43,8 +43,10 @@ class PromptGateway:
     ) -> BeatReply:
         return await self._runtime.gateway.beat(session_id, held, answered=answered)
 
-    async def report(self, session_id: SessionId, reports: tuple[Report, ...]) -> tuple[ReportResult, ...]:
-        return await self._runtime.gateway.report(session_id, reports)
+    async def report(
+        self, session_id: SessionId, reports: tuple[Report, ...], *, tenant: str | None = None
+    ) -> tuple[ReportResult, ...]:
+        return await self._runtime.gateway.report(session_id, reports, tenant=tenant)
 
     async def leave(self, session_id: SessionId) -> None:
         await self._runtime.gateway.leave(session_id)

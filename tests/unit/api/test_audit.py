@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 from httpx import AsyncClient
 
+from mainspring.core.alerting import Verdict
+from mainspring.core.alerts import Alert
+from mainspring.core.notifications import AlertState, Severity
 from mainspring.core.rights import Right
 from mainspring.registry import FunctionRegistry
 from mainspring.testing.manual import ManualRuntime
@@ -16,7 +19,8 @@ from tests.unit.api.asgi import api_of, client_of
 AUDIT = "/api/v1/audit"
 NOT_AUDITED = {
     *("submit_run", "submit_runs", "run_job_now"),  # submissions: a run says itself what it is of
-    *("diff_jobs", "preview_trigger"),  # they change nothing
+    *("diff_jobs", "preview_trigger", "test_channel"),  # they change nothing
+    "set_logging",  # of one process, for a while; its log says who asked for it
 }
 """Operations that are no reads by their methods, and write nothing into the audit."""
 
@@ -135,6 +139,34 @@ class Caller:
         await self("upsert_label", "gpu", {"max_running": 1})
         await self("delete_label", "gpu")
 
+    async def change_alerts(self) -> None:
+        await self(
+            "upsert_channel", "ops", {"kind": "webhook", "config": {"url": "https://a.example/secret"}}
+        )
+        await self("upsert_alert_rule", "many", {"kind": "dead_letters", "channels": ["ops"]})
+        silence = await self("add_silence", body={"period": "1h", "reason": "moving"})
+        await self("end_silence", str(silence["silence_id"]))
+        now = self.runtime.clock.now()
+        alert = Alert(
+            id=0,
+            tenant="default",
+            rule_tenant="default",
+            rule="many",
+            subject="queue:mail",
+            state=AlertState.FIRING,
+            severity=Severity.WARNING,
+            since=now,
+            summary="many",
+        )
+        epochs = self.runtime.ownership.epochs
+        assert await self.runtime.store.save_alerts(Verdict(added=(alert,)), epochs=epochs, now=now)
+        [stored] = await self.runtime.store.list_open_alerts()
+        await self("acknowledge_alert", str(stored.id))
+        await self("delete_alert_rule", "many")
+        await self("delete_channel", "ops")
+        found = await entries(self.http, kind="channel", subject="ops")
+        assert "secret" not in str(found)
+
     async def change_access(self) -> None:
         made = await self("make_token", body={"name": "mine", "role": "admin"})
         [entry, *_] = await entries(self.http, kind="token")
@@ -166,6 +198,7 @@ async def test_every_operation_that_changes_something_writes_an_entry(
     await caller.change_jobs()
     await caller.change_runs()
     await caller.change_settings()
+    await caller.change_alerts()
     await caller.change_access()
     changing = {
         operation.id

@@ -84,6 +84,7 @@ def client(ids: dict[str, str]) -> Iterator[Blocking]:
         ids["backfill_id"] = made["backfill"]["backfill_id"]
         ids["account"], ids["token"] = "ann", "k3v9q2xa"
         ids["redrive_id"] = f"redrive_{'0' * 26}"
+        ids["rule"], ids["channel"], ids["alert_id"], ids["silence_id"] = "many", "ops", "1", "1"
         yield client
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from mainspring.config.settings import Settings
 from mainspring.config.table import DEFAULT_SERVER, SETTINGS
-from mainspring.engine.assembly import EngineSettings
 from mainspring.engine.gateway import LocalGateway
 from mainspring.engine.scheduling.shards import ShardSettings
+from mainspring.engine.settings import EngineSettings
 from mainspring.engine.settling.janitor import Retention
 from mainspring.errors import InvalidInput
 from mainspring.executors import FunctionExecutor, HttpExecutor, ShellExecutor

@@ -11,13 +11,13 @@ import pytest
 from mainspring.core.doctor import (
     Checked,
     ClusterLook,
-    DatabaseLook,
     FileFinding,
     FolderFacts,
+    Grade,
     InstallationFacts,
     NodeLook,
+    ServerLook,
     SettingFacts,
-    Severity,
     StoreLook,
     TokenLook,
     WaitingQueue,
@@ -25,14 +25,14 @@ from mainspring.core.doctor import (
     worst_of,
 )
 from mainspring.core.doctor.checks import CHECKS
-from mainspring.core.doctor.verdicts import number, tell, weigh
+from mainspring.core.doctor.findings import number, tell, weigh
 from mainspring.core.ids import JobId
 from mainspring.core.ledger_check import LedgerCheck, UnevenJob
 
 AT = datetime(2026, 11, 27, tzinfo=UTC)
 GB = 1_000_000_000
 DAY = 86_400.0
-FINE, WARNING, FAILURE = Severity
+FINE, WARNING, FAILURE = Grade
 LEDGER = LedgerCheck(
     began_at=AT,
     ended_at=AT,
@@ -74,7 +74,7 @@ FOLDER = FolderFacts(
     log_size=0,
     sync=0.005,
 )
-SERVER = DatabaseLook(
+SERVER = ServerLook(
     version=16,
     is_standby=False,
     fsync=True,
@@ -123,7 +123,7 @@ def open_without_accounts() -> InstallationFacts:
     return replace(facts, settings=replace(SETTINGS, is_open=True, is_encrypted=False))
 
 
-WRONG: list[tuple[str, InstallationFacts, Severity, str]] = [
+WRONG: list[tuple[str, InstallationFacts, Grade, str]] = [
     ("reachable", with_store(error="no route"), FAILURE, "cannot be read: no route"),
     ("schema", with_store(schema=None), WARNING, "the store is empty"),
     ("schema", with_store(schema=34), WARNING, "is 0034, and this program has 0035"),
@@ -220,7 +220,7 @@ def test_what_is_right_is_fine(facts: InstallationFacts) -> None:
     ("check", "facts", "severity", "said"), WRONG, ids=lambda value: value if isinstance(value, str) else ""
 )
 def test_what_is_wrong_is_told_with_its_remedy(
-    check: str, facts: InstallationFacts, severity: Severity, said: str
+    check: str, facts: InstallationFacts, severity: Grade, said: str
 ) -> None:
     found = found_by(facts, check)
     assert (found.severity, said in found.found) == (severity, True), found.found
@@ -266,7 +266,7 @@ def test_of_a_store_that_cannot_be_read_nothing_else_is_told() -> None:
 
 
 def test_the_worst_finding_is_the_exit_code() -> None:
-    assert [severity.exit_code for severity in Severity] == [0, 1, 2]
+    assert [severity.exit_code for severity in Grade] == [0, 1, 2]
     assert worst_of([]) is FINE
 
 

@@ -22,6 +22,7 @@ class Offer:
     types: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    tenant: str | None = None
 
 
 MAIL = Offer(queues=("mail",), functions=("send",), types=("http",), labels=("eu",))
@@ -68,44 +69,67 @@ def function(name: str, **more: object) -> JobSpec:
             GapCode.LABELS_UNSERVED,
             "No live worker that could run it offers all the labels 'eu', 'gpu'.",
         ),
+        (
+            [replace(MAIL, tenant="bank"), replace(ALL, tenant="mine")],
+            function("send", queue="mail"),
+            GapCode.TENANT_UNSERVED,
+            "No live worker works for tenant 'shop'.",
+        ),
+        (
+            [replace(MAIL, tenant="bank"), replace(ALL, tenant="shop")],
+            function("send"),
+            GapCode.TARGET_UNSERVED,
+            "No live worker has the function 'send'.",
+        ),
     ],
 )
 def test_gap_names_what_nobody_serves(
     offers: list[Offer], spec: JobSpec, code: GapCode, sentence: str
 ) -> None:
-    gap = Offers(offers).find_gap(spec.queue, spec.route)
+    gap = Offers(offers).find_gap(spec.queue, spec.route, "shop")
     assert gap is not None
     assert (gap.code, gap.sentence) == (code, sentence)
 
 
 def test_no_gap_where_a_worker_serves() -> None:
-    offers = Offers([MAIL, ALL])
+    offers = Offers([MAIL, replace(ALL, tenant="shop"), replace(ALL, tenant="bank")])
     for spec in (
         function("send", queue="mail", labels=("eu",)),
         function("report"),
         function("report", queue="x"),
     ):
-        assert offers.find_gap(spec.queue, spec.route) is None
+        assert offers.find_gap(spec.queue, spec.route, "shop") is None
 
 
 words = st.sampled_from(["a", "b", "c+d", "e%"])
 sets = st.frozensets(words, max_size=2)
+tenants = st.sampled_from(["shop", "bank"])
 
 
 @given(
     offers=st.lists(
-        st.builds(Offer, queues=sets, types=st.just(("http",)), functions=sets, labels=sets), max_size=4
+        st.builds(
+            Offer,
+            queues=sets,
+            types=st.just(("http",)),
+            functions=sets,
+            labels=sets,
+            tenant=st.none() | tenants,
+        ),
+        max_size=4,
     ),
     queue=words,
     name=words,
     labels=sets,
+    tenant=tenants,
 )
 def test_there_is_a_gap_exactly_if_no_offer_can_execute(
-    offers: list[Offer], queue: str, name: str, labels: frozenset[str]
+    offers: list[Offer], queue: str, name: str, labels: frozenset[str], tenant: str
 ) -> None:
     spec = function(name, queue=queue, labels=tuple(sorted(labels)))
     able = any(
         (not offer.queues or queue in offer.queues)
+        and offer.tenant in {None, tenant}
         and accepts_route(
             spec.route,
             types=frozenset(offer.types),
@@ -114,7 +138,15 @@ def test_there_is_a_gap_exactly_if_no_offer_can_execute(
         )
         for offer in offers
     )
-    assert (Offers(offers).find_gap(queue, spec.route) is None) == able
+    known = Offers(offers)
+    assert (known.find_gap(queue, spec.route, tenant) is None) == able
+    own = [offer for offer in offers if offer.tenant in {None, tenant}]
+    assert known.has_function(name, tenant) == any(name in offer.functions for offer in own)
+    other = "shop" if tenant == "bank" else "bank"
+    known.find_gap(queue, spec.route, other)
+    assert (known.find_gap(queue, spec.route, tenant) is None) == able, (
+        "what is kept of others is not its own"
+    )
 
 
 JOB = Job(

@@ -97,7 +97,7 @@ FULL = WaitFacts(keys=(key(),), ahead=318)
             "Attempt 1 did not succeed; the next one may start at 2026-01-05T12:00:10.500Z, in 1s.",
         ),
         (
-            why(FULL, gap=Offers(()).find_gap("mail", "http")),
+            why(FULL, gap=Offers(()).find_gap("mail", "http", "shop")),
             WhyCode.NO_WORKER,
             "No worker is alive.",
         ),

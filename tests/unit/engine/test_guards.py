@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from mainspring.engine.assembly import EngineSettings, Tools
 from mainspring.engine.scheduling.shards import Shards
+from mainspring.engine.settings import EngineSettings, Tools
 from mainspring.engine.settling.janitor import Janitor
 from mainspring.engine.usecases.client import Client
 from mainspring.engine.usecases.definitions import Accepted

@@ -51,7 +51,7 @@ async def upsert_account(call: Call, body: AccountBody) -> Answer[AccountView]:
             "there are no accounts yet; make the first one with a token: mainspring token create --role admin",
         )
     account, is_new = await call.engine.access.put_account(
-        name, grants, is_disabled=body.disabled, by=call.actor
+        name, grants, hides_payloads=body.hides_payloads, is_disabled=body.disabled, by=call.actor
     )
     await call.services.on_access_changed()
     return Answer(view_account(account), status=201 if is_new else 200)

@@ -42,6 +42,7 @@ async def apply_definitions(call: Call, body: UnreadDefinitions) -> DefinitionsV
             owners=_owners(body),
             prune=body.prune,
             paused=frozenset(body.paused),
+            are_of_code=True,
             by=call.actor,
         )
     except InvalidInput as error:

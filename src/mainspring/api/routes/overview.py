@@ -23,7 +23,8 @@ from mainspring.wire.views import view_counts
 @handles(operations.GET_OVERVIEW)
 async def get_overview(call: Call) -> OverviewView:
     # What is found of jobs is of all tenants.
-    found = await call.engine.overviews.read(call.tenant, call.services.findings() if call.sees_all else None)
+    findings = call.services.findings() if call.sees_all else None
+    found = await call.engine.overviews.read(call.tenant, findings, is_of_all=call.sees_all)
     return OverviewView(
         now=found.now,
         version=version("mainspring"),

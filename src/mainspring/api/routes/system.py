@@ -54,7 +54,9 @@ async def list_workers(call: Call) -> WorkerPage:
     query = call.query
     limit: int = query["limit"]
     after = query_session_id(query["after"], "after") if "after" in query else None
-    sessions = await call.engine.workers(after=after, limit=limit)
+    # Those that are bound to other tenants, or to none, are not the business of one tenant.
+    bound_to = None if call.sees_all else call.tenant
+    sessions = await call.engine.workers(after=after, limit=limit, tenant=bound_to)
     following = show_session(sessions[-1][0].id) if len(sessions) == limit else None
     return WorkerPage([view_worker(session, held) for session, held in sessions], following)
 

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from mainspring.api.call import Call, Endpoint, handles
+from mainspring.api.errors import Rejected
 from mainspring.api.reading import convert
 from mainspring.core.ids import SessionId
-from mainspring.ports.gateway import BeatReply, ClaimCall, ClaimReply, ReportResult
+from mainspring.core.rights import Right
+from mainspring.ports.gateway import BeatReply, ClaimCall, ClaimReply, Registration, ReportResult
 from mainspring.wire import operations, protocol
+
+_MOST_NAMED = 10
 
 
 @handles(operations.WORKER_REGISTER)
 async def register(call: Call, body: dict[str, Any]) -> protocol.SessionGranted:
     protocol.check_protocol(body.get("protocol"))
     offer = convert(body, protocol.RegisterBody)
-    account = None if call.identity is None else call.identity.name
-    session = await call.services.gateway.register(replace(protocol.to_registration(offer), account=account))
+    session = await call.services.gateway.register(_bind(call, protocol.to_registration(offer)))
     return protocol.SessionGranted(
         session_id=protocol.show_session(session.id),
         beat_period_seconds=session.beat_period.total_seconds(),
@@ -33,11 +37,52 @@ async def claim(call: Call, body: protocol.ClaimBody) -> protocol.ClaimAnswerVie
     return protocol.from_claim_reply(await _claim_while_connected(call, claim_call))
 
 
+def _bind(call: Call, offer: Registration) -> Registration:
+    """Bind what a worker offers to what its token is for.
+
+    Raises:
+        Rejected: 403, the worker serves none of the queues that the token is for.
+    """
+    if call.identity is None:
+        return offer
+    queues = _cut(offer.queues, call.identity.token.queues)
+    return replace(offer, account=call.identity.name, tenant=_tenant_of(call), queues=queues)
+
+
+def _cut(queues: tuple[str, ...], bounds: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the queues that a worker serves of those that its token is for. Empty means all."""
+    if not bounds or not queues:
+        return queues or bounds
+    found = tuple(queue for queue in queues if queue in bounds)
+    if not found:
+        raise Rejected(
+            403,
+            f"this worker serves {_name(queues)}, but its token is only for {_name(bounds)};"
+            " have it serve one of these, or make a token for others",
+        )
+    return found
+
+
+def _name(queues: Sequence[str]) -> str:
+    shown = ", ".join(map(repr, sorted(queues)[:_MOST_NAMED])) + (", …" if len(queues) > _MOST_NAMED else "")
+    return f"the queue {shown}" if len(queues) == 1 else f"the queues {shown}"
+
+
+def _tenant_of(call: Call) -> str | None:
+    """Return the only tenant for which the caller may work; None if it may for all."""
+    return None if Right.WORK in call.principal.shared_rights else call.tenant
+
+
 async def _is_own(call: Call, session_id: SessionId) -> bool:
-    """Return whether a session is the caller's. Another one's does not live for it, as one that was never there."""
+    """Return whether a session is the caller's, and reaches no further than its token.
+
+    Another one's does not live for the caller, as one that was never there.
+    """
     if call.identity is None:
         return True
-    return await call.engine.session_owners.is_of(session_id, call.identity.name)
+    return await call.engine.session_owners.is_of(
+        session_id, call.identity.name, tenant=_tenant_of(call), queues=call.identity.token.queues
+    )
 
 
 async def _claim_while_connected(call: Call, claim_call: ClaimCall) -> ClaimReply:
@@ -79,7 +124,7 @@ async def report(call: Call, body: protocol.ReportBody) -> protocol.ReportView:
     session_id = protocol.read_session(body.session_id)
     if not await _is_own(call, session_id):
         return protocol.ReportView(results=[ReportResult.STALE.value] * len(reports))
-    results = await call.services.gateway.report(session_id, reports)
+    results = await call.services.gateway.report(session_id, reports, tenant=_tenant_of(call))
     return protocol.ReportView(results=[result.value for result in results])
 
 

@@ -14,6 +14,7 @@ from mainspring.core.rights import AccessRole
 from mainspring.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from mainspring.sdk.client import AsyncClient
     from mainspring.wire.access import AccountView
 
 _ROLES = ", ".join(role.value for role in AccessRole)
@@ -34,6 +35,15 @@ def account_group() -> None:
     help=f"A role in a tenant; the tenant * is all. Roles: {_ROLES}. Repeatable.",
 )
 @click.option(
+    "--hide-payloads",
+    "hidden",
+    metavar="TENANT",
+    multiple=True,
+    help="A tenant of which it sees no payloads, results, outputs and errors; * is that of its grant for all."
+    " Repeatable. Left out, that stays as it is.",
+)
+@click.option("--show-payloads", is_flag=True, help="Hide none from it any more.")
+@click.option(
     "--disabled/--enabled",
     default=None,
     help="Whether its tokens no longer work; left out, that stays as it is.",
@@ -41,14 +51,28 @@ def account_group() -> None:
 @server_option
 @json_option
 def set_command(
-    name: str, grants: tuple[str, ...], server: str, *, disabled: bool | None, as_json: bool
+    name: str,
+    grants: tuple[str, ...],
+    hidden: tuple[str, ...],
+    server: str,
+    *,
+    show_payloads: bool,
+    disabled: bool | None,
+    as_json: bool,
 ) -> None:
     """Create account NAME, or give it these roles and no others. It holds within two seconds.
 
     Accounts are not deleted, because records name them. Disable those that are no longer needed.
     """
     given = dict(map(_read_grant, grants))
-    _print(call(server, lambda client: client.put_account(name, given, disabled=disabled)), as_json=as_json)
+    if hidden and show_payloads:
+        raise InvalidInput("show-payloads", "does not go with --hide-payloads")
+    hides = hidden if hidden or show_payloads else None
+
+    async def work(client: AsyncClient) -> AccountView:
+        return await client.put_account(name, given, hides_payloads=hides, disabled=disabled)
+
+    _print(call(server, work), as_json=as_json)
 
 
 @account_group.command("show")
@@ -100,6 +124,7 @@ def _print(account: AccountView, *, as_json: bool) -> None:
         {
             "account": account.name,
             "roles": _show_grants(account),
+            "payloads": f"hidden in {', '.join(account.hides_payloads)}" if account.hides_payloads else None,
             "state": "disabled" if account.disabled else "active",
             "since": account.created_at,
         }

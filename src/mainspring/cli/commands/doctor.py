@@ -14,7 +14,7 @@ from mainspring.cli.output import print_json
 from mainspring.cli.terminal import Terminal
 
 if TYPE_CHECKING:
-    from mainspring.core.doctor import Checked, Severity
+    from mainspring.core.doctor import Checked, Grade
 
 _MARKS = {"fine": ("ok", "green"), "warning": ("!!", "yellow"), "failure": ("XX", "red")}
 _MOST_COLUMNS = 110
@@ -86,7 +86,7 @@ def _print_checks(checked: Sequence[Checked]) -> None:
             click.echo(f"{indent}{line}".rstrip())
 
 
-def _sum_up(checked: Sequence[Checked], worst: Severity) -> str:
+def _sum_up(checked: Sequence[Checked], worst: Grade) -> str:
     counts = {kind: sum(one.severity.value == kind for one in checked) for kind in _MARKS}
     if worst.value == "fine":
         return f"All {len(checked)} checks are fine."

@@ -35,6 +35,13 @@ def token_group() -> None:
 @click.option(
     "--tenant", metavar="NAME", help="The only tenant that it is for; default: all of the account's."
 )
+@click.option(
+    "--queue",
+    "queues",
+    metavar="NAME",
+    multiple=True,
+    help="A queue that a worker with it serves; may be repeated. Default: all. Only with --role worker.",
+)
 @click.option("--expires-in", metavar="DURATION", help="How long it lasts, like 90d; default: for ever.")
 @click.option("--rate", metavar="N", type=int, help="Requests a second that a server answers; default: any.")
 @click.option(
@@ -50,6 +57,7 @@ def create_command(
     name: str,
     account: str | None,
     tenant: str | None,
+    queues: tuple[str, ...],
     expires_in: str | None,
     rate: int | None,
     store: str | None,
@@ -62,7 +70,13 @@ def create_command(
     The first one makes the first account, too, and must have the role admin. From then on servers answer only callers
     with a token.
     """
-    wish: dict[str, Any] = {"account": account, "tenant": tenant, "expires_in": expires_in, "rate": rate}
+    wish: dict[str, Any] = {
+        "account": account,
+        "tenant": tenant,
+        "queues": queues,
+        "expires_in": expires_in,
+        "rate": rate,
+    }
     if store is not None:
         from mainspring.host.store_access import make_token_in
 
@@ -97,13 +111,14 @@ def list_command(account: str | None, limit: int, after: str | None, server: str
             one.name,
             one.role,
             one.tenant,
+            ", ".join(one.queues),
             one.state,
             one.expires_at,
             one.last_used_at,
         )
         for one in page.items
     ]
-    titles = ("TOKEN", "ACCOUNT", "NAME", "ROLE", "TENANT", "STATE", "EXPIRES", "LAST USED")
+    titles = ("TOKEN", "ACCOUNT", "NAME", "ROLE", "TENANT", "QUEUES", "STATE", "EXPIRES", "LAST USED")
     print_table(titles, rows, empty="there are no tokens")
     if page.next is not None:
         click.echo(f"for later ones, add --after {page.next}", err=True)
@@ -152,6 +167,7 @@ def _print(token: TokenView, *, as_json: bool, err: bool = False) -> None:
         "name": token.name,
         "role": token.role,
         "tenant": token.tenant,
+        "queues": ", ".join(token.queues) or None,
         "state": token.state,
         "expires": token.expires_at,
         "replaces": None if token.replaces is None else f"ms_{token.replaces}_…",

@@ -54,6 +54,7 @@ def workers_command(limit: int, after: str | None, server: str, *, as_json: bool
             worker.host,
             worker.pid,
             f"{worker.held}/{worker.slots}",
+            worker.tenant or "all",
             ", ".join(worker.queues) or "all",
             offer(worker),
             show_age(worker.started_at, now),
@@ -61,7 +62,7 @@ def workers_command(limit: int, after: str | None, server: str, *, as_json: bool
         )
         for worker in workers
     ]
-    columns = ("WORKER", "HOST", "PID", "BUSY", "QUEUES", "RUNS", "UP", "BEAT")
+    columns = ("WORKER", "HOST", "PID", "BUSY", "TENANT", "QUEUES", "RUNS", "UP", "BEAT")
     print_table(columns, rows, empty="no worker is connected")
     if following is not None:
         click.echo(f"for later ones, add --after {following}", err=True)

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from mainspring.core.definition.batch import BATCH
 from mainspring.core.definition.limits import LimitList
 from mainspring.core.definition.max_fires import MOST_FIRES
+from mainspring.core.definition.notify import NOTIFY
 from mainspring.core.definition.once import DEBOUNCE, THROTTLE, UNIQUE
 from mainspring.core.definition.policies import CALENDARS, CATCH_UP, MISFIRE
 from mainspring.core.definition.retry import RETRY
@@ -250,6 +251,14 @@ OPTIONS = _job_options(
         kind=Flag(),
         summary="Let its runs be stopped for more urgent work that waits for a slot, to start again later.",
         detail="Not with `delivery` `at_most_once`, nor with `batch`.",
+    ),
+    Option(
+        name="notify",
+        kind=NOTIFY,
+        summary="Tell channels when it fails, is late or has recovered.",
+        detail="[Be told when something fails](../howto/be-told-when-something-fails.md) has examples.",
+        is_nullable=True,
+        example={"to": ["ops"], "on": ["failed", "late", "recovered"], "late_after": "15m"},
     ),
 )
 """All others, in the order in which they are shown. Each has a default, that of `JobSpec`."""

@@ -3,28 +3,28 @@
 from mainspring.core.doctor.checks import examine, worst_of
 from mainspring.core.doctor.facts import (
     ClusterLook,
-    DatabaseLook,
     FileFinding,
     FolderFacts,
     InstallationFacts,
     NodeLook,
+    ServerLook,
     SettingFacts,
     StoreLook,
     TokenLook,
     WaitingQueue,
 )
-from mainspring.core.doctor.verdicts import Checked, Severity
+from mainspring.core.doctor.findings import Checked, Grade
 
 __all__ = [
     "Checked",
     "ClusterLook",
-    "DatabaseLook",
     "FileFinding",
     "FolderFacts",
+    "Grade",
     "InstallationFacts",
     "NodeLook",
+    "ServerLook",
     "SettingFacts",
-    "Severity",
     "StoreLook",
     "TokenLook",
     "WaitingQueue",

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from mainspring.core.doctor import cluster_checks, setting_checks, store_checks
 from mainspring.core.doctor.facts import InstallationFacts
-from mainspring.core.doctor.verdicts import Checked, Severity, Verdict
+from mainspring.core.doctor.findings import Checked, Finding, Grade
 
-Check = Callable[[InstallationFacts], Verdict | None]
+Check = Callable[[InstallationFacts], Finding | None]
 """Judges the facts; None if it does not apply to them."""
 
 CHECKS: dict[str, Sequence[Check]] = {
@@ -67,8 +67,6 @@ def examine(facts: InstallationFacts) -> list[Checked]:
     return found
 
 
-def worst_of(checked: Sequence[Checked]) -> Severity:
+def worst_of(checked: Sequence[Checked]) -> Grade:
     """Return the worst that was found."""
-    return max(
-        (one.severity for one in checked), key=lambda severity: severity.exit_code, default=Severity.FINE
-    )
+    return max((one.severity for one in checked), key=lambda severity: severity.exit_code, default=Grade.FINE)

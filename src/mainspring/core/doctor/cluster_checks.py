@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mainspring.core.doctor.facts import ClusterLook, InstallationFacts
-from mainspring.core.doctor.verdicts import Verdict, fail, fine, number, tell, warn
+from mainspring.core.doctor.findings import Finding, fail, fine, number, tell, warn
 
 _DAY = 86_400.0
 _MANY = 1000
@@ -13,7 +13,7 @@ def _cluster(facts: InstallationFacts) -> ClusterLook | None:
     return facts.store.cluster
 
 
-def servers(facts: InstallationFacts) -> Verdict | None:
+def servers(facts: InstallationFacts) -> Finding | None:
     """A server schedules."""
     cluster = _cluster(facts)
     if cluster is None:
@@ -30,7 +30,7 @@ def servers(facts: InstallationFacts) -> Verdict | None:
     )
 
 
-def refused_servers(facts: InstallationFacts) -> Verdict | None:
+def refused_servers(facts: InstallationFacts) -> Finding | None:
     """Every server may own shards."""
     cluster = _cluster(facts)
     if cluster is None:
@@ -46,7 +46,7 @@ def refused_servers(facts: InstallationFacts) -> Verdict | None:
     return fine("no server is refused") if cluster.nodes else None
 
 
-def shards(facts: InstallationFacts) -> Verdict | None:
+def shards(facts: InstallationFacts) -> Finding | None:
     """Every shard has an owner."""
     cluster = _cluster(facts)
     if cluster is None or not any(node.is_alive for node in cluster.nodes):
@@ -60,7 +60,7 @@ def shards(facts: InstallationFacts) -> Verdict | None:
     return fine("all shards have an owner")
 
 
-def versions(facts: InstallationFacts) -> Verdict | None:
+def versions(facts: InstallationFacts) -> Finding | None:
     """All servers are of one version."""
     cluster = _cluster(facts)
     if cluster is None:
@@ -81,7 +81,7 @@ def versions(facts: InstallationFacts) -> Verdict | None:
     return fine(f"version {found[0]}") if found else None
 
 
-def clocks(facts: InstallationFacts) -> Verdict | None:
+def clocks(facts: InstallationFacts) -> Finding | None:
     """Jobs fire on time."""
     cluster = _cluster(facts)
     if cluster is None:
@@ -95,7 +95,7 @@ def clocks(facts: InstallationFacts) -> Verdict | None:
     return fine(f"none of {number(cluster.jobs, 'job')} is overdue")
 
 
-def ledger(facts: InstallationFacts) -> Verdict | None:
+def ledger(facts: InstallationFacts) -> Finding | None:
     """No fire is missing or doubled."""
     cluster = _cluster(facts)
     if cluster is None or cluster.ledger is None or cluster.ledger_age is None:
@@ -117,7 +117,7 @@ def ledger(facts: InstallationFacts) -> Verdict | None:
     return fine(f"{found.expected:,} fires owed, none missing, none doubled, {tell(cluster.ledger_age)} ago")
 
 
-def workers(facts: InstallationFacts) -> Verdict | None:
+def workers(facts: InstallationFacts) -> Finding | None:
     """There is a worker."""
     cluster = _cluster(facts)
     if cluster is None:
@@ -129,7 +129,7 @@ def workers(facts: InstallationFacts) -> Verdict | None:
     return fine(f"{number(cluster.workers, 'worker')} with {number(cluster.slots, 'slot')}")
 
 
-def queues(facts: InstallationFacts) -> Verdict | None:
+def queues(facts: InstallationFacts) -> Finding | None:
     """Every queue with ready runs is served."""
     cluster = _cluster(facts)
     if cluster is None:
@@ -146,7 +146,7 @@ def queues(facts: InstallationFacts) -> Verdict | None:
     return fine("every queue with ready runs is served")
 
 
-def dead_letters(facts: InstallationFacts) -> Verdict | None:
+def dead_letters(facts: InstallationFacts) -> Finding | None:
     """Failed runs are looked after."""
     cluster = _cluster(facts)
     if cluster is None:
@@ -161,7 +161,7 @@ def dead_letters(facts: InstallationFacts) -> Verdict | None:
     return fine("there are no dead letters")
 
 
-def audit(facts: InstallationFacts) -> Verdict | None:
+def audit(facts: InstallationFacts) -> Finding | None:
     """The audit is sealed."""
     cluster = _cluster(facts)
     if cluster is None:
@@ -175,7 +175,7 @@ def audit(facts: InstallationFacts) -> Verdict | None:
     return fine("the audit is sealed; mainspring audit verify checks it")
 
 
-def tokens(facts: InstallationFacts) -> Verdict | None:
+def tokens(facts: InstallationFacts) -> Finding | None:
     """No access token is about to end."""
     cluster = _cluster(facts)
     if cluster is None or not cluster.accounts:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from mainspring.core.doctor.facts import InstallationFacts
-from mainspring.core.doctor.verdicts import Verdict, fail, fine, number, tell, warn
+from mainspring.core.doctor.findings import Finding, fail, fine, number, tell, warn
 
 _SOON = 14 * 86_400.0
 
 
-def settings(facts: InstallationFacts) -> Verdict:
+def settings(facts: InstallationFacts) -> Finding:
     """The settings can be read, and fit each other."""
     problems = facts.settings.problems
     if problems:
@@ -20,7 +20,7 @@ def settings(facts: InstallationFacts) -> Verdict:
     return fine("the settings are right")
 
 
-def server_answers(facts: InstallationFacts) -> Verdict:
+def server_answers(facts: InstallationFacts) -> Finding:
     """A server answers at the address that commands use."""
     if facts.api_error is not None:
         return warn(
@@ -31,7 +31,7 @@ def server_answers(facts: InstallationFacts) -> Verdict:
     return fine(f"a server answers at {facts.address}")
 
 
-def network(facts: InstallationFacts) -> Verdict:
+def network(facts: InstallationFacts) -> Finding:
     """Strangers cannot reach the API, or are told apart and cannot listen in."""
     found, cluster = facts.settings, facts.store.cluster
     has_accounts = cluster is not None and cluster.accounts > 0
@@ -51,7 +51,7 @@ def network(facts: InstallationFacts) -> Verdict:
     )
 
 
-def certificate(facts: InstallationFacts) -> Verdict | None:
+def certificate(facts: InstallationFacts) -> Finding | None:
     """The certificate is valid for some time yet."""
     left = facts.settings.certificate_ends_in
     if left is None:
@@ -64,7 +64,7 @@ def certificate(facts: InstallationFacts) -> Verdict | None:
     return fine(f"the certificate is valid for {tell(left)}")
 
 
-def secrets(facts: InstallationFacts) -> Verdict | None:
+def secrets(facts: InstallationFacts) -> Finding | None:
     """Files with secrets are for one user alone."""
     files = facts.settings.secrets
     if not files:
@@ -85,7 +85,7 @@ def secrets(facts: InstallationFacts) -> Verdict | None:
     return fine(f"{number(len(files), 'file')} with secrets, each for this user alone")
 
 
-def shell(facts: InstallationFacts) -> Verdict:
+def shell(facts: InstallationFacts) -> Finding:
     """Commands are run only where that is meant."""
     found = facts.settings
     if found.allows_shell and not found.has_shell_list:
@@ -97,7 +97,7 @@ def shell(facts: InstallationFacts) -> Verdict:
     return fine("jobs run listed commands only" if found.allows_shell else "jobs run no commands")
 
 
-def zone_data(facts: InstallationFacts) -> Verdict | None:
+def zone_data(facts: InstallationFacts) -> Finding | None:
     """This host plans with the zone data that the cluster goes by."""
     cluster = facts.store.cluster
     here = facts.settings.tzdata

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mainspring.core.doctor.facts import DatabaseLook, FolderFacts, InstallationFacts
-from mainspring.core.doctor.verdicts import Verdict, fail, fine, tell, warn, weigh
+from mainspring.core.doctor.facts import FolderFacts, InstallationFacts, ServerLook
+from mainspring.core.doctor.findings import Finding, fail, fine, tell, warn, weigh
 
 _REMOTE = ("nfs", "cifs", "smb", "fuse.sshfs", "9p", "afs", "ceph", "glusterfs", "lustre")
 _OLDEST = 15
@@ -11,7 +11,7 @@ _SLOW_WRITE, _VERY_SLOW_WRITE = 0.05, 0.5
 _GB = 1_000_000_000
 
 
-def reachable(facts: InstallationFacts) -> Verdict:
+def reachable(facts: InstallationFacts) -> Finding:
     """The store answers."""
     store = facts.store
     if store.error is not None:
@@ -23,7 +23,7 @@ def reachable(facts: InstallationFacts) -> Verdict:
     return fine(f"{store.label} answers in {tell(store.round_trip)}")
 
 
-def schema(facts: InstallationFacts) -> Verdict | None:
+def schema(facts: InstallationFacts) -> Finding | None:
     """The store's schema fits this program."""
     found, known = facts.store.schema, facts.schema
     if facts.store.error is not None:
@@ -45,7 +45,7 @@ def schema(facts: InstallationFacts) -> Verdict | None:
     return fine(f"schema {found:04}")
 
 
-def clock(facts: InstallationFacts) -> Verdict | None:
+def clock(facts: InstallationFacts) -> Finding | None:
     """The store's clock and this host's agree."""
     if facts.store.error is not None:
         return None
@@ -69,7 +69,7 @@ def _folder(facts: InstallationFacts) -> FolderFacts | None:
     return facts.store.folder
 
 
-def disk_space(facts: InstallationFacts) -> Verdict | None:
+def disk_space(facts: InstallationFacts) -> Finding | None:
     """There is room for the store to grow."""
     folder = _folder(facts)
     if folder is None:
@@ -83,7 +83,7 @@ def disk_space(facts: InstallationFacts) -> Verdict | None:
     return warn(found, why, remedy) if folder.free < 2 * _GB or share < 0.1 else fine(found)
 
 
-def file_system(facts: InstallationFacts) -> Verdict | None:
+def file_system(facts: InstallationFacts) -> Finding | None:
     """SQLite's file is on a disk of this host."""
     folder = _folder(facts)
     if folder is None:
@@ -103,7 +103,7 @@ def file_system(facts: InstallationFacts) -> Verdict | None:
     return fine(f"the file system is {folder.filesystem}")
 
 
-def journal(facts: InstallationFacts) -> Verdict | None:
+def journal(facts: InstallationFacts) -> Finding | None:
     """SQLite writes ahead."""
     folder = _folder(facts)
     if folder is None:
@@ -123,7 +123,7 @@ def journal(facts: InstallationFacts) -> Verdict | None:
     return fine("the journal mode is wal")
 
 
-def permissions(facts: InstallationFacts) -> Verdict | None:
+def permissions(facts: InstallationFacts) -> Finding | None:
     """Only the server's user may read SQLite's file, and may write it."""
     folder = _folder(facts)
     if folder is None:
@@ -143,7 +143,7 @@ def permissions(facts: InstallationFacts) -> Verdict | None:
     return fine("only this user may read the store")
 
 
-def write_latency(facts: InstallationFacts) -> Verdict | None:
+def write_latency(facts: InstallationFacts) -> Finding | None:
     """A write is on the disk soon."""
     server, folder = facts.store.server, facts.store.folder
     seconds = server.commit if server is not None else folder.sync if folder is not None else None
@@ -157,11 +157,11 @@ def write_latency(facts: InstallationFacts) -> Verdict | None:
     return warn(found, why, remedy) if seconds >= _SLOW_WRITE else fine(found)
 
 
-def _server(facts: InstallationFacts) -> DatabaseLook | None:
+def _server(facts: InstallationFacts) -> ServerLook | None:
     return facts.store.server
 
 
-def server_version(facts: InstallationFacts) -> Verdict | None:
+def server_version(facts: InstallationFacts) -> Finding | None:
     """PostgreSQL is new enough."""
     server = _server(facts)
     if server is None:
@@ -175,7 +175,7 @@ def server_version(facts: InstallationFacts) -> Verdict | None:
     return fine(f"PostgreSQL {server.version}")
 
 
-def primary(facts: InstallationFacts) -> Verdict | None:
+def primary(facts: InstallationFacts) -> Finding | None:
     """The store takes writes."""
     server = _server(facts)
     if server is None:
@@ -189,7 +189,7 @@ def primary(facts: InstallationFacts) -> Verdict | None:
     return fine("it is the primary")
 
 
-def connections(facts: InstallationFacts) -> Verdict | None:
+def connections(facts: InstallationFacts) -> Finding | None:
     """PostgreSQL has connections left."""
     server = _server(facts)
     if server is None:
@@ -204,7 +204,7 @@ def connections(facts: InstallationFacts) -> Verdict | None:
     return fine(found)
 
 
-def durability(facts: InstallationFacts) -> Verdict | None:
+def durability(facts: InstallationFacts) -> Finding | None:
     """What PostgreSQL has committed outlasts a power cut."""
     server = _server(facts)
     if server is None:
@@ -225,7 +225,7 @@ def durability(facts: InstallationFacts) -> Verdict | None:
     return fine(f"fsync is on, synchronous_commit is {server.synchronous_commit}")
 
 
-def autovacuum(facts: InstallationFacts) -> Verdict | None:
+def autovacuum(facts: InstallationFacts) -> Finding | None:
     """Dead rows are cleared away."""
     server = _server(facts)
     if server is None:
@@ -245,7 +245,7 @@ def autovacuum(facts: InstallationFacts) -> Verdict | None:
     return fine(f"at most {server.dead_rows:,} dead rows, in {server.table}")
 
 
-def long_transactions(facts: InstallationFacts) -> Verdict | None:
+def long_transactions(facts: InstallationFacts) -> Finding | None:
     """No transaction keeps dead rows alive for long."""
     server = _server(facts)
     if server is None:
@@ -265,7 +265,7 @@ def long_transactions(facts: InstallationFacts) -> Verdict | None:
     return fine(f"the oldest transaction is open for {tell(server.longest_transaction)}")
 
 
-def replication_slots(facts: InstallationFacts) -> Verdict | None:
+def replication_slots(facts: InstallationFacts) -> Finding | None:
     """No forgotten replication slot fills the disk."""
     server = _server(facts)
     if server is None:

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 
 from mainspring.core.fields import read_entries, read_text, show_key
 from mainspring.core.kinds import Kind, OneOf, Schema
-from mainspring.core.options import Option, Options
+from mainspring.core.options import Option, Options, Path
+from mainspring.core.secrets import SecretName, check_marks
 from mainspring.core.targets.base import TargetType
 from mainspring.errors import InvalidInput
 
@@ -76,6 +77,7 @@ class Headers(Kind):
                 raise InvalidInput(where, "is set by the scheduler")
             if not isinstance(item, str) or len(item) > _MAX_TEXT or not _HEADER_TEXT.fullmatch(item):
                 raise InvalidInput(where, f"must be text of at most {_MAX_TEXT} characters in one line")
+            check_marks(item, where)
             headers[name] = item
         if sum(len(name) + len(item) for name, item in headers.items()) > _HEADERS_LIMIT:
             raise InvalidInput(path, f"must have at most {_HEADERS_LIMIT} characters in all")
@@ -110,6 +112,31 @@ class HttpType(TargetType):
             summary="The call's method, in any case.",
             default="POST",
         ),
-        Option(name="headers", kind=Headers(), summary="Further header fields.", default={}),
+        Option(
+            name="headers",
+            kind=Headers(),
+            summary="Further header fields.",
+            detail="`${secret:NAME}` in a value stands for a [secret](../howto/keep-secrets.md) of the worker.",
+            default={},
+            example={"Authorization": "Bearer ${secret:reports-token}"},
+        ),
+        Option(
+            name="signing",
+            kind=SecretName(),
+            summary="The worker's secret that signs the call.",
+            detail="The signature is that of [Standard Webhooks](https://www.standardwebhooks.com).",
+            default=None,
+            is_nullable=True,
+            example="secret:reports-key",
+        ),
     )
     short: ClassVar[Mapping[str, str]] = {"callback_url": "url"}
+
+    def make(
+        self, values: Mapping[str, Any], path: Path, *, functions: frozenset[str] | None
+    ) -> dict[str, Any]:
+        """Return the parameters; a call that is not signed has none about that."""
+        params = super().make(values, path, functions=functions)
+        if params["signing"] is None:
+            del params["signing"]
+        return params

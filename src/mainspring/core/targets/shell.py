@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from mainspring.core.fields import kind, read_entries, read_free_text, show_key
 from mainspring.core.kinds import Flag, FreeText, Kind, Schema, Text
 from mainspring.core.options import Option, Options, Path
+from mainspring.core.secrets import check_marks
 from mainspring.core.targets.base import TargetType
 from mainspring.errors import InvalidInput
 
@@ -52,7 +53,9 @@ class Environment(Kind):
                 )
             if name.startswith(_RESERVED):
                 raise InvalidInput(where, f"names that begin with {_RESERVED} are given by the worker")
-            variables[name] = read_free_text(item, where, longest=_MAX_TEXT, shortest=0)
+            text = read_free_text(item, where, longest=_MAX_TEXT, shortest=0)
+            check_marks(text, where)
+            variables[name] = text
         return variables
 
     def schema(self) -> Schema:
@@ -87,6 +90,7 @@ class ShellType(TargetType):
             name="env",
             kind=Environment(),
             summary="Variables of its environment.",
+            detail="`${secret:NAME}` in a value stands for a [secret](../howto/keep-secrets.md) of the worker.",
             default=None,
             is_nullable=True,
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mainspring.core.claiming import accepts_route
 from mainspring.core.ids import SessionId
+from mainspring.core.model import LaneKey
 from mainspring.core.reach import Reach
 from mainspring.engine.claiming.waiting import WaitingCalls
 from mainspring.ports.gateway import ClaimCall, Registration
@@ -15,11 +16,14 @@ SESSIONS_PERIOD = 5.0
 _MOST_KEPT = 16
 """Sets of functions for which an `Abilities` keeps the rest. Usually all its sessions name the same set."""
 
+AbilityKey = tuple[frozenset[str], frozenset[str], frozenset[str], frozenset[str], str | None]
+
 
 class Abilities:
     """What a session can execute, and which routes that includes. Sessions with the same offer share one object.
 
     Attributes:
+        tenant: the only one whose runs it gets; None means all.
         reach: what that is at the moment.
         width: for how many of their calls it is worth asking the store at a time; grows while all that ask get runs.
         is_turn_of_lines: the last claim that could have got runs with limits and others went to those with limits.
@@ -37,6 +41,7 @@ class Abilities:
         "labels",
         "queues",
         "reach",
+        "tenant",
         "types",
         "width",
     )
@@ -46,7 +51,8 @@ class Abilities:
         self.types: frozenset[str] = frozenset(offer.types)
         self.functions: frozenset[str] = frozenset(offer.functions)
         self.labels: frozenset[str] = frozenset(offer.labels)
-        self.reach: Reach = Reach(self.serve)
+        self.tenant: str | None = offer.tenant
+        self.reach: Reach = Reach(self.serve, tenant=offer.tenant)
         self._routes: dict[str, bool] = {}
         self._without: dict[frozenset[str], Abilities] = {}
         self.width: int = 1
@@ -59,9 +65,9 @@ class Abilities:
         self.width = min(max(2 * lucky if lucky >= self.width else lucky, 1), most)
 
     @property
-    def key(self) -> tuple[frozenset[str], ...]:
-        """The offer. Two objects with the same key are equal in what they can execute."""
-        return self.queues, self.types, self.functions, self.labels
+    def key(self) -> AbilityKey:
+        """The offer. Two objects with the same key are equal in what they can execute, and for whom."""
+        return self.queues, self.types, self.functions, self.labels, self.tenant
 
     def without(self, functions: frozenset[str]) -> Abilities:
         """Return what is left if none of these functions can be executed."""
@@ -74,7 +80,7 @@ class Abilities:
         return known
 
     def serve(self, queue: str, route: str) -> bool:
-        """Return whether runs of a queue and a route can be executed."""
+        """Return whether runs of a queue and a route can be executed, if they are of the tenant."""
         if self.queues and queue not in self.queues:
             return False
         known = self._routes.get(route)
@@ -83,6 +89,10 @@ class Abilities:
             self._routes[route] = known
         return known
 
+    def serve_lane(self, lane: LaneKey) -> bool:
+        """Return whether runs of a lane can be executed, and are of the tenant."""
+        return (self.tenant is None or lane.tenant == self.tenant) and self.serve(lane.queue, lane.route)
+
 
 class KnownSessions:
     """The sessions that are alive, as far as this process knows, and what each of them can execute."""
@@ -90,7 +100,7 @@ class KnownSessions:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._abilities: dict[SessionId, Abilities] = {}
-        self._shared: dict[tuple[frozenset[str], ...], Abilities] = {}
+        self._shared: dict[AbilityKey, Abilities] = {}
         self._slots: dict[SessionId, int] = {}
         self._read_at = -1.0e9
 

@@ -208,12 +208,15 @@ class LaneChooser:
             self._changes, self._served = changes, {}
         served = self._served.get(abilities)
         if served is None:
+            tenant = abilities.tenant
             ids = (
                 lane_id
                 for (queue, route), lanes in self._lanes.routes.items()
                 if abilities.serve(queue, route)
                 for lane_id in lanes
-                if lane_id not in self._held and lane_id not in self._lanes.capped
+                if lane_id not in self._held
+                and lane_id not in self._lanes.capped
+                and (tenant is None or self._lanes[lane_id].key.tenant == tenant)
             )
             found = [self._lanes[lane_id] for lane_id in islice(ids, _MOST_SPECULATIVE + 1)]
             found.sort(key=lambda lane: (lane.key.priority, lane.id))
@@ -240,7 +243,7 @@ class LaneChooser:
             for lane_id, instant in self.quarantined_at().items()
             if instant <= by
             and self._no_room.may_try(lane_id, self._lanes[lane_id].seen_at)
-            and abilities.serve(self._lanes[lane_id].key.queue, self._lanes[lane_id].key.route)
+            and abilities.serve_lane(self._lanes[lane_id].key)
         )
         return tuple(lane_id for _, lane_id in found)
 

@@ -78,6 +78,11 @@ class LeaseBook:
             return set()
         return {key_id for run_id in run_ids for key_id in self._keys.pop(run_id, ())}
 
+    def tenant_of(self, run_id: RunId) -> str | None:
+        """Return whose a run is; None if it is not known."""
+        noted = self._young.get(run_id) or self._old.get(run_id)
+        return None if noted is None else noted.tenant
+
     def take(self, run_ids: Sequence[RunId]) -> list[NotedLeases | None]:
         """Return with which leases runs were given, and forget them; None for those that are not known."""
         found = list(map(self._young.pop, run_ids, repeat(None)))

@@ -138,6 +138,8 @@ def _seats(
 
 
 def _can_execute(session: SessionFacts, lane: LaneKey) -> bool:
+    if session.tenant not in {None, lane.tenant}:
+        return False
     if session.queues and lane.queue not in session.queues:
         return False
     return accepts_route(

@@ -8,7 +8,9 @@ from mainspring.ports.store.sessions import SessionFacts
 
 
 def can_execute(offer: SessionFacts, lane: LaneKey) -> bool:
-    """Say whether a session serves a lane's queue, and can execute its runs."""
+    """Say whether a session works for a lane's tenant, serves its queue, and can execute its runs."""
+    if offer.tenant not in {None, lane.tenant}:
+        return False
     if offer.queues and lane.queue not in offer.queues:
         return False
     return accepts_route(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
 
@@ -15,7 +15,9 @@ from mainspring.core.access import (
     TokenState,
     TokenWish,
     hash_token,
+    is_within,
     prefix_of,
+    read_hidden,
     rights_of,
     state_of,
     write_token,
@@ -78,21 +80,32 @@ class AccessControl:
         name: str,
         grants: Mapping[str, AccessRole],
         *,
+        hides_payloads: Collection[str] | None = None,
         is_disabled: bool | None = None,
         by: Actor | None = None,
     ) -> tuple[Account, bool]:
         """Create an account, or give it other grants. Return it, and whether it is new.
 
         Args:
+            hides_payloads: the tenants whose grants hide payloads; None leaves that as it is, where it has a role yet.
             is_disabled: None leaves that as it is.
 
         Raises:
+            InvalidInput: payloads cannot be hidden from the account there.
             Conflict: nobody would be left who may administer everything.
         """
         old = await self._store.get_account(name)
         if is_disabled is None:
             is_disabled = old is not None and old.is_disabled
-        account = Account(name=name, grants=grants, is_disabled=is_disabled, created_at=self._clock.now())
+        if hides_payloads is None:
+            hides_payloads = frozenset() if old is None else old.hides_payloads & grants.keys()
+        account = Account(
+            name=name,
+            grants=grants,
+            hides_payloads=read_hidden(tuple(hides_payloads), grants, "hides_payloads"),
+            is_disabled=is_disabled,
+            created_at=self._clock.now(),
+        )
         audit = auditing.account_written(by, account)
         written = await self._store.write_account(account, audit=audit)
         if written is AccountWritten.REFUSED:
@@ -145,7 +158,7 @@ class AccessControl:
         now = self._clock.now()
         if asker is not None:
             wish = _bound(wish, asker, now)
-            _check_no_more(asker, wish.role, tenant)
+            _check_no_more(asker, wish.role, tenant, wish.queues)
         for _ in range(_TRIES):
             made = self._make(replace(wish, account=name, tenant=tenant), now)
             new = NewToken(made.token, hash_token(made.text))
@@ -171,7 +184,13 @@ class AccessControl:
             is_whole = asker is None or _may_administer(asker)
             lasts = old.expires_at - (old.created_at if is_whole else now)
         wish = TokenWish(
-            name=old.name, role=old.role, account=old.account, tenant=old.tenant, lasts=lasts, rate=old.rate
+            name=old.name,
+            role=old.role,
+            account=old.account,
+            tenant=old.tenant,
+            queues=old.queues,
+            lasts=lasts,
+            rate=old.rate,
         )
         for _ in range(_TRIES):
             made = self._make(wish, now, replaces=old.prefix)
@@ -187,7 +206,7 @@ class AccessControl:
             was = "was revoked" if state is TokenState.REVOKED else "has expired"
             raise Conflict("token", f"ms_{old.prefix}_… {was}; make a new one")
         if asker is not None:
-            _check_no_more(asker, old.role, old.tenant)
+            _check_no_more(asker, old.role, old.tenant, old.queues)
         known = await self._store.list_tokens(account=old.account, limit=MOST_OF_ACCOUNT)
         for other in known:
             if other.replaces == old.prefix and state_of(other, now) is TokenState.ACTIVE:
@@ -205,7 +224,7 @@ class AccessControl:
         """
         token = await self._get_token(prefix, asker)
         if asker is not None and token.prefix != asker.token.prefix:
-            _check_no_more(asker, token.role, token.tenant)
+            _check_no_more(asker, token.role, token.tenant, token.queues)
         now = self._clock.now()
         audit = auditing.token_revoked(by, token, now) if token.revoked_at is None else ()
         await self._store.revoke_token(token.prefix, now=now, audit=audit)
@@ -248,6 +267,7 @@ class AccessControl:
             name=wish.name,
             role=wish.role,
             tenant=wish.tenant,
+            queues=wish.queues,
             rate=wish.rate,
             created_at=now,
             expires_at=None if wish.lasts is None else now + wish.lasts,
@@ -283,11 +303,13 @@ def _check_role(account: Account, role: AccessRole, tenant: str) -> None:
     )
 
 
-def _check_no_more(asker: Identity, role: AccessRole, tenant: str) -> None:
+def _check_no_more(asker: Identity, role: AccessRole, tenant: str, queues: tuple[str, ...]) -> None:
     """Refuse a token of the same account that could do more than the one with which it is asked for."""
     bounds = asker.token
     if _may_administer(asker) or (
-        RIGHTS_OF[role] <= RIGHTS_OF[bounds.role] and bounds.tenant in {ALL_TENANTS, tenant}
+        RIGHTS_OF[role] <= RIGHTS_OF[bounds.role]
+        and bounds.tenant in {ALL_TENANTS, tenant}
+        and is_within(queues, bounds.queues)
     ):
         return
     raise NeedsRight(

@@ -16,6 +16,7 @@ from mainspring.core.owners import OwnerChange
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.usecases import auditing
+from mainspring.engine.usecases.alerts import check_notify
 from mainspring.engine.usecases.clock_changes import added_job, delete_clock, new_job, pause_clock
 from mainspring.engine.usecases.definitions import Accepted, DefinitionReader
 from mainspring.engine.usecases.editing import decide_edit, makes_room
@@ -122,6 +123,7 @@ class Applying:
         owners: Sequence[OwnedNames] = (),
         prune: bool = False,
         paused: Collection[str] = (),
+        are_of_code: bool = False,
         by: Actor | None = None,
     ) -> AppliedJobs:
         """Create the jobs that do not exist, and give the others these definitions. What fits already stays as it is.
@@ -130,6 +132,8 @@ class Applying:
 
         Args:
             owners: all jobs that these owners define; their others are noted as undefined.
+            are_of_code: an app defines them at its start. Then they may name channels that do not exist yet, or no
+                server could start for which they are to be set.
             prune: delete those, as `Owners.define` does. The first 1,000 are deleted in the same transaction.
             paused: names of jobs that are to be paused if they are new.
             by: who does it, for the audit.
@@ -146,6 +150,9 @@ class Applying:
         since = self._clock.now()
         for _ in range(_TRIES):
             plans, now = await self._plan(tenant, bodies, functions, since)
+            if not are_of_code:
+                specs = [plan.scheduled.own for plan in plans]
+                await check_notify(self._store, tenant, specs, are_numbered=True)
             first = first or plans
             _refuse_edits_of_others(first, plans)
             await self._check_owned(tenant, plans, owners)

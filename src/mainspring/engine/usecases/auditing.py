@@ -151,6 +151,7 @@ def token_made(by: Actor | None, token: AccessToken) -> Audit:
     after = {
         "account": token.account,
         "role": token.role.value,
+        "queues": list(token.queues) or None,
         "expires_at": None if token.expires_at is None else write_instant(token.expires_at),
         "replaces": token.replaces,
     }

@@ -15,6 +15,7 @@ from mainspring.engine.common.serving import OfferReader
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.settling.janitor import Retention
 from mainspring.engine.usecases.access import AccessControl
+from mainspring.engine.usecases.alerts import AlertRules, Alerts
 from mainspring.engine.usecases.applying import Applying
 from mainspring.engine.usecases.audit_trail import KEEP, AuditTrail
 from mainspring.engine.usecases.backfills import Backfills
@@ -22,6 +23,7 @@ from mainspring.engine.usecases.blackouts import Blackouts
 from mainspring.engine.usecases.browsing import BUDGET
 from mainspring.engine.usecases.calendars import Calendars
 from mainspring.engine.usecases.caps import CapSwitch, Labels
+from mainspring.engine.usecases.channels import Channels
 from mainspring.engine.usecases.dead_letters import DeadLetters
 from mainspring.engine.usecases.definitions import Accepted
 from mainspring.engine.usecases.intake import Intake
@@ -40,6 +42,7 @@ from mainspring.engine.usecases.session_owners import SessionOwners
 from mainspring.engine.usecases.tenants import Tenants
 from mainspring.engine.usecases.usage import UsageReader
 from mainspring.engine.usecases.versions import Versions
+from mainspring.ports.channel import Sender
 from mainspring.ports.clock import Clock, IdSource
 from mainspring.ports.store import Store
 from mainspring.ports.store.sessions import SessionFacts
@@ -57,6 +60,8 @@ class Client:
     `client.backfills` makes the runs of jobs for a range that is past, `client.redriving` runs a failed one again and
     `client.redrives` many at a rate, `client.ledgers` compares owed fires with records, and `client.overviews` says
     what all of it does. `client.audit` says who changed what, and `client.access` knows accounts and their tokens.
+    `client.alert_rules` says what is worth telling, `client.alerts` has what they found, and `client.channels` where
+    it is told.
     """
 
     def __init__(
@@ -76,6 +81,7 @@ class Client:
         kept: timedelta = _KEPT,
         audit_kept: timedelta = KEEP,
         backfill_limits: BackfillLimits | None = None,
+        sender: Sender | None = None,
     ) -> None:
         self._store, self._clock = store, clock
         wakeups, calendars = wakeups or Wakeups(), calendars or CalendarReader(store)
@@ -119,6 +125,9 @@ class Client:
         self.priority_classes: PriorityClasses = PriorityClasses(store, clock=clock)
         self.session_owners: SessionOwners = SessionOwners(store)
         self.access: AccessControl = AccessControl(store, clock=clock, ids=ids)
+        self.alert_rules: AlertRules = AlertRules(store, clock=clock)
+        self.alerts: Alerts = Alerts(store, clock=clock)
+        self.channels: Channels = Channels(store, clock=clock, sender=sender)
         self.pauses: PauseSwitch = PauseSwitch(store, clock=clock, wakeups=wakeups)
         self.blackouts: Blackouts = Blackouts(store, restrictions, clock=clock, wakeups=wakeups)
         self.overviews: OverviewReader = OverviewReader(store, restrictions, clock=clock)
@@ -153,9 +162,13 @@ class Client:
         return self._clock.now()
 
     async def workers(
-        self, *, after: SessionId | None = None, limit: int = 100
+        self, *, after: SessionId | None = None, limit: int = 100, tenant: str | None = None
     ) -> list[tuple[SessionFacts, int]]:
-        """Return a page of live worker sessions, in order of their start, each with how many runs it holds."""
-        sessions = await self._store.page_sessions(after=after, limit=limit)
+        """Return a page of live worker sessions, in order of their start, each with how many runs it holds.
+
+        Args:
+            tenant: only those that are bound to it; None means all, bound or not.
+        """
+        sessions = await self._store.page_sessions(after=after, limit=limit, tenant=tenant)
         held = await self._store.count_held([session.id for session in sessions])
         return list(zip(sessions, held, strict=True))

@@ -24,6 +24,7 @@ from mainspring.engine.common.restrictions import RestrictionReader
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.scheduling.reading import WINDOW
 from mainspring.engine.usecases import auditing
+from mainspring.engine.usecases.alerts import check_notify
 from mainspring.engine.usecases.clock_changes import (
     added_job,
     delete_clock,
@@ -85,6 +86,7 @@ class Jobs:
             now = self._clock.now()
             spec = self._definitions.read(body, now=now, functions=functions, tenant=tenant)
             await check_limits(self._store, tenant, [spec])
+            await check_notify(self._store, tenant, [spec])
             await self._intake.admit_jobs(tenant, [spec.name])
             scheduled = await self._calendars.schedule(tenant, spec, now=now)
             (job,) = await self._adds([(tenant, scheduled, by)])
@@ -121,6 +123,7 @@ class Jobs:
             if not left:
                 return [made[index] for index in range(len(specs))]
             await check_limits(self._store, tenant, specs, are_numbered=True)
+            await check_notify(self._store, tenant, specs, are_numbered=True)
             wanted: list[_Addition] = [
                 (tenant, await self._calendars.schedule(tenant, specs[index], now=now, index=index), by)
                 for index in left
@@ -176,6 +179,7 @@ class Jobs:
                 body, now=now, functions=functions, tenant=tenant, old=old, may_be_over=True
             )
             await check_limits(self._store, tenant, [spec])
+            await check_notify(self._store, tenant, [spec])
             if job is None:
                 await self._intake.admit_jobs(tenant, [name])
                 scheduled = await self._calendars.schedule(tenant, spec, now=now)
@@ -219,6 +223,7 @@ class Jobs:
             now = self._clock.now()
             spec = read(job.spec, body, now=now, functions=functions, tenant=tenant)
             await check_limits(self._store, tenant, [spec])
+            await check_notify(self._store, tenant, [spec])
             if spec == job.spec or await self._try_edit(job, spec, now, by=by):
                 return (await self._existing([job_id]))[0]
         raise StoreUnavailable(f"job {format_job_id(job_id)} kept changing")
@@ -396,6 +401,7 @@ class Jobs:
         if is_whole:
             spec = self._definitions.read(body, now=now, functions=functions, tenant=tenant, old=old)
             await check_limits(self._store, tenant, [spec])
+            await check_notify(self._store, tenant, [spec])
         else:
             spec = read_timing(body, now=now, old=old, tenant=tenant)
         made = (await self._calendars.schedule(tenant, spec, now=now)).spec.trigger

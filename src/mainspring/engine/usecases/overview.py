@@ -71,11 +71,14 @@ class OverviewReader:
         self._restrictions = restrictions
         self._clock = clock
 
-    async def read(self, tenant: str, findings: JobFindings | None = None) -> Overview:
+    async def read(
+        self, tenant: str, findings: JobFindings | None = None, *, is_of_all: bool = True
+    ) -> Overview:
         """Return what the cluster does, for a tenant.
 
         Args:
             findings: what the last look at all jobs has found.
+            is_of_all: whether workers of other tenants count, too.
 
         Raises:
             TookTooLong: there are too many runs to be counted now, and no census has been taken yet.
@@ -85,13 +88,15 @@ class OverviewReader:
         assert restrictions is not None, "nothing is known, so all is read"
         pauses = restrictions.pauses
         workers = await store.page_sessions(limit=MOST_WORKERS)
+        if not is_of_all:
+            workers = [worker for worker in workers if worker.tenant in {None, tenant}]
         cluster = await store.read_cluster()
         runs, lines, dead, age = await self._count(tenant, now)
         overdue = await store.count_overdue(before=now - LATE, limit=MOST_OVERDUE)
         facts = ClusterFacts(
             servers=tuple(_server_facts(node) for node in cluster.nodes),
             lines=tuple(lines),
-            served=tuple(worker.queues for worker in workers),
+            served=tuple(worker.queues for worker in workers if worker.tenant in {None, tenant}),
             paused_queues=_paused_queues(pauses, tenant, lines, now),
             overdue=overdue.clocks,
             overdue_since=overdue.oldest_due_at,

@@ -86,7 +86,7 @@ class Owners:
         while page := await self._store.list_undefined(tenant, owner=owner, after=after, limit=PAGE):
             after = page[-1].id
             for job in page:
-                is_served = offers.has_function(str(job.spec.target.params.get("function", "")))
+                is_served = offers.has_function(_function_of(job), tenant)
                 if prune and not is_served and await self._jobs.delete_undefined(tenant, job.id, by=by):
                     deleted.append(job)
                 else:
@@ -120,12 +120,7 @@ class Owners:
                 jobs += [job for job in page if job.spec.name not in defined]
                 if len(page) < PAGE:
                     break
-            found.append(
-                tuple(
-                    (job, offers.has_function(str(job.spec.target.params.get("function", ""))))
-                    for job in jobs
-                )
-            )
+            found.append(tuple((job, offers.has_function(_function_of(job), tenant)) for job in jobs))
         return Gone(tuple(found))
 
     async def settle(
@@ -161,3 +156,7 @@ class Owners:
             )
             for change, jobs in zip(changes, gone.of_owners, strict=True)
         ]
+
+
+def _function_of(job: Job) -> str:
+    return str(job.spec.target.params.get("function", ""))

@@ -43,7 +43,7 @@ class WaitReader:
         return explain(
             run,
             wait,
-            gap=Offers(offers).find_gap(run.lane.queue, run.lane.route),
+            gap=Offers(offers).find_gap(run.lane.queue, run.lane.route, run.tenant),
             now=now,
             pause=pause,
             blackout=None if window is None else state_of(window, now),

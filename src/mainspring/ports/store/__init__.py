@@ -20,6 +20,7 @@ from typing import Protocol
 
 from mainspring.core.ids import RunId
 from mainspring.ports.store.access import AccessStore
+from mainspring.ports.store.alerts import AlertStore
 from mainspring.ports.store.applying import ApplyStore
 from mainspring.ports.store.audit import AuditStore
 from mainspring.ports.store.backfills import BackfillStore
@@ -35,6 +36,7 @@ from mainspring.ports.store.jobs import JobStore
 from mainspring.ports.store.ledger_check import LedgerCheckStore
 from mainspring.ports.store.limits import LimitStore
 from mainspring.ports.store.nodes import NodeStore
+from mainspring.ports.store.notify import NotifyStore
 from mainspring.ports.store.owners import OwnerStore
 from mainspring.ports.store.policies import PolicyStore
 from mainspring.ports.store.preemption import PreemptionStore
@@ -75,6 +77,8 @@ class Store(
     AccessStore,
     ApplyStore,
     AuditStore,
+    AlertStore,
+    NotifyStore,
     UsageStore,
     Protocol,
 ):

@@ -68,8 +68,14 @@ class BrowseStore(Protocol):
         """Return the names of jobs, of deleted ones too; unknown ones are left out."""
         ...
 
-    async def page_sessions(self, *, after: SessionId | None = None, limit: int = 100) -> list[SessionFacts]:
-        """Return a page of live sessions after the given one, in order of id."""
+    async def page_sessions(
+        self, *, after: SessionId | None = None, limit: int = 100, tenant: str | None = None
+    ) -> list[SessionFacts]:
+        """Return a page of live sessions after the given one, in order of id.
+
+        Args:
+            tenant: only those that are bound to it; None means all, bound or not.
+        """
         ...
 
     async def read_run_bounds(self) -> tuple[RunId, RunId] | None:

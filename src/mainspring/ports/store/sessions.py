@@ -43,7 +43,7 @@ class SessionStore(Protocol):
         """Return who sessions are, or were, for as long as the history may name them; unknown ones are left out."""
         ...
 
-    async def find_session_accounts(self, session_ids: Sequence[SessionId]) -> dict[SessionId, str | None]:
+    async def find_session_owners(self, session_ids: Sequence[SessionId]) -> dict[SessionId, SessionOwner]:
         """Return whose sessions are, while the store has them; unknown ones are left out."""
         ...
 
@@ -66,6 +66,7 @@ class NewSession:
     Attributes:
         beat_period: the time between its heartbeats, as announced to its worker. Its silence is judged by it.
         account: the account of its worker; None if there are no accounts, or the worker uses the store directly.
+        tenant: the only one whose runs it gets; None means all.
     """
 
     worker: str
@@ -78,6 +79,7 @@ class NewSession:
     labels: tuple[str, ...] = ()
     beat_period: timedelta | None = None
     account: str | None = None
+    tenant: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +88,7 @@ class SessionFacts:
 
     Attributes:
         beat_period: as it was opened with; None if an earlier release opened it.
+        tenant: the only one whose runs it gets; None means all.
     """
 
     id: SessionId
@@ -101,6 +104,15 @@ class SessionFacts:
     beats: int
     started_at: datetime
     last_beat_at: datetime
+    tenant: str | None = None
+
+
+class SessionOwner(NamedTuple):
+    """Whose a session is: an account, and the tenant and the queues that it is bound to; see `NewSession`."""
+
+    account: str | None
+    tenant: str | None
+    queues: tuple[str, ...]
 
 
 class WorkerName(NamedTuple):

@@ -43,7 +43,8 @@ id, token, job_id, version, attempt, is_quarantined, quarantined_crashes, sessio
 id, state, token, session_id, attempt, crashes, quarantined_crashes, is_quarantined, started_at, cancel_reason;
 
 -- fragment: session_columns
-id, worker, host, pid, slots, queues, types, functions, labels, beat_period, beats, started_at, last_beat_at;
+id, worker, host, pid, slots, queues, types, functions, labels, beat_period, beats, started_at, last_beat_at,
+tenant;
 
 -- fragment: job_columns
 -- A job as it is read. SQLite reads these by position, in make_job.
@@ -96,8 +97,18 @@ before, after, seal;
 id, at, entries, content, digest, previous;
 
 -- fragment: account_columns
-name, grants, is_disabled, created_at;
+name, grants, hides_payloads, is_disabled, created_at;
 
 -- fragment: token_columns
 -- All but what the text of the token must come to.
-prefix, account, name, role, tenant, rate, created_at, expires_at, last_used_at, revoked_at, replaces;
+prefix, account, name, role, tenant, queues, rate, created_at, expires_at, last_used_at, revoked_at, replaces;
+
+-- fragment: alert_columns
+id, tenant, rule_tenant, rule, subject, state, severity, since, fired_at, resolved_at, value, summary, run_id, telling,
+acknowledged_by, acknowledged_at;
+
+-- fragment: silence_columns
+id, tenant, rule, subject, from_at, until_at, reason, made_by;
+
+-- fragment: notification_columns
+id, channel_tenant, channel, message, made_at, attempts;

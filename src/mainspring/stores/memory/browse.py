@@ -75,11 +75,15 @@ class MemoryBrowseStore:
                 newest[job_id] = max(version, newest.get(job_id, 0))
         return {job_id: tables.versions[job_id, version].name for job_id, version in newest.items()}
 
-    async def page_sessions(self, *, after: SessionId | None = None, limit: int = 100) -> list[SessionFacts]:
+    async def page_sessions(
+        self, *, after: SessionId | None = None, limit: int = 100, tenant: str | None = None
+    ) -> list[SessionFacts]:
         live = (
             session
             for _, session in sorted(self._tables.sessions.items())
-            if session.is_live and (after is None or session.id > after)
+            if session.is_live
+            and (after is None or session.id > after)
+            and tenant in {None, session.offer.tenant}
         )
         return [session.view() for session in islice(live, limit)]
 

@@ -191,6 +191,10 @@ class MemoryClaimStore:
             run.error = transition.error
             run.result = transition.result
             run.output = transition.output
+            job = tables.jobs.get(run.job_id)
+            run.is_unnoticed = (
+                run.state is RunState.FAILED and job is not None and job.spec.notify is not None
+            )
         else:
             run.ready_at = settled.ready_at
             run.is_quarantined = False

@@ -130,6 +130,7 @@ class RunRow:
     is_cancel_requested: bool = False
     mark: PreemptionMark | None = None
     settled: SettledLetter | None = None
+    is_unnoticed: bool = False
     cancel_reason: str | None = None
     reason: str | None = None
     error: str | None = None
@@ -266,7 +267,7 @@ class FireRangeRow:
 
 @dataclass(slots=True, kw_only=True)
 class SessionRow:
-    """A worker session; `missing` has the leases that its last heartbeat did not name."""
+    """A worker session; `missing` has the leases that its last heartbeat did not name, `is_lost` says how it ended."""
 
     id: SessionId
     offer: NewSession
@@ -279,6 +280,7 @@ class SessionRow:
     claimed: tuple[tuple[RunId, int], ...] = ()
     missing: frozenset[tuple[RunId, int]] = frozenset()
     running: RunIndex = field(default_factory=OrderedIndex)
+    is_lost: bool = False
 
     @property
     def is_live(self) -> bool:
@@ -300,6 +302,7 @@ class SessionRow:
             beats=self.beats,
             started_at=self.started_at,
             last_beat_at=self.last_beat_at,
+            tenant=offer.tenant,
         )
 
 

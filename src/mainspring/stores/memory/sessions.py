@@ -13,6 +13,7 @@ from mainspring.ports.store.sessions import (
     BeatResult,
     NewSession,
     SessionFacts,
+    SessionOwner,
     SessionPulse,
     WorkerName,
 )
@@ -85,9 +86,13 @@ class MemorySessionStore:
         }
         return {key: known[key] for key in session_ids if key in known}
 
-    async def find_session_accounts(self, session_ids: Sequence[SessionId]) -> dict[SessionId, str | None]:
-        sessions = self._tables.sessions
-        return {key: sessions[key].offer.account for key in session_ids if key in sessions}
+    async def find_session_owners(self, session_ids: Sequence[SessionId]) -> dict[SessionId, SessionOwner]:
+        offers = {key: row.offer for key, row in self._tables.sessions.items()}
+        return {
+            key: SessionOwner(offers[key].account, offers[key].tenant, offers[key].queues)
+            for key in session_ids
+            if key in offers
+        }
 
     async def read_pulses(self) -> dict[SessionId, SessionPulse]:
         return {
@@ -103,5 +108,5 @@ class MemorySessionStore:
         session = self._tables.sessions.get(session_id)
         if session is None or not session.is_live or session.beats != beats:
             return False
-        session.ended_at = now
+        session.ended_at, session.is_lost = now, True
         return True

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from mainspring.ports.store import FailoverFacts, StoreCapabilities
 from mainspring.stores.memory.access import AccessTables, MemoryAccessStore
+from mainspring.stores.memory.alerts import AlertTables, MemoryAlertStore
 from mainspring.stores.memory.applying import MemoryApplyStore
 from mainspring.stores.memory.audit import MemoryAuditStore
 from mainspring.stores.memory.backfills import MemoryBackfillStore
@@ -25,6 +26,7 @@ from mainspring.stores.memory.jobs import MemoryJobStore
 from mainspring.stores.memory.ledger_check import MemoryLedgerCheckStore
 from mainspring.stores.memory.limits import MemoryLimitStore
 from mainspring.stores.memory.nodes import MemoryNodeStore
+from mainspring.stores.memory.notify import MemoryNotifyStore
 from mainspring.stores.memory.owners import MemoryOwnerStore
 from mainspring.stores.memory.policies import MemoryPolicyStore
 from mainspring.stores.memory.preemption import MemoryPreemptionStore
@@ -70,6 +72,8 @@ class MemoryStore(
     MemoryBackfillStore,
     MemoryOwnerStore,
     MemoryAccessStore,
+    MemoryAlertStore,
+    MemoryNotifyStore,
     MemoryUsageStore,
 ):
     """A `Store` that lasts as long as the process.
@@ -82,6 +86,7 @@ class MemoryStore(
         self._tables = Tables()
         self._access = AccessTables()
         self._usage = UsageTables()
+        self._alerts = AlertTables()
         self._time = time
 
     @property

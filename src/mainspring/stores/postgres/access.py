@@ -37,10 +37,11 @@ class PostgresAccessStore:
         account = Account(
             name=row["account"],
             grants=decode_grants(row["grants"]),
+            hides_payloads=frozenset(row["hides_payloads"]),
             is_disabled=row["is_disabled"],
             created_at=row["joined_at"],
         )
-        return FoundToken(Identity(_token_of(row), account, row["revision"]), row["hash"])
+        return FoundToken(Identity(token_of(row), account, row["revision"]), row["hash"])
 
     async def get_account(self, name: str) -> Account | None:
         rows = await self._connections.fetch(Role.READ, "get_account", is_repeatable=True, name=name)
@@ -126,7 +127,7 @@ class PostgresAccessStore:
         if account is not None:
             name, values["account"] = "list_tokens_of_account", account
         rows = await self._connections.fetch(Role.READ, name, is_repeatable=True, **values)
-        return list(map(_token_of, rows))
+        return list(map(token_of, rows))
 
     async def note_token_uses(self, uses: Mapping[str, datetime]) -> None:
         if not uses:
@@ -147,6 +148,7 @@ def _values_of_account(account: Account) -> dict[str, Any]:
     return {
         "name": account.name,
         "grants": encode_grants(account.grants),
+        "hides_payloads": sorted(account.hides_payloads),
         "is_disabled": account.is_disabled,
         "created_at": account.created_at,
     }
@@ -161,6 +163,7 @@ def _values_of_token(new: NewToken) -> dict[str, Any]:
         "name": token.name,
         "role": token.role.value,
         "tenant": token.tenant,
+        "queues": list(token.queues),
         "rate": token.rate,
         "created_at": token.created_at,
         "expires_at": token.expires_at,
@@ -172,18 +175,20 @@ def _account_of(row: Record) -> Account:
     return Account(
         name=row["name"],
         grants=decode_grants(row["grants"]),
+        hides_payloads=frozenset(row["hides_payloads"]),
         is_disabled=row["is_disabled"],
         created_at=row["created_at"],
     )
 
 
-def _token_of(row: Record) -> AccessToken:
+def token_of(row: Record) -> AccessToken:
     return AccessToken(
         prefix=row["prefix"],
         account=row["account"],
         name=row["name"],
         role=AccessRole(row["role"]),
         tenant=row["tenant"],
+        queues=tuple(row["queues"]),
         rate=row["rate"],
         created_at=row["created_at"],
         expires_at=row["expires_at"],

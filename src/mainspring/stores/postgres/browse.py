@@ -89,9 +89,11 @@ class PostgresBrowseStore:
         )
         return {row["id"]: row["name"] for row in rows}
 
-    async def page_sessions(self, *, after: SessionId | None = None, limit: int = 100) -> list[SessionFacts]:
+    async def page_sessions(
+        self, *, after: SessionId | None = None, limit: int = 100, tenant: str | None = None
+    ) -> list[SessionFacts]:
         rows = await self._connections.fetch(
-            Role.BROWSE, "page_sessions", is_repeatable=True, after=after or 0, limit=limit
+            Role.BROWSE, "page_sessions", is_repeatable=True, after=after or 0, limit=limit, tenant=tenant
         )
         return [session_of(row) for row in rows]
 

@@ -38,6 +38,7 @@ from mainspring.stores.postgres.job_clocks import (
     set_paused,
 )
 from mainspring.stores.postgres.limits import find_unset, keep_limits
+from mainspring.stores.postgres.notify import keep_notify
 from mainspring.stores.postgres.rows import columns_of_next_fires, job_of, sparse
 
 _BEFORE_ALL = UUID(int=0)
@@ -176,6 +177,7 @@ async def add_jobs(transaction: Transaction, jobs: Sequence[NewJob], now: dateti
     if limited:
         await keep_limits(transaction, limited, are_new=True)
     await _watch_failures(transaction, {job.id: job.spec for job in added}, are_new=True)
+    await keep_notify(transaction, {job.id: job.spec for job in added}, are_new=True)
     await _watch_starts(transaction, {job.id: job.spec for job in added}, are_new=True)
     await watch_ends(transaction, {job.id: job.spec for job in added}, are_new=True)
     missed = dict.fromkeys(unset, AddResult.LIMIT_GONE)
@@ -209,6 +211,7 @@ async def edit_jobs(transaction: Transaction, edits: Sequence[JobEdit], now: dat
         await keep_limits(transaction, edited, are_new=False)
         specs = {edit.job_id: edit.spec for edit, _ in done}
         await _watch_failures(transaction, specs, are_new=False)
+        await keep_notify(transaction, specs, are_new=False)
         await _watch_starts(transaction, specs, are_new=False)
         await watch_ends(transaction, specs, are_new=False)
     return [decision.verdict for _, decision in decided]
@@ -312,6 +315,7 @@ async def _delete(
     await transaction.execute("remove_calendar_uses", job_ids=job_ids)
     await transaction.execute("drop_limit_uses", job_ids=job_ids)
     await transaction.execute("unwatch_failures", job_ids=job_ids)
+    await transaction.execute("drop_notify", job_ids=job_ids)
     await transaction.execute("unwatch_starts", job_ids=job_ids)
     await transaction.execute("unwatch_ends", job_ids=job_ids)
 

@@ -115,6 +115,7 @@ def session_of(row: Record) -> SessionFacts:
         beats=row["beats"],
         started_at=row["started_at"],
         last_beat_at=row["last_beat_at"],
+        tenant=row["tenant"],
     )
 
 

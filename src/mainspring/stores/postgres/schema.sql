@@ -5,6 +5,7 @@ CREATE TABLE account (
     grants text NOT NULL,
     is_disabled boolean NOT NULL,
     created_at timestamp with time zone NOT NULL,
+    hides_payloads text[] NOT NULL DEFAULT '{}'::text[],
     CONSTRAINT account_pkey PRIMARY KEY (name)
 );
 
@@ -12,6 +13,37 @@ CREATE TABLE after_end (
     job_id uuid NOT NULL,
     shard smallint NOT NULL,
     CONSTRAINT after_end_pkey PRIMARY KEY (job_id)
+);
+
+CREATE TABLE alert (
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    tenant text NOT NULL,
+    rule_tenant text NOT NULL,
+    rule text NOT NULL,
+    subject text NOT NULL,
+    state text NOT NULL,
+    severity text NOT NULL,
+    since timestamp with time zone NOT NULL,
+    fired_at timestamp with time zone,
+    resolved_at timestamp with time zone,
+    value double precision,
+    summary text NOT NULL,
+    run_id bigint,
+    telling text NOT NULL,
+    acknowledged_by text,
+    acknowledged_at timestamp with time zone,
+    CONSTRAINT alert_pkey PRIMARY KEY (id),
+    CONSTRAINT alert_state CHECK ((state = ANY (ARRAY['PENDING'::text, 'FIRING'::text, 'RESOLVED'::text])))
+);
+CREATE INDEX alert_page ON public.alert USING btree (tenant, id);
+CREATE INDEX alert_resolved ON public.alert USING btree (resolved_at) WHERE (state = 'RESOLVED'::text);
+CREATE UNIQUE INDEX alert_open ON public.alert USING btree (rule_tenant, rule, tenant, subject) WHERE (state <> 'RESOLVED'::text);
+
+CREATE TABLE alert_rule (
+    tenant text NOT NULL,
+    name text NOT NULL,
+    rule text NOT NULL,
+    CONSTRAINT alert_rule_pkey PRIMARY KEY (tenant, name)
 );
 
 -- VIEW any_run (id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, ready_at, created_at, started_at, finished_at, attempt, token, crashes, session_id, is_cancel_requested, error, payload, result, output, target_key, fire_range_id, redrive_of)
@@ -156,6 +188,15 @@ CREATE TABLE census (
     CONSTRAINT census_pkey PRIMARY KEY (id)
 );
 
+CREATE TABLE channel (
+    tenant text NOT NULL,
+    name text NOT NULL,
+    settings text NOT NULL,
+    last_error text,
+    failed_at timestamp with time zone,
+    CONSTRAINT channel_pkey PRIMARY KEY (tenant, name)
+);
+
 CREATE TABLE cluster (
     id smallint NOT NULL,
     tzdata text,
@@ -206,6 +247,7 @@ CREATE TABLE dead_run (
     settlement text,
     settle_reason text,
     redriven_as bigint,
+    is_unnoticed boolean,
     CONSTRAINT dead_run_pkey PRIMARY KEY (id),
     CONSTRAINT dead_run_settlement CHECK ((settlement = ANY (ARRAY['redriven'::text, 'discarded'::text]))),
     CONSTRAINT dead_run_state CHECK ((state = 'FAILED'::text))
@@ -215,6 +257,7 @@ CREATE INDEX dead_run_group ON public.dead_run USING btree (tenant, job_id, erro
 CREATE INDEX dead_run_job ON public.dead_run USING btree (job_id, id);
 CREATE INDEX dead_run_open ON public.dead_run USING btree (tenant, id) WHERE (settled_at IS NULL);
 CREATE INDEX dead_run_settled ON public.dead_run USING btree (settled_at) WHERE (settled_at IS NOT NULL);
+CREATE INDEX dead_run_unnoticed ON public.dead_run USING btree (id) WHERE is_unnoticed;
 
 -- VIEW ended_run (id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, ready_at, created_at, started_at, finished_at, attempt, token, crashes, session_id, is_cancel_requested, error, payload, result, output, target_key, fire_range_id, redrive_of)
 
@@ -294,6 +337,12 @@ CREATE TABLE job_clock (
     CONSTRAINT job_clock_pkey PRIMARY KEY (job_id)
 ) WITH (fillfactor=80);
 CREATE INDEX job_clock_due ON public.job_clock USING btree (priority, due_at) WHERE (due_at IS NOT NULL);
+
+CREATE TABLE job_notify (
+    job_id uuid NOT NULL,
+    notify text NOT NULL,
+    CONSTRAINT job_notify_pkey PRIMARY KEY (job_id)
+);
 
 CREATE TABLE job_version (
     job_id uuid NOT NULL,
@@ -403,6 +452,24 @@ CREATE TABLE node (
     is_member boolean NOT NULL DEFAULT true,
     CONSTRAINT node_pkey PRIMARY KEY (id)
 );
+
+CREATE TABLE notification (
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    channel_tenant text NOT NULL,
+    channel text NOT NULL,
+    message_group text NOT NULL,
+    message text NOT NULL,
+    made_at timestamp with time zone NOT NULL,
+    attempts integer NOT NULL DEFAULT 0,
+    next_at timestamp with time zone NOT NULL,
+    sent_at timestamp with time zone,
+    given_up_at timestamp with time zone,
+    last_error text,
+    CONSTRAINT notification_pkey PRIMARY KEY (id)
+);
+CREATE INDEX notification_due ON public.notification USING btree (next_at) WHERE ((sent_at IS NULL) AND (given_up_at IS NULL));
+CREATE INDEX notification_order ON public.notification USING btree (channel_tenant, channel, message_group, id) WHERE ((sent_at IS NULL) AND (given_up_at IS NULL));
+CREATE INDEX notification_settled ON public.notification USING btree (made_at) WHERE ((sent_at IS NOT NULL) OR (given_up_at IS NOT NULL));
 
 CREATE TABLE past_session (
     id bigint NOT NULL,
@@ -597,9 +664,11 @@ CREATE TABLE session (
     held_from bigint NOT NULL DEFAULT 0,
     policy_epoch bigint,
     account text,
+    tenant text,
     CONSTRAINT session_pkey PRIMARY KEY (id),
     CONSTRAINT session_state CHECK ((state = ANY (ARRAY['live'::text, 'dead'::text, 'left'::text])))
 ) WITH (fillfactor=50);
+CREATE INDEX session_dead ON public.session USING btree (ended_at) WHERE (state = 'dead'::text);
 CREATE INDEX session_live ON public.session USING btree (id) WHERE (state = 'live'::text);
 
 CREATE TABLE shard_lease (
@@ -608,6 +677,19 @@ CREATE TABLE shard_lease (
     node_id text,
     CONSTRAINT shard_lease_pkey PRIMARY KEY (shard)
 );
+
+CREATE TABLE silence (
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    tenant text NOT NULL,
+    rule text,
+    subject text,
+    from_at timestamp with time zone NOT NULL,
+    until_at timestamp with time zone NOT NULL,
+    reason text NOT NULL,
+    made_by text NOT NULL,
+    CONSTRAINT silence_pkey PRIMARY KEY (id)
+);
+CREATE INDEX silence_end ON public.silence USING btree (until_at);
 
 CREATE TABLE tenant (
     id text NOT NULL,
@@ -636,10 +718,13 @@ CREATE TABLE token (
     last_used_at timestamp with time zone,
     revoked_at timestamp with time zone,
     replaces text,
+    queues text[] NOT NULL DEFAULT '{}'::text[],
     CONSTRAINT token_pkey PRIMARY KEY (prefix),
     CONSTRAINT token_role CHECK ((role = ANY (ARRAY['viewer'::text, 'operator'::text, 'editor'::text, 'admin'::text, 'worker'::text])))
 );
 CREATE INDEX token_account ON public.token USING btree (account, prefix);
+CREATE INDEX token_expiring ON public.token USING btree (expires_at) WHERE ((expires_at IS NOT NULL) AND (revoked_at IS NULL));
+CREATE INDEX token_replaces ON public.token USING btree (replaces) WHERE (replaces IS NOT NULL);
 
 CREATE TABLE usage_hour (
     at timestamp with time zone NOT NULL,
@@ -667,11 +752,14 @@ CREATE TABLE usage_minute (
 -- FUNCTION keep_attempts(date,bigint,integer,integer)
 -- FUNCTION prepare_audit(timestamp with time zone,integer)
 -- FUNCTION prepare_history(timestamp with time zone,integer)
+-- SEQUENCE alert_id_seq
 -- SEQUENCE audit_id_seq
 -- SEQUENCE concurrency_key_id_seq
 -- SEQUENCE fire_range_id_seq
 -- SEQUENCE key_hold_id_seq
 -- SEQUENCE lane_id_seq
 -- SEQUENCE limit_rule_id_seq
+-- SEQUENCE notification_id_seq
 -- SEQUENCE run_sequence
 -- SEQUENCE session_id_seq
+-- SEQUENCE silence_id_seq

@@ -17,6 +17,7 @@ from mainspring.ports.store.sessions import (
     BeatResult,
     NewSession,
     SessionFacts,
+    SessionOwner,
     SessionPulse,
     WorkerName,
 )
@@ -49,6 +50,7 @@ class PostgresSessionStore:
                     labels=offer.labels,
                     beat_period=offer.beat_period,
                     account=offer.account,
+                    tenant=offer.tenant,
                     now=now,
                 )
                 ids.append(SessionId(row["id"]))
@@ -115,13 +117,16 @@ class PostgresSessionStore:
         )
         return {SessionId(row["id"]): WorkerName(row["worker"], row["host"]) for row in rows}
 
-    async def find_session_accounts(self, session_ids: Sequence[SessionId]) -> dict[SessionId, str | None]:
+    async def find_session_owners(self, session_ids: Sequence[SessionId]) -> dict[SessionId, SessionOwner]:
         if not session_ids:
             return {}
         rows = await self._connections.fetch(
-            Role.READ, "find_session_accounts", is_repeatable=True, session_ids=sorted(set(session_ids))
+            Role.READ, "find_session_owners", is_repeatable=True, session_ids=sorted(set(session_ids))
         )
-        return {SessionId(row["id"]): row["account"] for row in rows}
+        return {
+            SessionId(row["id"]): SessionOwner(row["account"], row["tenant"], tuple(row["queues"]))
+            for row in rows
+        }
 
     async def read_pulses(self) -> dict[SessionId, SessionPulse]:
         rows = await self._connections.fetch(Role.WATCH, "read_pulses", is_repeatable=True)

@@ -13,6 +13,7 @@ from mainspring.ports.clock import RandomSource
 from mainspring.ports.store import FailoverFacts, StoreCapabilities
 from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.postgres.access import PostgresAccessStore
+from mainspring.stores.postgres.alerts import PostgresAlertStore
 from mainspring.stores.postgres.applying import PostgresApplyStore
 from mainspring.stores.postgres.audit import PostgresAuditStore
 from mainspring.stores.postgres.backfills import PostgresBackfillStore
@@ -33,6 +34,7 @@ from mainspring.stores.postgres.leases import LaneTenants
 from mainspring.stores.postgres.ledger_check import PostgresLedgerCheckStore
 from mainspring.stores.postgres.limits import PostgresLimitStore
 from mainspring.stores.postgres.nodes import PostgresNodeStore
+from mainspring.stores.postgres.notify import PostgresNotifyStore
 from mainspring.stores.postgres.owners import PostgresOwnerStore
 from mainspring.stores.postgres.policies import PostgresPolicyStore
 from mainspring.stores.postgres.preemption import PostgresPreemptionStore
@@ -84,6 +86,8 @@ class PostgresStore(
     PostgresAccessStore,
     PostgresApplyStore,
     PostgresAuditStore,
+    PostgresAlertStore,
+    PostgresNotifyStore,
     PostgresUsageStore,
 ):
     """Implements `Store` on PostgreSQL 15 or later.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -19,6 +20,7 @@ from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.rows import (
     NamedRow,
     to_instant,
+    to_json,
     to_micros,
     to_optional_instant,
     to_optional_micros,
@@ -52,10 +54,11 @@ class SqliteAccessStore:
         account = Account(
             name=row.account,
             grants=decode_grants(row.grants),
+            hides_payloads=frozenset(json.loads(row.hides_payloads)),
             is_disabled=bool(row.is_disabled),
             created_at=to_instant(row.joined_at),
         )
-        return FoundToken(Identity(_make_token(row), account, row.revision), row.hash)
+        return FoundToken(Identity(make_token(row), account, row.revision), row.hash)
 
     async def get_account(self, name: str) -> Account | None:
         """See `AccessStore`."""
@@ -150,7 +153,7 @@ class SqliteAccessStore:
         if account is not None:
             name, values["account"] = "list_tokens_of_account", account
         rows = await self._reader.call(lambda db: fetch_rows(db, name, values))
-        return list(map(_make_token, rows))
+        return list(map(make_token, rows))
 
     async def note_token_uses(self, uses: Mapping[str, datetime]) -> None:
         """See `AccessStore`."""
@@ -163,6 +166,7 @@ def _values_of_account(account: Account) -> dict[str, Any]:
     return {
         "name": account.name,
         "grants": encode_grants(account.grants),
+        "hides_payloads": to_json(sorted(account.hides_payloads)),
         "is_disabled": account.is_disabled,
         "created_at": to_micros(account.created_at),
     }
@@ -177,6 +181,7 @@ def _values_of_token(new: NewToken) -> dict[str, Any]:
         "name": token.name,
         "role": token.role.value,
         "tenant": token.tenant,
+        "queues": to_json(token.queues),
         "rate": token.rate,
         "created_at": to_micros(token.created_at),
         "expires_at": to_optional_micros(token.expires_at),
@@ -188,18 +193,20 @@ def _make_account(row: NamedRow) -> Account:
     return Account(
         name=row.name,
         grants=decode_grants(row.grants),
+        hides_payloads=frozenset(json.loads(row.hides_payloads)),
         is_disabled=bool(row.is_disabled),
         created_at=to_instant(row.created_at),
     )
 
 
-def _make_token(row: NamedRow) -> AccessToken:
+def make_token(row: NamedRow) -> AccessToken:
     return AccessToken(
         prefix=row.prefix,
         account=row.account,
         name=row.name,
         role=AccessRole(row.role),
         tenant=row.tenant,
+        queues=tuple(json.loads(row.queues)),
         rate=row.rate,
         created_at=to_instant(row.created_at),
         expires_at=to_optional_instant(row.expires_at),

@@ -101,9 +101,11 @@ class SqliteBrowseStore:
         rows = await self._browser.call(lambda db: fetch_rows(db, "read_job_names", values))
         return {make_job_id(row.id): row.name for row in rows}
 
-    async def page_sessions(self, *, after: SessionId | None = None, limit: int = 100) -> list[SessionFacts]:
+    async def page_sessions(
+        self, *, after: SessionId | None = None, limit: int = 100, tenant: str | None = None
+    ) -> list[SessionFacts]:
         """See `BrowseStore`."""
-        values = {"after": after or 0, "limit": limit}
+        values = {"after": after or 0, "limit": limit, "tenant": tenant}
         rows = await self._browser.call(lambda db: fetch_rows(db, "page_sessions", values))
         return [make_session(row) for row in rows]
 

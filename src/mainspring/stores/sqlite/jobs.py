@@ -31,6 +31,7 @@ from mainspring.stores.sqlite.inserts import insert_fire_ranges
 from mainspring.stores.sqlite.job_clocks import move_clock, set_paused
 from mainspring.stores.sqlite.limits import are_limits_set, keep_limits
 from mainspring.stores.sqlite.locked import LockedJob, lock_job
+from mainspring.stores.sqlite.notify import keep_notify
 from mainspring.stores.sqlite.rows import (
     make_job,
     make_job_id,
@@ -182,6 +183,7 @@ def add_job(db: apsw.Connection, job: NewJob, spec: bytes, now: int) -> AddResul
     if job.spec.is_lined_up:
         keep_limits(db, job.id, job.tenant, job.spec, is_new=True)
     watch_failures(db, job.id, job.spec, is_new=True)
+    keep_notify(db, job.id, job.spec, is_new=True)
     _watch_starts(db, job.id, job.spec, is_new=True)
     watch_ends(db, job.id, job.spec, is_new=True)
     return AddResult.ADDED
@@ -215,6 +217,7 @@ def edit_job(db: apsw.Connection, edit: JobEdit, now: int) -> ChangeVerdict:
     use_calendars(db, edit.job_id, job.tenant, edit.calendars)
     keep_limits(db, edit.job_id, job.tenant, edit.spec, is_new=False)
     watch_failures(db, edit.job_id, edit.spec, is_new=False)
+    keep_notify(db, edit.job_id, edit.spec, is_new=False)
     _watch_starts(db, edit.job_id, edit.spec, is_new=False)
     watch_ends(db, edit.job_id, edit.spec, is_new=False)
     return decision.verdict
@@ -267,6 +270,7 @@ def _delete(db: apsw.Connection, change: ClockChange, move: ClockMove, now: int)
     execute(db, "delete_job", values)
     execute(db, "drop_limit_uses", {"job_id": change.job_id.bytes})
     execute(db, "unwatch_failures", {"job_id": change.job_id.bytes})
+    execute(db, "drop_notify", {"job_id": change.job_id.bytes})
     execute(db, "unwatch_starts", {"job_id": change.job_id.bytes})
     execute(db, "unwatch_ends", {"job_id": change.job_id.bytes})
 

@@ -305,6 +305,7 @@ def make_session(row: NamedRow) -> SessionFacts:
         beats=row.beats,
         started_at=to_instant(row.started_at),
         last_beat_at=to_instant(row.last_beat_at),
+        tenant=row.tenant,
     )
 
 

@@ -6,9 +6,44 @@ CREATE TABLE account (
     grants TEXT NOT NULL,
     is_disabled INTEGER NOT NULL,
     created_at INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
+, hides_payloads TEXT NOT NULL DEFAULT '[]') STRICT, WITHOUT ROWID;
 
 CREATE TABLE after_end (job_id BLOB NOT NULL PRIMARY KEY, shard INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+
+CREATE TABLE alert (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    tenant TEXT NOT NULL,
+    rule_tenant TEXT NOT NULL,
+    rule TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    state TEXT NOT NULL CONSTRAINT alert_state CHECK (state IN ('PENDING', 'FIRING', 'RESOLVED')),
+    severity TEXT NOT NULL,
+    since INTEGER NOT NULL,
+    fired_at INTEGER,
+    resolved_at INTEGER,
+    value REAL,
+    summary TEXT NOT NULL,
+    run_id INTEGER,
+    -- Whom it is told to, and when each was last told, as JSON.
+    telling TEXT NOT NULL,
+    acknowledged_by TEXT,
+    acknowledged_at INTEGER
+) STRICT;
+
+CREATE UNIQUE INDEX alert_open ON alert (rule_tenant, rule, tenant, subject) WHERE state <> 'RESOLVED';
+
+CREATE INDEX alert_page ON alert (tenant, id);
+
+CREATE INDEX alert_resolved ON alert (resolved_at) WHERE state = 'RESOLVED';
+
+CREATE TABLE alert_rule (
+    -- The tenant * stands for all.
+    tenant TEXT NOT NULL,
+    name TEXT NOT NULL,
+    -- The whole rule, as JSON.
+    rule TEXT NOT NULL,
+    PRIMARY KEY (tenant, name)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE at_start (job_id BLOB PRIMARY KEY) STRICT;
 
@@ -212,6 +247,17 @@ CREATE TABLE census (
     body TEXT
 ) STRICT;
 
+CREATE TABLE channel (
+    tenant TEXT NOT NULL,
+    name TEXT NOT NULL,
+    -- What is set for it, as JSON.
+    settings TEXT NOT NULL,
+    -- Why the last message could not be delivered, and when that was.
+    last_error TEXT,
+    failed_at INTEGER,
+    PRIMARY KEY (tenant, name)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE cluster (
     id INTEGER PRIMARY KEY CONSTRAINT cluster_is_one CHECK (id = 1),
     tzdata TEXT
@@ -255,7 +301,7 @@ CREATE TABLE dead_run (
     fire_range_id INTEGER,
     redrive_of INTEGER
 , error_group TEXT, settled_at INTEGER, settlement TEXT
-CONSTRAINT dead_run_settlement CHECK (settlement IN ('redriven', 'discarded')), settle_reason TEXT, redriven_as INTEGER) STRICT;
+CONSTRAINT dead_run_settlement CHECK (settlement IN ('redriven', 'discarded')), settle_reason TEXT, redriven_as INTEGER, is_unnoticed INTEGER) STRICT;
 
 CREATE INDEX dead_run_finished ON dead_run (finished_at);
 
@@ -266,6 +312,8 @@ CREATE INDEX dead_run_job ON dead_run (job_id);
 CREATE INDEX dead_run_open ON dead_run (tenant, id) WHERE settled_at IS NULL;
 
 CREATE INDEX dead_run_settled ON dead_run (settled_at) WHERE settled_at IS NOT NULL;
+
+CREATE INDEX dead_run_unnoticed ON dead_run (id) WHERE is_unnoticed;
 
 CREATE TABLE failure_watch (
     job_id BLOB NOT NULL PRIMARY KEY,
@@ -336,6 +384,12 @@ CREATE TABLE job_clock (
 , priority INTEGER NOT NULL DEFAULT 1, due_at INTEGER, run_outline TEXT, catch_up_level REAL, catch_up_level_at INTEGER, fires_left INTEGER) STRICT;
 
 CREATE INDEX job_clock_due ON job_clock (priority, due_at) WHERE due_at IS NOT NULL;
+
+CREATE TABLE job_notify (
+    job_id BLOB PRIMARY KEY,
+    -- Which ends of runs are told, and to whom, as JSON.
+    notify TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE job_version (
     job_id BLOB NOT NULL,
@@ -431,6 +485,29 @@ CREATE TABLE node (
     started_at INTEGER NOT NULL,
     last_beat_at INTEGER NOT NULL
 , refusal TEXT, period INTEGER, served BLOB, protocol INTEGER, is_member INTEGER NOT NULL DEFAULT 1) STRICT;
+
+CREATE TABLE notification (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    channel_tenant TEXT NOT NULL,
+    channel TEXT NOT NULL,
+    -- Those of one group are delivered in order.
+    message_group TEXT NOT NULL,
+    -- As JSON.
+    message TEXT NOT NULL,
+    made_at INTEGER NOT NULL,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    next_at INTEGER NOT NULL,
+    sent_at INTEGER,
+    given_up_at INTEGER,
+    last_error TEXT
+) STRICT;
+
+CREATE INDEX notification_due ON notification (next_at) WHERE sent_at IS NULL AND given_up_at IS NULL;
+
+CREATE INDEX notification_order ON notification (channel_tenant, channel, message_group, id)
+WHERE sent_at IS NULL AND given_up_at IS NULL;
+
+CREATE INDEX notification_settled ON notification (made_at) WHERE sent_at IS NOT NULL OR given_up_at IS NOT NULL;
 
 CREATE TABLE past_session (
     id INTEGER PRIMARY KEY,
@@ -629,7 +706,9 @@ CREATE TABLE session (
     started_at INTEGER NOT NULL,
     last_beat_at INTEGER NOT NULL,
     ended_at INTEGER
-, beat_period INTEGER, held_from INTEGER NOT NULL DEFAULT 0, policy_epoch INTEGER NOT NULL DEFAULT 0, account TEXT) STRICT;
+, beat_period INTEGER, held_from INTEGER NOT NULL DEFAULT 0, policy_epoch INTEGER NOT NULL DEFAULT 0, account TEXT, tenant TEXT) STRICT;
+
+CREATE INDEX session_dead ON session (ended_at) WHERE state = 'dead';
 
 CREATE INDEX session_live ON session (id) WHERE state = 'live';
 
@@ -638,6 +717,19 @@ CREATE TABLE shard_lease (
     epoch INTEGER NOT NULL DEFAULT 0,
     node_id TEXT
 ) STRICT;
+
+CREATE TABLE silence (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    tenant TEXT NOT NULL,
+    rule TEXT,
+    subject TEXT,
+    from_at INTEGER NOT NULL,
+    until_at INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    made_by TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX silence_end ON silence (until_at);
 
 CREATE TABLE tenant (
     id TEXT PRIMARY KEY,
@@ -660,9 +752,13 @@ CREATE TABLE token (
     last_used_at INTEGER,
     revoked_at INTEGER,
     replaces TEXT
-) STRICT, WITHOUT ROWID;
+, queues TEXT NOT NULL DEFAULT '[]') STRICT, WITHOUT ROWID;
 
 CREATE INDEX token_account ON token (account, prefix);
+
+CREATE INDEX token_expiring ON token (expires_at) WHERE expires_at IS NOT NULL AND revoked_at IS NULL;
+
+CREATE INDEX token_replaces ON token (replaces) WHERE replaces IS NOT NULL;
 
 CREATE TABLE usage_hour (
     at INTEGER NOT NULL,

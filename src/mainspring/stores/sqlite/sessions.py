@@ -16,6 +16,7 @@ from mainspring.ports.store.sessions import (
     BeatResult,
     NewSession,
     SessionFacts,
+    SessionOwner,
     SessionPulse,
     WorkerName,
 )
@@ -77,13 +78,16 @@ class SqliteSessionStore:
         rows = await self._reader.call(lambda db: fetch_rows(db, "find_workers", values))
         return {SessionId(row.id): WorkerName(row.worker, row.host) for row in rows}
 
-    async def find_session_accounts(self, session_ids: Sequence[SessionId]) -> dict[SessionId, str | None]:
+    async def find_session_owners(self, session_ids: Sequence[SessionId]) -> dict[SessionId, SessionOwner]:
         """See `SessionStore`."""
         if not session_ids:
             return {}
         values = {"session_ids": to_json(list(session_ids))}
-        rows = await self._reader.call(lambda db: fetch_rows(db, "find_session_accounts", values))
-        return {SessionId(row.id): row.account for row in rows}
+        rows = await self._reader.call(lambda db: fetch_rows(db, "find_session_owners", values))
+        return {
+            SessionId(row.id): SessionOwner(row.account, row.tenant, tuple(json.loads(row.queues)))
+            for row in rows
+        }
 
     async def read_pulses(self) -> dict[SessionId, SessionPulse]:
         """See `SessionStore`."""
@@ -120,6 +124,7 @@ def _add_session(db: apsw.Connection, session: NewSession, now: int) -> SessionI
         "labels": to_json(session.labels),
         "beat_period": count_micros(session.beat_period),
         "account": session.account,
+        "tenant": session.tenant,
         "now": now,
     }
     return SessionId(fetch_value(db, "add_session", values))

@@ -12,6 +12,7 @@ from mainspring.ports.store import FailoverFacts, StoreCapabilities
 from mainspring.ports.telemetry import SIZES, Distribution, Measure
 from mainspring.stores._sql.migrate import Applied, Migration, pending, read_migrations
 from mainspring.stores.sqlite.access import SqliteAccessStore
+from mainspring.stores.sqlite.alerts import SqliteAlertStore
 from mainspring.stores.sqlite.applying import SqliteApplyStore
 from mainspring.stores.sqlite.audit import SqliteAuditStore
 from mainspring.stores.sqlite.backfills import SqliteBackfillStore
@@ -36,6 +37,7 @@ from mainspring.stores.sqlite.jobs import SqliteJobStore
 from mainspring.stores.sqlite.ledger_check import SqliteLedgerCheckStore
 from mainspring.stores.sqlite.limits import SqliteLimitStore
 from mainspring.stores.sqlite.nodes import SqliteNodeStore
+from mainspring.stores.sqlite.notify import SqliteNotifyStore
 from mainspring.stores.sqlite.owners import SqliteOwnerStore
 from mainspring.stores.sqlite.policies import SqlitePolicyStore
 from mainspring.stores.sqlite.preemption import SqlitePreemptionStore
@@ -83,6 +85,8 @@ class SqliteStore(
     SqliteAccessStore,
     SqliteApplyStore,
     SqliteAuditStore,
+    SqliteAlertStore,
+    SqliteNotifyStore,
     SqliteUsageStore,
 ):
     """Implements `Store` on one SQLite file in WAL mode with synchronous=FULL.

@@ -13,7 +13,12 @@ from mainspring.ports.store.access import AccountWritten, FoundToken, NewToken
 from mainspring.testing.factories import at
 
 ROOT = Account(name="root", grants={"*": AccessRole.ADMIN}, created_at=at(0.5))
-ANN = Account(name="ann", grants={"shop": AccessRole.OPERATOR, "*": AccessRole.VIEWER}, created_at=at(1))
+ANN = Account(
+    name="ann",
+    grants={"shop": AccessRole.OPERATOR, "*": AccessRole.VIEWER},
+    hides_payloads=frozenset({"shop", "*"}),
+    created_at=at(1),
+)
 
 
 def make_token(prefix: str, **fields: Any) -> NewToken:
@@ -55,7 +60,13 @@ class Accounts:
     async def test_an_account_changes_but_for_the_time_of_its_creation(self, store: Store) -> None:
         await store.write_account(ROOT)
         await store.write_account(ANN)
-        other = replace(ANN, grants={"mail": AccessRole.EDITOR}, is_disabled=True, created_at=at(9))
+        other = replace(
+            ANN,
+            grants={"mail": AccessRole.EDITOR},
+            hides_payloads=frozenset(),
+            is_disabled=True,
+            created_at=at(9),
+        )
         assert await store.write_account(other) is AccountWritten.CHANGED
         assert await store.get_account("ann") == replace(other, created_at=at(1))
 
@@ -107,6 +118,7 @@ class Tokens:
             name="nightly build",
             role=AccessRole.OPERATOR,
             tenant="shop",
+            queues=("mail", "é"),
             rate=200,
             expires_at=at(100.000001),
         )

@@ -9,7 +9,7 @@ from mainspring.core.ids import RunId, SessionId
 from mainspring.core.states import RunState
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import HeldRun
-from mainspring.ports.store.sessions import Beat, BeatResult
+from mainspring.ports.store.sessions import Beat, BeatResult, SessionOwner
 from mainspring.testing.conformance.claiming import UNKNOWN_SESSION, ids_of
 from mainspring.testing.conformance.completion import APPLIED, UNKNOWN_RUN, give_back, lose, succeed
 from mainspring.testing.factories import (
@@ -57,13 +57,27 @@ class Sessions:
         assert (facts.started_at, facts.last_beat_at) == (START, START)
 
     async def test_a_session_is_of_the_account_that_opened_it(self, store: Store) -> None:
-        offers = [make_session(account="ann"), make_session()]
+        offers = [make_session(account="ann", tenant="shop", queues=("mail", "é")), make_session()]
         of_ann, of_nobody = await store.add_sessions(offers, now=START)
+        ann, nobody = SessionOwner("ann", "shop", ("mail", "é")), SessionOwner(None, None, ())
         wanted = [of_nobody, UNKNOWN_SESSION, of_ann]
-        assert await store.find_session_accounts(wanted) == {of_ann: "ann", of_nobody: None}
+        assert await store.find_session_owners(wanted) == {of_ann: ann, of_nobody: nobody}
         await store.close_sessions([of_ann], now=at(1))
-        assert await store.find_session_accounts([of_ann]) == {of_ann: "ann"}
-        assert await store.find_session_accounts([]) == {}
+        assert await store.find_session_owners([of_ann]) == {of_ann: ann}
+        assert await store.find_session_owners([]) == {}
+
+    async def test_a_session_is_of_one_tenant_or_of_all(self, store: Store) -> None:
+        await store.add_sessions([make_session(tenant="shop"), make_session()], now=START)
+        assert [session.tenant for session in await store.list_sessions()] == ["shop", None]
+        assert [session.tenant for session in await store.page_sessions(limit=5)] == ["shop", None]
+
+    async def test_sessions_of_one_tenant_are_paged(self, store: Store) -> None:
+        offers = [make_session(tenant=tenant) for tenant in ("shop", "bank", None, "shop")]
+        first, _, _, last = await store.add_sessions(offers, now=START)
+        assert [one.id for one in await store.page_sessions(tenant="shop")] == [first, last]
+        assert [one.id for one in await store.page_sessions(tenant="shop", limit=1)] == [first]
+        assert [one.id for one in await store.page_sessions(tenant="shop", after=first)] == [last]
+        assert await store.page_sessions(tenant="mine") == []
 
     async def test_sessions_are_opened_in_order(self, store: Store) -> None:
         offers = [make_session(worker=f"w{number}") for number in range(3)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mainspring.testing.conformance import (
     access,
+    alerts,
     applying,
     audit,
     audit_access,
@@ -42,6 +43,7 @@ from mainspring.testing.conformance import (
     liveness,
     model,
     nodes,
+    notify,
     once,
     once_expired,
     once_keys,
@@ -100,6 +102,11 @@ SUITE: tuple[type, ...] = (
     dead_letters.DeadLettersAreSettledOnce,
     redrives.RedrivesAreKept,
     redrives.RedrivesPassDeadLetters,
+    alerts.AlertSettings,
+    alerts.AlertsAreKept,
+    alerts.Notifications,
+    alerts.AlertsLookAtOthers,
+    notify.JobsThatNotify,
     once.UniqueKeys,
     once_expired.ExpiredHolders,
     once.Replacing,

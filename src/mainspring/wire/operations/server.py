@@ -56,11 +56,11 @@ LIST_WORKERS = Operation(
     path=f"{API}/workers",
     right=Right.READ,
     summary="List live workers",
-    description="Return a page of live worker sessions, in order of their start, and what they offer.",
+    description="Return a page of live worker sessions, in order of their start, and what they offer. Who has no role"
+    " for all tenants sees those that are bound to the tenant.",
     query=(
         LIMIT,
         Parameter("after", "Only sessions after this one: the `next` of the previous page."),
     ),
     answer=WorkerPage,
-    is_shared=True,
 )

@@ -64,12 +64,12 @@ UPDATE session SET state = 'dead', ended_at = :now::timestamptz WHERE state = 'l
 -- The runs under way are held by these copies, under ids that no worker has ever had.
 INSERT INTO session (
     id, state, worker, host, pid, slots, queues, types, functions, labels, beats, claim_number, missing, started_at,
-    last_beat_at, ended_at, beat_period, held_from, policy_epoch, account
+    last_beat_at, ended_at, beat_period, held_from, policy_epoch, account, tenant
 )
 OVERRIDING SYSTEM VALUE
 SELECT
     id + :step::bigint, 'dead', worker, host, pid, slots, queues, types, functions, labels, beats, claim_number, missing,
-    started_at, last_beat_at, coalesce(ended_at, :now::timestamptz), beat_period, held_from, policy_epoch, account
+    started_at, last_beat_at, coalesce(ended_at, :now::timestamptz), beat_period, held_from, policy_epoch, account, tenant
 FROM session
 WHERE id IN (SELECT run.session_id FROM run WHERE run.state = 'RUNNING');
 

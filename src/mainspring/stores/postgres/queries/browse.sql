@@ -68,7 +68,8 @@ SELECT id, name FROM job WHERE id = ANY(:job_ids::uuid[]);
 
 -- name: page_sessions
 SELECT {session_columns}
-FROM session WHERE state = 'live' AND id > :after ORDER BY id LIMIT :limit;
+FROM session WHERE state = 'live' AND id > :after AND (:tenant::text IS NULL OR tenant = :tenant::text)
+ORDER BY id LIMIT :limit;
 
 -- name: count_held
 -- A claimed run has the number of its claim; so the index of claims finds the runs of a session.

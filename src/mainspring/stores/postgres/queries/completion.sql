@@ -46,13 +46,14 @@ WITH ended AS (
 )
 INSERT INTO dead_run (
     {kept_columns}, queue, route, tenant, priority, state, reason, finished_at, crashes, error, result, output,
-    error_group
+    error_group, is_unnoticed
 )
 SELECT
     {ended.kept_columns}, lane.queue, lane.route, lane.tenant, lane.priority, 'FAILED',
     (:reasons::text[])[ended.position], :now, coalesce((:crashes::integer[])[ended.position], ended.crashes),
     (:errors::text[])[ended.position], (:results::bytea[])[ended.position], (:outputs::text[])[ended.position],
-    (:error_groups::text[])[ended.position]
+    (:error_groups::text[])[ended.position],
+    CASE WHEN EXISTS (SELECT FROM job_notify WHERE job_notify.job_id = ended.job_id) THEN true END
 FROM ended CROSS JOIN LATERAL (SELECT * FROM lane WHERE lane.id = ended.lane_id LIMIT 1) AS lane;
 
 -- name: requeue_runs

@@ -4,16 +4,16 @@
 -- The lock keeps a change of the policy epoch from missing the session.
 INSERT INTO session (
     worker, host, pid, slots, queues, types, functions, labels, beat_period, started_at, last_beat_at, account,
-    policy_epoch
+    tenant, policy_epoch
 )
 VALUES (
     :worker, :host, :pid, :slots, :queues, :types, :functions, :labels, :beat_period, :now, :now, :account,
-    (SELECT revision.number FROM revision WHERE revision.name = 'policy_epoch' FOR SHARE)
+    :tenant, (SELECT revision.number FROM revision WHERE revision.name = 'policy_epoch' FOR SHARE)
 )
 RETURNING id;
 
--- name: find_session_accounts
-SELECT session.id, session.account
+-- name: find_session_owners
+SELECT session.id, session.account, session.tenant, session.queues
 FROM unnest(:session_ids::bigint[]) AS wanted (id) JOIN session ON session.id = wanted.id;
 
 -- name: lock_sessions

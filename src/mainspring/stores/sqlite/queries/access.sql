@@ -8,8 +8,8 @@ UPDATE revision SET number = number + 1 WHERE name = 'access';
 
 -- name: find_token
 SELECT
-    {token.token_columns}, token.hash, account.grants, account.is_disabled, account.created_at AS joined_at,
-    revision.number AS revision
+    {token.token_columns}, token.hash, account.grants, account.hides_payloads, account.is_disabled,
+    account.created_at AS joined_at, revision.number AS revision
 FROM token JOIN account ON account.name = token.account JOIN revision ON revision.name = 'access'
 WHERE token.prefix = :prefix;
 
@@ -23,12 +23,14 @@ SELECT {account_columns} FROM account WHERE name > :after ORDER BY name LIMIT :l
 SELECT {account_columns} FROM account;
 
 -- name: write_account
-INSERT INTO account (name, grants, is_disabled, created_at) VALUES (:name, :grants, :is_disabled, :created_at)
-ON CONFLICT (name) DO UPDATE SET grants = excluded.grants, is_disabled = excluded.is_disabled;
+INSERT INTO account (name, grants, hides_payloads, is_disabled, created_at)
+VALUES (:name, :grants, :hides_payloads, :is_disabled, :created_at)
+ON CONFLICT (name) DO UPDATE
+SET grants = excluded.grants, hides_payloads = excluded.hides_payloads, is_disabled = excluded.is_disabled;
 
 -- name: add_token
-INSERT INTO token (prefix, hash, account, name, role, tenant, rate, created_at, expires_at, replaces)
-VALUES (:prefix, :hash, :account, :name, :role, :tenant, :rate, :created_at, :expires_at, :replaces)
+INSERT INTO token (prefix, hash, account, name, role, tenant, queues, rate, created_at, expires_at, replaces)
+VALUES (:prefix, :hash, :account, :name, :role, :tenant, :queues, :rate, :created_at, :expires_at, :replaces)
 ON CONFLICT (prefix) DO NOTHING
 RETURNING prefix;
 

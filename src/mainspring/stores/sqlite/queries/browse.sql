@@ -93,7 +93,7 @@ SELECT job.id, job.name FROM json_each(:job_ids) AS wanted CROSS JOIN job ON job
 -- name: page_sessions
 SELECT {session_columns}
 FROM session INDEXED BY session_live
-WHERE state = 'live' AND id > :after
+WHERE state = 'live' AND id > :after AND (:tenant IS NULL OR tenant = :tenant)
 ORDER BY id LIMIT :limit;
 
 -- name: count_held

@@ -42,11 +42,12 @@ RETURNING id;
 -- name: bury_run
 INSERT INTO dead_run (
     {kept_columns}, queue, route, tenant, priority, state, reason, finished_at, crashes, error, result, output,
-    error_group
+    error_group, is_unnoticed
 )
 SELECT
     {run.kept_columns}, lane.queue, lane.route, lane.tenant, lane.priority, 'FAILED', :reason, :now,
-    coalesce(:crashes, run.crashes), :error, :result, :output, :error_group
+    coalesce(:crashes, run.crashes), :error, :result, :output, :error_group,
+    CASE WHEN EXISTS (SELECT 1 FROM job_notify WHERE job_notify.job_id = run.job_id) THEN 1 END
 FROM run CROSS JOIN lane ON lane.id = run.lane_id
 WHERE run.id = :run_id;
 

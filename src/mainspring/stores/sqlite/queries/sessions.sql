@@ -3,16 +3,16 @@
 -- name: add_session
 INSERT INTO session (
     worker, host, pid, slots, queues, types, functions, labels, beat_period, started_at, last_beat_at, account,
-    policy_epoch
+    tenant, policy_epoch
 )
 VALUES (
     :worker, :host, :pid, :slots, :queues, :types, :functions, :labels, :beat_period, :now, :now, :account,
-    (SELECT number FROM revision WHERE name = 'policy_epoch')
+    :tenant, (SELECT number FROM revision WHERE name = 'policy_epoch')
 )
 RETURNING id;
 
--- name: find_session_accounts
-SELECT session.id, session.account
+-- name: find_session_owners
+SELECT session.id, session.account, session.tenant, session.queues
 FROM json_each(:session_ids) AS wanted
 CROSS JOIN session ON session.id = wanted.value;
 

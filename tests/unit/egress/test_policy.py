@@ -2,8 +2,8 @@ from ipaddress import ip_address
 
 import pytest
 
+from mainspring.egress import Blocked, Destination, check_url, is_public, make_policy, parse_url
 from mainspring.errors import InvalidInput
-from mainspring.executors.egress import Blocked, Destination, check_url, is_public, make_policy, parse_url
 
 PUBLIC = [
     "8.8.8.8",

@@ -1,4 +1,6 @@
-"""Decides where HTTP jobs may connect (reliability 4.3). It is pure: texts and addresses in, a verdict out; no DNS.
+"""Decides where calls to addresses that users name may connect (reliability 4.3).
+
+It is pure: texts and addresses in, a verdict out; no DNS.
 
 An address is judged in the form that is used to connect, never by the text of the URL. So `0x7f.1`, `2130706433` and
 a name that resolves to 127.0.0.1 are all the same. IPv6 forms that carry an IPv4 address are unwrapped and judged
@@ -36,7 +38,7 @@ _ISATAP = (0x00005EFE, 0x02005EFE)
 
 
 class Blocked(Exception):
-    """A connection is not allowed. The message may be shown to the owner of the job."""
+    """A connection is not allowed. The message may be shown to the owner of the job or channel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +96,18 @@ class EgressPolicy:
             raise Blocked(f"port {endpoint.port} is not allowed")
 
 
-def make_policy(allow: Iterable[str] = (), *, allow_http: bool = False) -> EgressPolicy:
+def make_policy(
+    allow: Iterable[str] = (), *, allow_http: bool = False, field: str = "executors.http.allow"
+) -> EgressPolicy:
     """Read the operator's settings: entries like `127.0.0.0/8`, `10.1.2.3:9000`, `[::1]:80`, `localhost:8099`.
+
+    Args:
+        field: the setting that holds them.
 
     Raises:
         InvalidInput: an entry is neither a network nor a host.
     """
-    entries = tuple(read_allow_entry(text, "executors.http.allow") for text in allow)
+    entries = tuple(read_allow_entry(text, field) for text in allow)
     return EgressPolicy(allow=entries, allow_http=allow_http)
 
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 
-class Severity(StrEnum):
+class Grade(StrEnum):
     """How much a finding matters."""
 
     FINE = "fine"
@@ -17,13 +17,13 @@ class Severity(StrEnum):
     @property
     def exit_code(self) -> int:
         """What a command ends with if this is the worst that it has found."""
-        return list(Severity).index(self)
+        return list(Grade).index(self)
 
 
-class Verdict(NamedTuple):
+class Finding(NamedTuple):
     """What a check has found: what is so, why that matters, and what to do. Of what is fine, only the first."""
 
-    severity: Severity
+    severity: Grade
     found: str
     why: str = ""
     remedy: str = ""
@@ -35,25 +35,25 @@ class Checked:
 
     area: str
     check: str
-    severity: Severity
+    severity: Grade
     found: str
     why: str
     remedy: str
 
 
-def fine(found: str) -> Verdict:
+def fine(found: str) -> Finding:
     """Say that all is well."""
-    return Verdict(Severity.FINE, found)
+    return Finding(Grade.FINE, found)
 
 
-def warn(found: str, why: str, remedy: str) -> Verdict:
+def warn(found: str, why: str, remedy: str) -> Finding:
     """Say that something may go wrong."""
-    return Verdict(Severity.WARNING, found, why, remedy)
+    return Finding(Grade.WARNING, found, why, remedy)
 
 
-def fail(found: str, why: str, remedy: str) -> Verdict:
+def fail(found: str, why: str, remedy: str) -> Finding:
     """Say that something is wrong."""
-    return Verdict(Severity.FAILURE, found, why, remedy)
+    return Finding(Grade.FAILURE, found, why, remedy)
 
 
 def tell(seconds: float) -> str:

@@ -14,8 +14,8 @@ from aiohttp import web
 
 from mainspring.core.causes import Cause
 from mainspring.core.outcomes import Failure
+from mainspring.egress.names import MAX_LOOKUPS, MAX_UNPROVEN, NameLookups, SlowName
 from mainspring.executors import HttpExecutor
-from mainspring.executors._names import MAX_LOOKUPS, MAX_UNPROVEN, NameLookups, SlowName
 from mainspring.ports.executor import Outcome, Success
 from tests.unit.executors.attempts import make_attempt
 

@@ -1,0 +1,50 @@
+"""Leaves out of answers what a caller is not to see: payloads, results, outputs and errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from mainspring.api.errors import Rejected
+from mainspring.wire.versions import ChangeView, VersionView
+from mainspring.wire.views import CancelView
+
+HIDDEN_FIELDS = ("payload", "result", "output", "error", "error_group")
+"""What is null then, wherever it stands in an answer."""
+NOT_HIDDEN: tuple[type[Struct], ...] = (CancelView,)
+"""Whose fields of these names tell something else."""
+
+
+def hide_payloads(content: object) -> None:
+    """Leave payloads, results, outputs and errors out of an answer, at whatever depth: they become null."""
+    if isinstance(content, list | tuple):
+        for item in content:
+            hide_payloads(item)
+    elif isinstance(content, ChangeView):
+        if content.field.partition(".")[0] == "payload":
+            content.before = content.after = None
+    elif isinstance(content, Struct):
+        _hide_in(content)
+
+
+def _hide_in(content: Struct) -> None:
+    for field in content.__struct_fields__:
+        if field in HIDDEN_FIELDS and not isinstance(content, NOT_HIDDEN):
+            setattr(content, field, None)
+        else:
+            hide_payloads(getattr(content, field))
+    if isinstance(content, VersionView) and "payload" in content.definition:
+        content.definition = {**content.definition, "payload": None}
+
+
+def check_filters(given: Mapping[str, Any]) -> None:
+    """Refuse what asks by hidden fields, because the answer would tell what is in them.
+
+    Raises:
+        Rejected: 403.
+    """
+    for field in HIDDEN_FIELDS:
+        if given.get(field) is not None:
+            raise Rejected(403, f"{field}: errors are hidden from this account, so it cannot ask by them")

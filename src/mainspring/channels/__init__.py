@@ -1,0 +1,1 @@
+"""Channels, which carry alerts to people: webhook, Slack, e-mail, Alertmanager."""

@@ -1,0 +1,75 @@
+"""Posts a message to a receiver that speaks HTTP, and judges its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from mainspring.egress.client import GuardedClient, NoAnswer, read_retry_after, read_start
+from mainspring.egress.policy import Blocked, parse_url
+from mainspring.egress.secrets import Revealer
+from mainspring.errors import InvalidInput
+from mainspring.ports.channel import ChannelUnavailable, MessageRefused
+
+MOST_ANSWER = 1000
+"""Bytes that are read of an answer."""
+_SHOWN = 200
+_NEVER = frozenset({400, 410, 411, 413, 414, 415, 422, 431})
+"""Statuses that the same message would get again. Others, such as 401 and 404, end when the receiver is mended."""
+_ASKS_TO_WAIT = frozenset({429, 503})
+
+
+class Poster:
+    """Posts JSON within a time limit. It follows no redirects.
+
+    Args:
+        limit: for connecting, posting and reading the answer together.
+    """
+
+    def __init__(self, client: GuardedClient, limit: timedelta) -> None:
+        self._client = client
+        self._limit = limit
+
+    async def post(self, url: str, body: bytes, headers: Mapping[str, str], revealer: Revealer) -> None:
+        """Post a body; return if the receiver has taken it.
+
+        Args:
+            url: with its secret in its place.
+            revealer: what it has read stands in no error.
+
+        Raises:
+            MessageRefused: the guard forbids the address, or the receiver will never take the message.
+            ChannelUnavailable: the receiver did not take it now.
+        """
+        full = {**headers, "Content-Type": "application/json"}
+        try:
+            endpoint = parse_url(url, "url")
+            async with self._client.request(
+                "POST", url, endpoint, body=body, headers=full, limit=self._limit
+            ) as response:
+                status = response.status
+                if 200 <= status < 300:
+                    return
+                data, _ = await read_start(response, MOST_ANSWER)
+                error = revealer.hide(_explain(status, data))
+                if status in _NEVER:
+                    raise MessageRefused(error)
+                wait = read_retry_after(response.headers) if status in _ASKS_TO_WAIT else None
+                raise ChannelUnavailable(error, retry_after=wait)
+        except InvalidInput as error:
+            raise MessageRefused(f"url: {error.message}") from None
+        except Blocked as error:
+            message = f"the address is blocked: {error} (the operator's setting channels.allow)"
+            raise MessageRefused(revealer.hide(message)) from None
+        except TimeoutError:
+            raise ChannelUnavailable(f"no answer within {self._limit.total_seconds():g} s") from None
+        except NoAnswer as error:
+            raise ChannelUnavailable(revealer.hide(str(error))) from None
+
+
+def _explain(status: int, data: bytes) -> str:
+    if 300 <= status < 400:
+        return f"response status {status}; redirects are not followed"
+    text = " ".join(data.decode("utf-8", "replace").split())
+    shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in text)[:_SHOWN]
+    return f"response status {status}: {shown}" if shown else f"response status {status}"

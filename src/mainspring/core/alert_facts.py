@@ -1,0 +1,348 @@
+"""What the rules of alerts judge by, and what each kind of rule finds in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import Protocol
+
+from mainspring.core.access import AccessToken
+from mainspring.core.alerting import MOST_SUBJECTS, Fact, Judgement
+from mainspring.core.alerts import AlertRule, Channel, RuleKind, find_channel
+from mainspring.core.census import DeadLine
+from mainspring.core.fields import show
+from mainspring.core.ids import RunId, format_run_id
+from mainspring.core.ledger_check import LedgerCheck
+from mainspring.core.model import LaneKey
+from mainspring.core.rights import ALL_TENANTS
+from mainspring.core.serving import GapCode, Offer, Offers
+
+
+class WorkerOffer(Offer, Protocol):
+    """What a live worker offers, and how much of it."""
+
+    @property
+    def worker(self) -> str: ...
+    @property
+    def host(self) -> str: ...
+    @property
+    def slots(self) -> int: ...
+    @property
+    def started_at(self) -> datetime: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyLane:
+    """A lane that gives out runs, and since when its first run has been ready."""
+
+    key: LaneKey
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class OverdueFire:
+    """How many fires are overdue, and since when the first of them has been due."""
+
+    fires: int
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class LostWorker:
+    """A worker that was declared dead."""
+
+    worker: str
+    host: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class StuckRun:
+    """A run that goes on after its deadline. The job is named by its id if it is deleted."""
+
+    run_id: RunId
+    tenant: str
+    job: str
+    deadline_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerFacts:
+    """How the servers do.
+
+    Attributes:
+        free_shards: how many shards no living server owns.
+        refused: the servers that may own none, each with the reason.
+        lost: failovers of the database, each with when it was noticed and how many runs it lost.
+    """
+
+    free_shards: int = 0
+    refused: tuple[tuple[str, str], ...] = ()
+    lost: tuple[tuple[datetime, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What was read from the store, in one look. None is what could not be read: nothing is judged by it.
+
+    Attributes:
+        dead: the open dead letters, as the last census counted them.
+        lanes: those with ready runs that nothing holds back.
+        overdue: None if nothing is overdue; then `knows_overdue` says whether that is known.
+        stuck: runs past their deadline, the worst first.
+    """
+
+    dead: Sequence[DeadLine] | None = None
+    lanes: Sequence[ReadyLane] | None = None
+    workers: Sequence[WorkerOffer] | None = None
+    overdue: OverdueFire | None = None
+    knows_overdue: bool = False
+    ledger: LedgerCheck | None = None
+    lost: Sequence[LostWorker] | None = None
+    stuck: Sequence[StuckRun] | None = None
+    tokens: Sequence[AccessToken] | None = None
+    scheduler: SchedulerFacts | None = None
+
+
+Found = Iterator[Fact] | None
+"""What a rule finds; None if it could not be found out."""
+
+
+def judge_rule(
+    rule: AlertRule, seen: Seen, channels: Mapping[str, Channel], elsewhere: Collection[str], *, now: datetime
+) -> Judgement:
+    """Return what a rule finds.
+
+    Args:
+        channels: all channels, by key.
+        elsewhere: tenants that have a rule of that name of their own, which holds for them in place of this one.
+    """
+    found = _JUDGES[rule.kind](rule, seen, now) if rule.enabled else iter(())
+    facts = None if found is None else [fact for fact in found if _is_of(rule, fact, elsewhere)]
+    if facts is not None:
+        facts = sorted(facts, key=lambda fact: (fact.tenant, fact.subject))[:MOST_SUBJECTS]
+    return Judgement(
+        tenant=rule.tenant,
+        rule=rule.name,
+        severity=rule.severity,
+        hold=rule.hold,
+        channels=keys_of(rule.channels, rule.tenant, channels),
+        facts=facts,
+    )
+
+
+def keys_of(names: Sequence[str], tenant: str, channels: Mapping[str, Channel]) -> tuple[str, ...]:
+    """Return the keys of the channels that a tenant means by names; one that does not exist is left out."""
+    found = (find_channel(channels, tenant, name) for name in names)
+    return tuple(channel.key for channel in found if channel is not None)
+
+
+def _is_of(rule: AlertRule, fact: Fact, elsewhere: Collection[str]) -> bool:
+    if rule.tenant != ALL_TENANTS:
+        return fact.tenant == rule.tenant
+    return fact.tenant not in elsewhere
+
+
+def _judge_dead_letters(rule: AlertRule, seen: Seen, now: datetime) -> Found:
+    del now
+    return None if seen.dead is None else _find_dead_letters(rule, seen.dead)
+
+
+def _find_dead_letters(rule: AlertRule, lines: Sequence[DeadLine]) -> Iterator[Fact]:
+    for line in lines:
+        if line.runs > (rule.threshold or 0) and rule.queue in {None, line.queue}:
+            yield Fact(
+                tenant=line.tenant,
+                subject=f"queue:{line.queue}",
+                value=float(line.runs),
+                summary=f"{count(line.runs, 'open dead letter')} in queue {line.queue}",
+            )
+
+
+def _judge_workers(rule: AlertRule, seen: Seen, now: datetime) -> Found:
+    if seen.lanes is None or seen.workers is None:
+        return None
+    return _find_unserved(rule, seen.lanes, seen.workers, now)
+
+
+def _find_unserved(
+    rule: AlertRule, lanes: Sequence[ReadyLane], workers: Sequence[WorkerOffer], now: datetime
+) -> Iterator[Fact]:
+    offers = Offers(workers)
+    found: dict[str, tuple[timedelta, str]] = {}
+    for lane in lanes:
+        waited, queue = now - lane.since, lane.key.queue
+        gap = offers.find_gap(queue, lane.key.route, lane.key.tenant) if _lasts(rule, waited) else None
+        if gap is None or rule.queue not in {None, queue}:
+            continue
+        is_of_queue = gap.code in {GapCode.NO_WORKER, GapCode.TENANT_UNSERVED, GapCode.QUEUE_UNSERVED}
+        subject = f"queue:{queue}" if is_of_queue else f"queue:{queue} {gap.what}"
+        found[subject] = max(
+            found.get(subject, (waited, "")), (waited, f"{gap.sentence} Queue {queue}: runs")
+        )
+    for subject, (waited, sentence) in found.items():
+        yield Fact(
+            tenant=ALL_TENANTS,
+            subject=subject,
+            value=waited.total_seconds(),
+            summary=f"{sentence} have been ready for {_show(waited)}",
+        )
+    slots = sum(
+        one.slots for one in workers if rule.queue is None or not one.queues or rule.queue in one.queues
+    )
+    if slots < (rule.threshold or 0):
+        where = "" if rule.queue is None else f" for queue {rule.queue}"
+        summary = f"live workers have {count(slots, 'slot')}{where}; at least {rule.threshold} are wanted"
+        subject = "slots" if rule.queue is None else f"slots:{rule.queue}"
+        yield Fact(tenant=ALL_TENANTS, subject=subject, value=float(slots), summary=summary)
+
+
+def _judge_missed(rule: AlertRule, seen: Seen, now: datetime) -> Found:
+    return _find_missed(rule, seen, now) if seen.knows_overdue else None
+
+
+def _find_missed(rule: AlertRule, seen: Seen, now: datetime) -> Iterator[Fact]:
+    late = seen.overdue
+    if late is not None and _lasts(rule, now - late.since):
+        summary = f"{count(late.fires, 'fire')} overdue, the oldest by {_show(now - late.since)}"
+        yield Fact(
+            tenant=ALL_TENANTS,
+            subject="clocks",
+            value=(now - late.since).total_seconds(),
+            summary=summary,
+        )
+    if seen.ledger is not None and not seen.ledger.is_even:
+        for job in seen.ledger.examples:
+            missing = f"{count(job.missing, 'fire')} without a record"
+            yield Fact(
+                tenant=job.tenant,
+                subject=f"job:{job.name}",
+                value=float(job.missing),
+                summary=f"the ledger of job {job.name} is uneven: {missing}, {job.surplus:,} surplus",
+            )
+
+
+def _judge_lost(rule: AlertRule, seen: Seen, now: datetime) -> Found:
+    if seen.lost is None or seen.workers is None:
+        return None
+    return _find_lost(rule, seen.lost, seen.workers, now)
+
+
+def _find_lost(
+    rule: AlertRule, lost: Sequence[LostWorker], workers: Sequence[WorkerOffer], now: datetime
+) -> Iterator[Fact]:
+    last: dict[str, LostWorker] = {}
+    for one in lost:
+        is_back = any(
+            worker.worker == one.worker or (worker.host == one.host and worker.started_at >= one.at)
+            for worker in workers
+        )
+        if not is_back and not _lasts(rule, now - one.at):
+            last[one.worker] = one
+    for name, one in last.items():
+        summary = f"worker {name} on {one.host} was lost {_show(now - one.at)} ago"
+        yield Fact(tenant=ALL_TENANTS, subject=f"worker:{name}", summary=summary, is_owed=True)
+
+
+def _judge_stuck(rule: AlertRule, seen: Seen, now: datetime) -> Found:
+    return None if seen.stuck is None else _find_stuck(rule, seen.stuck, now)
+
+
+def _find_stuck(rule: AlertRule, stuck: Sequence[StuckRun], now: datetime) -> Iterator[Fact]:
+    for run in stuck:
+        late = now - run.deadline_at
+        if _lasts(rule, late):
+            yield Fact(
+                tenant=run.tenant,
+                subject=f"run:{format_run_id(run.run_id)}",
+                value=late.total_seconds(),
+                summary=f"a run of job {run.job} goes on {_show(late)} past its deadline",
+                run_id=run.run_id,
+            )
+
+
+def _judge_tokens(rule: AlertRule, seen: Seen, now: datetime) -> Found:
+    return None if seen.tokens is None else _find_expiring(rule, seen.tokens, now)
+
+
+def _find_expiring(rule: AlertRule, tokens: Sequence[AccessToken], now: datetime) -> Iterator[Fact]:
+    for token in tokens:
+        if token.expires_at is None or _lasts(rule, token.expires_at - now):
+            continue
+        left = token.expires_at - now
+        summary = f"the access token ms_{token.prefix}_… ({token.name}) of {token.account} expires in"
+        yield Fact(
+            tenant=ALL_TENANTS,
+            subject=f"token:{token.prefix}",
+            value=left.total_seconds(),
+            summary=f"{summary} {_show(left)}",
+        )
+
+
+def _judge_scheduler(rule: AlertRule, seen: Seen, now: datetime) -> Found:
+    return None if seen.scheduler is None else _find_scheduler(rule, seen.scheduler, now)
+
+
+def _find_scheduler(rule: AlertRule, facts: SchedulerFacts, now: datetime) -> Iterator[Fact]:
+    if facts.free_shards:
+        verb = "has" if facts.free_shards == 1 else "have"
+        summary = f"{count(facts.free_shards, 'shard')} {verb} no owner: their jobs do not fire"
+        yield Fact(tenant=ALL_TENANTS, subject="shards", value=float(facts.free_shards), summary=summary)
+    for server, reason in facts.refused:
+        summary = f"server {server} schedules nothing: its {reason} differs from the cluster's"
+        yield Fact(tenant=ALL_TENANTS, subject=f"server:{server}", summary=summary)
+    recent = [runs for at, runs in facts.lost if runs and not _lasts(rule, now - at)]
+    if recent:
+        lost = sum(recent)
+        summary = f"a failover of the database lost {count(lost, 'run')} that had been acknowledged"
+        yield Fact(tenant=ALL_TENANTS, subject="failover", value=float(lost), summary=summary)
+
+
+def _judge_oldest(rule: AlertRule, seen: Seen, now: datetime) -> Found:
+    return None if seen.lanes is None else _find_oldest(rule, seen.lanes, now)
+
+
+def _find_oldest(rule: AlertRule, lanes: Sequence[ReadyLane], now: datetime) -> Iterator[Fact]:
+    oldest: dict[tuple[str, str], datetime] = {}
+    for lane in lanes:
+        key = (lane.key.tenant, lane.key.queue)
+        oldest[key] = min(oldest.get(key, lane.since), lane.since)
+    for (tenant, queue), since in oldest.items():
+        if rule.queue in {None, queue} and _lasts(rule, now - since):
+            yield Fact(
+                tenant=tenant,
+                subject=f"queue:{queue}",
+                value=(now - since).total_seconds(),
+                summary=f"a run in queue {queue} has been ready for {_show(now - since)} and has not started",
+            )
+
+
+_JUDGES: Mapping[RuleKind, Callable[[AlertRule, Seen, datetime], Found]] = MappingProxyType(
+    {
+        RuleKind.DEAD_LETTERS: _judge_dead_letters,
+        RuleKind.NO_WORKERS: _judge_workers,
+        RuleKind.MISSED_RUN: _judge_missed,
+        RuleKind.WORKER_LOST: _judge_lost,
+        RuleKind.STUCK_RUN: _judge_stuck,
+        RuleKind.TOKEN_EXPIRY: _judge_tokens,
+        RuleKind.SCHEDULER: _judge_scheduler,
+        RuleKind.OLDEST_READY: _judge_oldest,
+    }
+)
+
+
+def _lasts(rule: AlertRule, duration: timedelta) -> bool:
+    return duration >= (rule.period or timedelta(0))
+
+
+def _show(duration: timedelta) -> str:
+    """Return a duration as people tell it: whole seconds, and no seconds where they no longer matter."""
+    step = timedelta(minutes=1) if duration >= timedelta(hours=1) else timedelta(seconds=1)
+    return show(duration - duration % step)
+
+
+def count(number: int, noun: str) -> str:
+    """Return a number with what it counts."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,382 @@
+"""Alerts: the rules that say what is worth telling, what they found, the channels that tell it, and silences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+from typing import Any
+
+from mainspring.core.channel_settings import ChannelConfig
+from mainspring.core.fields import DAY
+from mainspring.core.ids import RunId
+from mainspring.core.kinds import Choice, Flag, Whole, Word, Words
+from mainspring.core.notifications import AlertState, Severity
+from mainspring.core.options import Option, Options
+from mainspring.core.rights import ALL_TENANTS
+from mainspring.core.times import Duration
+from mainspring.errors import InvalidInput
+
+MOST_CHANNELS = 20
+"""Channels that one rule, or one job, may tell."""
+GROUP_WAIT = timedelta(seconds=10)
+REPEAT = timedelta(hours=4)
+
+
+class RuleKind(StrEnum):
+    """What a rule watches."""
+
+    DEAD_LETTERS = "dead_letters"
+    """More open dead letters in a queue than `threshold`."""
+    NO_WORKERS = "no_workers"
+    """Runs have been ready for `period`, and no live worker serves them; or live workers have fewer slots than
+    `threshold`."""
+    MISSED_RUN = "missed_run"
+    """A fire is overdue by `period`; or the daily check of all ledgers found fires without a record."""
+    WORKER_LOST = "worker_lost"
+    """A worker was declared dead within `period`, and none of its name or host has come since."""
+    STUCK_RUN = "stuck_run"
+    """A run is `period` past its deadline, and has not ended."""
+    TOKEN_EXPIRY = "token_expiry"  # noqa: S105 - the name of a rule
+    """An access token expires within `period`, and none was made in its place."""
+    SCHEDULER = "scheduler"
+    """A shard has no owner, a server may own none, or a failover of the database lost runs within `period`."""
+    OLDEST_READY = "oldest_ready"
+    """The run of a queue that has been ready longest has been so for `period`."""
+
+
+_SHARED_KINDS = frozenset(
+    {RuleKind.NO_WORKERS, RuleKind.WORKER_LOST, RuleKind.SCHEDULER, RuleKind.TOKEN_EXPIRY}
+)
+"""Kinds about what all tenants share: only a rule for all of them may be of such a kind."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertRule:
+    """What is watched, and whom to tell.
+
+    Attributes:
+        tenant: whose things it watches; `*` are those of all tenants.
+        queue: the one queue that it watches; None is every queue.
+        threshold: a number that its kind judges by; None if it judges by none.
+        period: a time that its kind judges by.
+        hold: for how long it must be so before the alert fires.
+        channels: names of channels, of its tenant or else of all tenants. Without any, its alerts are only listed.
+        enabled: whether it is judged.
+        is_default: every store has it, so it can be changed, but not deleted.
+    """
+
+    tenant: str
+    name: str
+    kind: RuleKind
+    queue: str | None = None
+    threshold: int | None = None
+    period: timedelta | None = None
+    hold: timedelta = timedelta(0)
+    severity: Severity = Severity.WARNING
+    channels: tuple[str, ...] = ()
+    enabled: bool = True
+    is_default: bool = False
+
+
+RULE_OPTIONS = Options(
+    Option(name="kind", kind=Choice(RuleKind), summary="What it watches.", example="dead_letters"),
+    Option(
+        name="queue",
+        kind=Word(),
+        default=None,
+        is_nullable=True,
+        summary="The one queue that it watches; every queue if it names none.",
+        example="mail",
+    ),
+    Option(
+        name="threshold",
+        kind=Whole(0, 1_000_000_000),
+        default=None,
+        is_nullable=True,
+        summary="The number that it judges by, if its kind has one.",
+        example=100,
+    ),
+    Option(
+        name="period",
+        kind=Duration(timedelta(seconds=1), 365 * DAY),
+        default=None,
+        is_nullable=True,
+        summary="The time that it judges by, if its kind has one.",
+        example="60s",
+    ),
+    Option(
+        name="hold",
+        kind=Duration(timedelta(0), DAY),
+        default=timedelta(0),
+        summary="For how long it must be so before the alert fires.",
+        example="2m",
+    ),
+    Option(
+        name="severity", kind=Choice(Severity), default=Severity.WARNING, summary="How bad its alerts are."
+    ),
+    Option(
+        name="channels",
+        kind=Words(MOST_CHANNELS, "channels"),
+        default=(),
+        summary="The channels that tell of its alerts; without any, alerts are only listed.",
+        example=["ops"],
+    ),
+    Option(name="enabled", kind=Flag(), default=True, summary="Whether it is judged."),
+)
+
+DEFAULT_RULES: Mapping[str, AlertRule] = MappingProxyType(
+    {
+        rule.name: rule
+        for rule in (
+            AlertRule(
+                tenant=ALL_TENANTS,
+                name="dead_letters",
+                kind=RuleKind.DEAD_LETTERS,
+                threshold=100,
+                hold=timedelta(minutes=1),
+                is_default=True,
+            ),
+            AlertRule(
+                tenant=ALL_TENANTS,
+                name="no_workers",
+                kind=RuleKind.NO_WORKERS,
+                threshold=0,
+                period=timedelta(minutes=1),
+                hold=timedelta(minutes=1),
+                severity=Severity.CRITICAL,
+                is_default=True,
+            ),
+            AlertRule(
+                tenant=ALL_TENANTS,
+                name="missed_run",
+                kind=RuleKind.MISSED_RUN,
+                period=timedelta(minutes=1),
+                hold=timedelta(seconds=30),
+                severity=Severity.CRITICAL,
+                is_default=True,
+            ),
+            AlertRule(
+                tenant=ALL_TENANTS,
+                name="worker_lost",
+                kind=RuleKind.WORKER_LOST,
+                period=timedelta(hours=1),
+                is_default=True,
+            ),
+            AlertRule(
+                tenant=ALL_TENANTS,
+                name="stuck_run",
+                kind=RuleKind.STUCK_RUN,
+                period=timedelta(minutes=5),
+                severity=Severity.CRITICAL,
+                is_default=True,
+            ),
+            AlertRule(
+                tenant=ALL_TENANTS,
+                name="token_expiry",
+                kind=RuleKind.TOKEN_EXPIRY,
+                period=timedelta(days=7),
+                is_default=True,
+            ),
+            AlertRule(
+                tenant=ALL_TENANTS,
+                name="scheduler",
+                kind=RuleKind.SCHEDULER,
+                period=timedelta(hours=1),
+                hold=timedelta(seconds=15),
+                severity=Severity.CRITICAL,
+                is_default=True,
+            ),
+            AlertRule(
+                tenant=ALL_TENANTS,
+                name="oldest_ready",
+                kind=RuleKind.OLDEST_READY,
+                period=timedelta(minutes=5),
+                hold=timedelta(minutes=2),
+                is_default=True,
+            ),
+        )
+    }
+)
+"""The rules that every store has, by name. They watch all tenants and tell nobody before channels are named."""
+_USUAL = {rule.kind: rule for rule in DEFAULT_RULES.values()}
+
+
+def change_rule(tenant: str, name: str, body: Mapping[str, Any]) -> AlertRule:
+    """Return the rule that a body says. What it leaves out is as in the rule that every store has of that kind.
+
+    Raises:
+        InvalidInput: a value is wrong or missing, or there is no such setting.
+    """
+    default = DEFAULT_RULES.get(name) if tenant == ALL_TENANTS else None
+    given = dict(body)
+    if default is not None:
+        given.setdefault("kind", default.kind.value)
+    read = RULE_OPTIONS.read_all(given, lambda option: option)
+    kind: RuleKind = read["kind"]
+    if default is not None and kind is not default.kind:
+        raise InvalidInput("kind", f"the rule {name!r} watches {default.kind.value}; give it another name")
+    if kind in _SHARED_KINDS and tenant != ALL_TENANTS:
+        raise InvalidInput("kind", f"{kind.value} is about what all tenants share: let it be a shared rule")
+    usual = _USUAL[kind]
+    for option in ("threshold", "period"):
+        is_given = read[option] is not None
+        if is_given and getattr(usual, option) is None:
+            raise InvalidInput(option, f"a rule of kind {kind.value} judges by no {option}")
+        if not is_given:
+            read[option] = getattr(usual, option)
+    for option in ("hold", "severity"):
+        if RULE_OPTIONS.get(option).key not in given and option not in given:
+            read[option] = getattr(usual, option)
+    return AlertRule(tenant=tenant, name=name, is_default=default is not None, **read)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Telling:
+    """Whom an alert is told to, and what was told.
+
+    Attributes:
+        channels: the keys of the channels that are to be told of it; see `channel_key`.
+        told: when each channel was last told that it fires.
+        tells_end: whether its end is told to those that were told of it.
+        is_owed: it is told even if it is over before it was told.
+    """
+
+    channels: tuple[str, ...] = ()
+    told: dict[str, datetime] = field(default_factory=dict)
+    tells_end: bool = True
+    is_owed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """Something that a rule found.
+
+    Attributes:
+        id: 0 before it is stored.
+        tenant: whose thing it is about; `*` if all tenants share it.
+        rule_tenant, rule: the rule's tenant and name.
+        subject: what it is about, such as `queue:mail`.
+        since: since when it has been so.
+        fired_at: when it began to fire; None while it is pending.
+        value: the number that was judged.
+        summary: one sentence.
+        run_id: the run that it is about, if it is about one.
+    """
+
+    id: int
+    tenant: str
+    rule_tenant: str
+    rule: str
+    subject: str
+    state: AlertState
+    severity: Severity
+    since: datetime
+    fired_at: datetime | None = None
+    resolved_at: datetime | None = None
+    value: float | None = None
+    summary: str
+    run_id: RunId | None = None
+    telling: Telling = field(default_factory=Telling)
+    acknowledged_by: str | None = None
+    acknowledged_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Channel:
+    """Where alerts are told.
+
+    Attributes:
+        tenant: whose it is; rules and jobs of every tenant may name one of `*`.
+        group_wait: how long the first alert of a rule waits for others, so that they are told together.
+        repeat: when what was told and still fires is told again.
+        min_severity: what is less bad is not told here.
+        enabled: whether it tells anything.
+        last_error: why the last message could not be delivered; None after one that was.
+    """
+
+    tenant: str
+    name: str
+    config: ChannelConfig
+    group_wait: timedelta = GROUP_WAIT
+    repeat: timedelta = REPEAT
+    min_severity: Severity = Severity.WARNING
+    enabled: bool = True
+    last_error: str | None = None
+    failed_at: datetime | None = None
+
+    @property
+    def key(self) -> str:
+        """Its name among the channels of all tenants."""
+        return channel_key(self.tenant, self.name)
+
+
+CHANNEL_SETTINGS = Options(
+    Option(
+        name="group_wait",
+        kind=Duration(timedelta(0), DAY),
+        default=GROUP_WAIT,
+        summary="How long the first alert of a rule waits for others, so that one message tells them all.",
+    ),
+    Option(
+        name="repeat",
+        kind=Duration(timedelta(minutes=1), 30 * DAY),
+        default=REPEAT,
+        summary="When what was told and still fires is told again.",
+    ),
+    Option(
+        name="min_severity",
+        kind=Choice(Severity),
+        default=Severity.WARNING,
+        summary="What is less bad is not told here.",
+    ),
+    Option(name="enabled", kind=Flag(), default=True, summary="Whether it tells anything."),
+)
+"""What channels of all kinds have, beside `kind` and `config`."""
+
+
+def channel_key(tenant: str, name: str) -> str:
+    """Return a channel's name among those of all tenants. Neither part has a slash."""
+    return f"{tenant}/{name}"
+
+
+def find_channel(channels: Mapping[str, Channel], tenant: str, name: str) -> Channel | None:
+    """Return the channel that a tenant means by a name: its own, or else one of all tenants."""
+    return channels.get(channel_key(tenant, name)) or channels.get(channel_key(ALL_TENANTS, name))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Silence:
+    """For a while, alerts that it matches are not told. They are listed, and the end of what was told is told.
+
+    Attributes:
+        tenant: whose alerts it silences; `*` are those of all tenants.
+        rule: the name of the rule whose alerts it silences; None is every rule.
+        subject: what they are about, with `*` for any text; None is everything.
+    """
+
+    id: int
+    tenant: str
+    rule: str | None
+    subject: str | None
+    from_at: datetime
+    until_at: datetime
+    reason: str
+    made_by: str
+
+    def mutes(self, alert: Alert, now: datetime) -> bool:
+        """Say whether an alert is not to be told now."""
+        return (
+            self.from_at <= now < self.until_at
+            and self.tenant in {ALL_TENANTS, alert.tenant}
+            and self.rule in {None, alert.rule}
+            and (self.subject is None or fnmatchcase(alert.subject, self.subject))
+        )
+
+
+def is_silenced(alert: Alert, silences: Sequence[Silence], now: datetime) -> bool:
+    """Say whether any silence mutes an alert now."""
+    return any(silence.mutes(alert, now) for silence in silences)

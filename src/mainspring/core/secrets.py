@@ -1,0 +1,112 @@
+"""Secrets by reference: what is stored names a secret, and the settings of the process that uses it say where it is.
+
+A signing key is named whole, as `secret:NAME`. Within a text, such as the value of a header, `${secret:NAME}` stands
+for a secret.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from mainspring.core.fields import MAX_WORD, kind, read_word
+from mainspring.core.kinds import Kind, Schema
+from mainspring.errors import InvalidInput
+
+PREFIX = "secret:"
+HIDDEN = "***"
+"""Stands for a secret wherever a text is shown."""
+SHORTEST = 6
+"""Characters of the shortest secret that is blanked out of texts: a shorter one would blank what only looks alike."""
+_OPEN = "${secret:"
+_MARK = re.compile(rf"\$\{{secret:([A-Za-z0-9._-]{{1,{MAX_WORD}}})\}}", re.ASCII)
+_RAW = re.compile(r"\$\{(env|file|vault):", re.IGNORECASE)
+
+
+def read_reference(value: object, field: str) -> str:
+    """Return the name in a reference like `secret:ops-hook`.
+
+    Raises:
+        InvalidInput: it is none. The message does not show the value, which may be a secret itself.
+    """
+    if not isinstance(value, str) or not value.startswith(PREFIX):
+        given = "" if isinstance(value, str) else f", not {kind(value)}"
+        message = f"must name a secret of the settings, like 'secret:ops-hook'{given}"
+        raise InvalidInput(field, message)
+    return read_word(value.removeprefix(PREFIX), field)
+
+
+@dataclass(frozen=True, slots=True)
+class SecretName(Kind):
+    """A reference to a secret, kept as the secret's name."""
+
+    metavar: ClassVar[str] = "secret:NAME"
+    is_json: ClassVar[bool] = False
+
+    def read(self, value: object, path: str, old: Any) -> str:
+        """Read a reference."""
+        del old
+        return read_reference(value, path)
+
+    def store(self, value: str) -> str:
+        """Return the reference."""
+        return PREFIX + value
+
+    def load(self, plain: str) -> str:
+        """Return the name."""
+        return plain.removeprefix(PREFIX)
+
+    def schema(self) -> Schema:
+        """Return a string's schema."""
+        return {"type": "string", "pattern": f"^{PREFIX}"}
+
+    def limits(self) -> str:
+        """Say how it is written."""
+        return f"`{PREFIX}NAME`"
+
+
+def check_marks(text: str, field: str, *, is_strict: bool = False) -> None:
+    """Refuse a text in which a `${secret:…}` has no right name.
+
+    Args:
+        is_strict: also refuse what would name a variable or a file of the server itself, such as `${env:…}`.
+
+    Raises:
+        InvalidInput: there is one.
+    """
+    if text.count(_OPEN) != len(_MARK.findall(text)):
+        message = f"${{secret:NAME}} needs a name of 1 to {MAX_WORD} of A-Z a-z 0-9 . _ -"
+        raise InvalidInput(field, message)
+    found = _RAW.search(text) if is_strict else None
+    if found is not None:
+        message = f"${{{found[1]}:…}} is not read here; name a secret of the settings: ${{secret:NAME}}"
+        raise InvalidInput(field, message)
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """Return the names of the secrets that a text holds, each once."""
+    return tuple(dict.fromkeys(_MARK.findall(text)))
+
+
+def is_mark(text: str) -> bool:
+    """Say whether a text is one `${secret:NAME}` and nothing else."""
+    return _MARK.fullmatch(text) is not None
+
+
+def fill(text: str, reveal: Callable[[str], str]) -> str:
+    """Return a text with the secrets in their places. What a secret holds is not read again.
+
+    Args:
+        reveal: from a name to the secret.
+    """
+    return _MARK.sub(lambda found: reveal(found[1]), text)
+
+
+def mask(text: str, secrets: Iterable[str]) -> str:
+    """Return a text in which no secret of at least `SHORTEST` characters stands."""
+    for secret in sorted(secrets, key=len, reverse=True):  # one may be a part of another
+        if len(secret) >= SHORTEST:
+            text = text.replace(secret, HIDDEN)
+    return text

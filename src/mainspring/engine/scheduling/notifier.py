@@ -1,0 +1,112 @@
+"""Delivers the messages that the watchdog has written, and tries again what could not be delivered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+
+import structlog
+
+from mainspring.core.alerts import Channel
+from mainspring.engine.scheduling.ownership import Ownership
+from mainspring.ports.channel import ChannelUnavailable, MessageRefused, Sender
+from mainspring.ports.clock import Clock, Waiter
+from mainspring.ports.store import Store
+from mainspring.ports.store.alerts import Notification, SettledNotification
+from mainspring.ports.telemetry import Measure
+
+_log = structlog.get_logger(__name__)
+PERIOD = 5.0
+BATCH = 50
+LEASE = timedelta(minutes=2)
+"""After a crash, a message that was taken is delivered after this: it may come twice, with one id."""
+GIVEN_UP_AFTER = timedelta(days=1)
+_FIRST_PAUSE = timedelta(seconds=5)
+_LONGEST_PAUSE = timedelta(minutes=10)
+_LONGEST_WISH = timedelta(hours=1)
+"""The longest that a receiver may ask us to wait."""
+_LONGEST_ERROR = 500
+
+
+class Notifier:
+    """Takes the messages that are due, and has them delivered, if this node owns shard 0."""
+
+    name = "notifier"
+
+    def __init__(
+        self, store: Store, sender: Sender, *, clock: Clock, ownership: Ownership, waiter: Waiter
+    ) -> None:
+        self._store = store
+        self._sender = sender
+        self._clock = clock
+        self._ownership = ownership
+        self._counts = {"sent": 0, "retried": 0, "given_up": 0}
+        self.waiter = waiter
+
+    def measures(self) -> Iterator[Measure]:
+        """Yield how many deliveries were made and were not."""
+        for outcome, count in self._counts.items():
+            yield Measure("notifications_total", count, (outcome,))
+
+    async def tick(self, now: datetime) -> float:
+        """Deliver what is due. Come back at once while there is more."""
+        if 0 not in self._ownership.epochs:
+            return PERIOD
+        epochs = {0: self._ownership.epochs[0]}
+        taken = await self._store.take_notifications(
+            epochs=epochs, now=now, again_at=now + LEASE, limit=BATCH
+        )
+        if not taken:
+            return PERIOD
+        channels = {channel.key: channel for channel in await self._store.list_channels()}
+        settled = await asyncio.gather(*(self._deliver(one, channels) for one in taken))
+        if not await self._store.settle_notifications(settled, epochs=epochs, now=self._clock.now()):
+            self._ownership.fence([0], used=epochs)
+            return PERIOD
+        return 0.0
+
+    async def _deliver(
+        self, notification: Notification, channels: Mapping[str, Channel]
+    ) -> SettledNotification:
+        channel = channels.get(notification.channel)
+        if channel is None or not channel.enabled:
+            return self._give_up(notification, "the channel was disabled")
+        try:
+            await self._sender.send(channel.config, notification.message)
+        except MessageRefused as error:
+            return self._give_up(notification, str(error))
+        except ChannelUnavailable as error:
+            return self._try_again(notification, error)
+        self._counts["sent"] += 1
+        return SettledNotification(notification=notification)
+
+    def _try_again(self, notification: Notification, error: ChannelUnavailable) -> SettledNotification:
+        now = self._clock.now()
+        again_at = now + pause_of(notification.attempts, error.retry_after)
+        if again_at - notification.made_at > GIVEN_UP_AFTER:
+            return self._give_up(notification, f"given up after a day: {error}")
+        self._counts["retried"] += 1
+        if notification.attempts == 1:
+            _log.warning(
+                "message_delayed",
+                channel=notification.channel,
+                message=notification.message.id,
+                error=str(error),
+            )
+        return SettledNotification(
+            notification=notification, again_at=again_at, error=str(error)[:_LONGEST_ERROR]
+        )
+
+    def _give_up(self, notification: Notification, error: str) -> SettledNotification:
+        self._counts["given_up"] += 1
+        _log.error(
+            "message_given_up", channel=notification.channel, message=notification.message.id, error=error
+        )
+        return SettledNotification(notification=notification, error=error[:_LONGEST_ERROR])
+
+
+def pause_of(attempts: int, wished: timedelta | None) -> timedelta:
+    """Return how long to wait after so many attempts: twice as long each time, or as long as the receiver asks."""
+    usual: timedelta = min(_FIRST_PAUSE * (1 << min(attempts - 1, 10)), _LONGEST_PAUSE)
+    return usual if wished is None else min(max(usual, wished), _LONGEST_WISH)

@@ -1,0 +1,130 @@
+"""Judges the rules of alerts by what the store holds, and writes what is to be told into the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timedelta
+
+import structlog
+
+from mainspring.core.alert_facts import judge_rule
+from mainspring.core.alerting import Judgement, Verdict, judge_alerts
+from mainspring.core.alerts import DEFAULT_RULES, Alert, AlertRule, Channel
+from mainspring.core.notifications import AlertState
+from mainspring.core.rights import ALL_TENANTS
+from mainspring.engine.scheduling.alert_reading import AlertReader
+from mainspring.engine.scheduling.job_alerts import MOST_FAILURES, JobAlerts
+from mainspring.engine.scheduling.ownership import Ownership
+from mainspring.ports.clock import Waiter
+from mainspring.ports.store import Store
+from mainspring.ports.store.nodes import Epochs
+from mainspring.ports.telemetry import Measure
+
+_log = structlog.get_logger(__name__)
+PERIOD = 10.0
+_SOONEST = 0.2
+KEEP = timedelta(days=30)
+"""For how long alerts that are resolved, and messages that were delivered, can be looked at."""
+_PRUNE_EVERY = timedelta(hours=1)
+_PRUNED_AT_ONCE = 1000
+
+
+class Watchdog:
+    """Judges all rules each ten seconds, if this node owns shard 0.
+
+    It keeps nothing in memory that it could lose: alerts follow from rows, and what was told is saved with the messages
+    that tell it. So the next owner goes on where this one stops.
+    """
+
+    name = "watchdog"
+
+    def __init__(
+        self,
+        store: Store,
+        reader: AlertReader,
+        *,
+        ownership: Ownership,
+        waiter: Waiter,
+        on_messages: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._reader = reader
+        self._jobs = JobAlerts(store)
+        self._ownership = ownership
+        self._on_messages = on_messages
+        self._has_defaults = False
+        self._pruned_at: datetime | None = None
+        self._firing: dict[str, int] | None = None
+        self.waiter = waiter
+
+    def measures(self) -> Iterator[Measure]:
+        """Yield how many alerts of each rule fire, while this node judges them."""
+        if 0 in self._ownership.epochs:
+            for rule, count in (self._firing or {}).items():
+                yield Measure("alerts_firing", count, (rule,))
+
+    async def tick(self, now: datetime) -> float:
+        """Judge, and save what has changed. Come back sooner if something waits to be told."""
+        if 0 not in self._ownership.epochs:
+            self._has_defaults, self._firing = False, None
+            return PERIOD
+        epochs = {0: self._ownership.epochs[0]}
+        if not self._has_defaults:
+            self._has_defaults = await self._store.add_alert_rules(
+                list(DEFAULT_RULES.values()), epochs=epochs
+            )
+        alerts = await self._store.list_open_alerts()
+        channels = {channel.key: channel for channel in await self._store.list_channels()}
+        silences = await self._store.list_silences(ending_after=now)
+        judgements = await self._judge(channels, now)
+        of_jobs, noticed = await self._jobs.judge(alerts, channels, now)
+        verdict = judge_alerts([*judgements, *of_jobs], alerts, channels, silences, now=now)
+        if (verdict.is_change or noticed) and not await self._store.save_alerts(
+            verdict, epochs=epochs, now=now, noticed=noticed
+        ):
+            self._ownership.fence([0], used=epochs)
+            return PERIOD
+        self._tell(alerts, verdict)
+        await self._prune(epochs, now)
+        if len(noticed) == MOST_FAILURES:
+            return _SOONEST
+        if verdict.next_at is None:
+            return PERIOD
+        return min(max((verdict.next_at - now).total_seconds(), _SOONEST), PERIOD)
+
+    async def _judge(self, channels: dict[str, Channel], now: datetime) -> list[Judgement]:
+        rules = await self._store.list_alert_rules()
+        seen = await self._reader.read(rules, now)
+        return [judge_rule(rule, seen, channels, _tenants_with(rule, rules), now=now) for rule in rules]
+
+    def _tell(self, before: Sequence[Alert], verdict: Verdict) -> None:
+        """Log what begins to fire and what ends, count what fires, and wake what delivers."""
+        states = {alert.id: alert.state for alert in before}
+        for alert in (*verdict.added, *verdict.changed):
+            if alert.state is not states.get(alert.id, AlertState.PENDING):
+                if alert.state is AlertState.FIRING:
+                    _log.warning("alert_fires", **_name(alert))
+                else:
+                    _log.info("alert_resolved", **_name(alert))
+        after = {alert.id: alert for alert in before} | {alert.id: alert for alert in verdict.changed}
+        firing = [one.rule for one in (*verdict.added, *after.values()) if one.state is AlertState.FIRING]
+        self._firing = {rule: firing.count(rule) for rule in (*(self._firing or ()), *firing)}
+        if verdict.outgoing:
+            self._on_messages()
+
+    async def _prune(self, epochs: Epochs, now: datetime) -> None:
+        if self._pruned_at is None or now - self._pruned_at >= _PRUNE_EVERY:
+            self._pruned_at = now
+            while await self._store.prune_alerts(before=now - KEEP, limit=_PRUNED_AT_ONCE, epochs=epochs):
+                pass
+
+
+def _tenants_with(rule: AlertRule, rules: Sequence[AlertRule]) -> frozenset[str]:
+    """Return the tenants that have a rule of the same name of their own."""
+    if rule.tenant != ALL_TENANTS:
+        return frozenset()
+    return frozenset(one.tenant for one in rules if one.name == rule.name and one.tenant != ALL_TENANTS)
+
+
+def _name(alert: Alert) -> dict[str, str]:
+    return {"rule": alert.rule, "tenant": alert.tenant, "subject": alert.subject, "summary": alert.summary}

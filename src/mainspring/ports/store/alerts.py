@@ -1,0 +1,187 @@
+"""Alerts: rules, channels and silences, what the watchdog has found, and the messages that tell of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from mainspring.core.access import AccessToken
+from mainspring.core.alerting import Verdict
+from mainspring.core.alerts import Alert, AlertRule, Channel, Silence
+from mainspring.core.audit import AuditEntry
+from mainspring.core.ids import RunId, SessionId
+from mainspring.core.notifications import AlertState, Message
+from mainspring.core.values import value
+from mainspring.ports.store.nodes import Epochs
+
+
+class AlertStore(Protocol):
+    """Alerts.
+
+    Rules and channels are few, and are read as a whole. What the watchdog and the notifier write is fenced: it needs
+    the epoch of shard 0.
+    """
+
+    async def put_alert_rule(self, rule: AlertRule, *, audit: Sequence[AuditEntry] = ()) -> bool:
+        """Store a rule in place of the one of its tenant and name. Return whether there was none."""
+        ...
+
+    async def add_alert_rules(self, rules: Sequence[AlertRule], *, epochs: Epochs) -> bool:
+        """Add those of these rules that are missing. Return False, and add none, without the epoch of shard 0."""
+        ...
+
+    async def delete_alert_rule(self, tenant: str, name: str, *, audit: Sequence[AuditEntry] = ()) -> bool:
+        """Delete a rule. Return whether there was one."""
+        ...
+
+    async def list_alert_rules(self) -> list[AlertRule]:
+        """Return the rules of all tenants, by tenant and name."""
+        ...
+
+    async def put_channel(self, channel: Channel, *, audit: Sequence[AuditEntry] = ()) -> bool:
+        """Store a channel, without its error, in place of the one of its name. Return whether there was none."""
+        ...
+
+    async def delete_channel(self, tenant: str, name: str, *, audit: Sequence[AuditEntry] = ()) -> bool:
+        """Delete a channel, and the messages that it has not delivered. Return whether there was one."""
+        ...
+
+    async def list_channels(self) -> list[Channel]:
+        """Return the channels of all tenants, by tenant and name."""
+        ...
+
+    async def add_silence(self, silence: Silence, *, audit: Sequence[AuditEntry] = ()) -> int:
+        """Insert a silence, whose id is 0, and return its id."""
+        ...
+
+    async def end_silence(
+        self, tenant: str, silence_id: int, *, now: datetime, audit: Sequence[AuditEntry] = ()
+    ) -> bool:
+        """End a silence that has not ended yet. Return whether there was one."""
+        ...
+
+    async def list_silences(self, *, ending_after: datetime) -> list[Silence]:
+        """Return the silences of all tenants that end after an instant, in order of their ids."""
+        ...
+
+    async def list_open_alerts(self) -> list[Alert]:
+        """Return the alerts of all tenants that are not RESOLVED, in order of their ids."""
+        ...
+
+    async def list_alerts(
+        self,
+        tenants: Sequence[str],
+        *,
+        states: Sequence[AlertState],
+        before: int | None = None,
+        limit: int = 100,
+    ) -> list[Alert]:
+        """Return a page of the alerts of some tenants that are in one of these states, the newest first."""
+        ...
+
+    async def acknowledge_alert(
+        self,
+        tenants: Sequence[str],
+        alert_id: int,
+        *,
+        by: str,
+        now: datetime,
+        audit: Sequence[AuditEntry] = (),
+    ) -> Alert | None:
+        """Note who looks after an alert, unless somebody does already; return it, or None if there is none."""
+        ...
+
+    async def save_alerts(
+        self, verdict: Verdict, *, epochs: Epochs, now: datetime, noticed: Sequence[RunId] = ()
+    ) -> bool:
+        """Save what was decided about alerts, and the messages that tell of it, together.
+
+        `noticed` are failed runs that the alerts tell of: they are not unnoticed any more.
+
+        An alert is left out that is new, but whose rule has an open one of that subject. Changes leave alone who
+        acknowledged an alert. Return False, and save nothing, without the epoch of shard 0.
+        """
+        ...
+
+    async def list_lost_sessions(self, *, since: datetime) -> list[LostSession]:
+        """Return the sessions that were declared dead from an instant on, in order of their ids."""
+        ...
+
+    async def list_expiring_tokens(
+        self, *, after: datetime, before: datetime, limit: int
+    ) -> list[AccessToken]:
+        """Return the tokens that expire after an instant and before another, the first ones first.
+
+        Those that were revoked, or in whose place another was made, are left out.
+        """
+        ...
+
+    async def take_notifications(
+        self, *, epochs: Epochs, now: datetime, again_at: datetime, limit: int
+    ) -> list[Notification]:
+        """Take messages that are due, the oldest first, and return them.
+
+        Unless they are settled, they are due again at `again_at`. A message waits until those are settled that its
+        channel was given before it for the same group. Returns none without the epoch of shard 0.
+        """
+        ...
+
+    async def settle_notifications(
+        self, settled: Sequence[SettledNotification], *, epochs: Epochs, now: datetime
+    ) -> bool:
+        """Note what became of messages that were taken, and the last error of their channels.
+
+        What has been taken again since is left out. Return False, and note nothing, without the epoch of shard 0.
+        """
+        ...
+
+    async def prune_alerts(self, *, before: datetime, limit: int, epochs: Epochs) -> int:
+        """Remove alerts that were resolved, silences that ended, and messages that were settled, before an instant.
+
+        Return how many alerts and messages went.
+        """
+        ...
+
+
+@value(kw_only=True)
+class LostSession:
+    """A worker's session that was declared dead."""
+
+    id: SessionId
+    worker: str
+    host: str
+    ended_at: datetime
+
+
+@value(kw_only=True)
+class Notification:
+    """A message that was taken to be delivered.
+
+    Attributes:
+        channel: the channel's key.
+        attempts: how often it has been taken.
+        message: with the id of the notification.
+        made_at: when it was made.
+    """
+
+    id: int
+    channel: str
+    attempts: int
+    message: Message
+    made_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettledNotification:
+    """What became of a message.
+
+    Attributes:
+        again_at: when it is tried again; None if it is not.
+        error: why it was not delivered; None if it was.
+    """
+
+    notification: Notification
+    again_at: datetime | None = None
+    error: str | None = None

@@ -1,0 +1,150 @@
+-- Alerts: rules, channels, silences; what was found, and the messages that tell of it.
+
+-- name: find_alert_rule
+SELECT 1 FROM alert_rule WHERE alert_rule.tenant = :tenant AND alert_rule.name = :name;
+
+-- name: put_alert_rule
+INSERT INTO alert_rule (tenant, name, rule) VALUES (:tenant, :name, :rule)
+ON CONFLICT (tenant, name) DO UPDATE SET rule = excluded.rule;
+
+-- name: add_alert_rule
+INSERT INTO alert_rule (tenant, name, rule) VALUES (:tenant, :name, :rule) ON CONFLICT (tenant, name) DO NOTHING;
+
+-- name: delete_alert_rule
+DELETE FROM alert_rule WHERE tenant = :tenant AND name = :name RETURNING name;
+
+-- name: list_alert_rules
+SELECT alert_rule.rule FROM alert_rule ORDER BY alert_rule.tenant, alert_rule.name;
+
+-- name: find_channel
+SELECT 1 FROM channel WHERE channel.tenant = :tenant AND channel.name = :name;
+
+-- name: put_channel
+INSERT INTO channel (tenant, name, settings) VALUES (:tenant, :name, :settings)
+ON CONFLICT (tenant, name) DO UPDATE SET settings = excluded.settings, last_error = NULL, failed_at = NULL;
+
+-- name: delete_channel
+DELETE FROM channel WHERE tenant = :tenant AND name = :name RETURNING name;
+
+-- name: delete_undelivered
+DELETE FROM notification
+WHERE channel_tenant = :tenant AND channel = :name AND sent_at IS NULL AND given_up_at IS NULL;
+
+-- name: list_channels
+SELECT channel.tenant, channel.name, channel.settings, channel.last_error, channel.failed_at FROM channel
+ORDER BY channel.tenant, channel.name;
+
+-- name: note_delivery
+-- What went wrong with a channel's last message; nothing if it was delivered.
+UPDATE channel SET last_error = :error, failed_at = CASE WHEN :error IS NULL THEN NULL ELSE :now END
+WHERE tenant = :tenant AND name = :name AND (:error IS NOT NULL OR last_error IS NOT NULL);
+
+-- name: add_silence
+INSERT INTO silence (tenant, rule, subject, from_at, until_at, reason, made_by)
+VALUES (:tenant, :rule, :subject, :from_at, :until_at, :reason, :made_by)
+RETURNING id;
+
+-- name: end_silence
+UPDATE silence SET until_at = :now, from_at = min(from_at, :now)
+WHERE id = :silence_id AND tenant = :tenant AND until_at > :now
+RETURNING id;
+
+-- name: list_silences
+SELECT {silence.silence_columns} FROM silence WHERE silence.until_at > :ending_after ORDER BY silence.id;
+
+-- name: list_open_alerts
+SELECT {alert.alert_columns} FROM alert INDEXED BY alert_open WHERE alert.state <> 'RESOLVED' ORDER BY alert.id;
+
+-- name: list_alerts
+SELECT {alert.alert_columns} FROM alert INDEXED BY alert_page
+WHERE alert.tenant IN (SELECT value FROM json_each(:tenants)) AND alert.id < :before
+  AND alert.state IN (SELECT value FROM json_each(:states))
+ORDER BY alert.id DESC LIMIT :limit;
+
+-- name: get_alert
+SELECT {alert.alert_columns} FROM alert
+WHERE alert.id = :alert_id AND alert.tenant IN (SELECT value FROM json_each(:tenants));
+
+-- name: acknowledge_alert
+UPDATE alert SET acknowledged_by = :by, acknowledged_at = :now
+WHERE id = :alert_id AND tenant IN (SELECT value FROM json_each(:tenants)) AND acknowledged_at IS NULL
+RETURNING id;
+
+-- name: add_alerts
+INSERT INTO alert (
+    tenant, rule_tenant, rule, subject, state, severity, since, fired_at, value, summary, run_id, telling
+)
+SELECT
+    json_extract(value, '$.tenant'), json_extract(value, '$.rule_tenant'), json_extract(value, '$.rule'),
+    json_extract(value, '$.subject'), json_extract(value, '$.state'), json_extract(value, '$.severity'),
+    json_extract(value, '$.since'), json_extract(value, '$.fired_at'), json_extract(value, '$.value'),
+    json_extract(value, '$.summary'), json_extract(value, '$.run_id'), json_extract(value, '$.telling')
+FROM json_each(:alerts) WHERE true
+ON CONFLICT DO NOTHING;
+
+-- name: change_alerts
+UPDATE alert SET
+    state = json_extract(new.value, '$.state'), severity = json_extract(new.value, '$.severity'),
+    fired_at = json_extract(new.value, '$.fired_at'), resolved_at = json_extract(new.value, '$.resolved_at'),
+    value = json_extract(new.value, '$.value'), summary = json_extract(new.value, '$.summary'),
+    run_id = json_extract(new.value, '$.run_id'), telling = json_extract(new.value, '$.telling')
+FROM json_each(:alerts) AS new
+WHERE alert.id = json_extract(new.value, '$.id') AND alert.state <> 'RESOLVED';
+
+-- name: remove_alerts
+DELETE FROM alert WHERE id IN (SELECT value FROM json_each(:alert_ids)) AND state = 'PENDING';
+
+-- name: add_notifications
+INSERT INTO notification (channel_tenant, channel, message_group, message, made_at, next_at)
+SELECT
+    json_extract(value, '$.channel_tenant'), json_extract(value, '$.channel'), json_extract(value, '$.message_group'),
+    json_extract(value, '$.message'), :now, :now
+FROM json_each(:notifications);
+
+-- name: list_lost_sessions
+SELECT session.id, session.worker, session.host, session.ended_at FROM session INDEXED BY session_dead
+WHERE session.state = 'dead' AND session.ended_at >= :since
+ORDER BY session.id;
+
+-- name: list_expiring_tokens
+SELECT {token.token_columns} FROM token INDEXED BY token_expiring
+WHERE token.expires_at > :after AND token.expires_at < :before AND token.revoked_at IS NULL
+  AND NOT EXISTS (SELECT 1 FROM token AS newer WHERE newer.replaces = token.prefix)
+ORDER BY token.expires_at, token.prefix LIMIT :limit;
+
+-- name: take_notifications
+UPDATE notification SET attempts = attempts + 1, next_at = :again_at
+WHERE id IN (
+    SELECT due.id FROM notification AS due INDEXED BY notification_due
+    WHERE due.sent_at IS NULL AND due.given_up_at IS NULL AND due.next_at <= :now AND NOT EXISTS (
+        SELECT 1 FROM notification AS earlier INDEXED BY notification_order
+        WHERE earlier.channel_tenant = due.channel_tenant AND earlier.channel = due.channel
+          AND earlier.message_group = due.message_group AND earlier.id < due.id
+          AND earlier.sent_at IS NULL AND earlier.given_up_at IS NULL
+    )
+    ORDER BY due.next_at, due.id LIMIT :limit
+)
+RETURNING {notification_columns};
+
+-- name: settle_notification
+UPDATE notification SET
+    next_at = coalesce(:again_at, next_at), last_error = :error,
+    sent_at = CASE WHEN :error IS NULL THEN :now END,
+    given_up_at = CASE WHEN :error IS NOT NULL AND :again_at IS NULL THEN :now END
+WHERE id = :notification_id AND attempts = :attempts AND sent_at IS NULL AND given_up_at IS NULL
+RETURNING channel_tenant, channel;
+
+-- name: prune_alerts
+DELETE FROM alert WHERE id IN (
+    SELECT old.id FROM alert AS old INDEXED BY alert_resolved
+    WHERE old.state = 'RESOLVED' AND old.resolved_at < :before LIMIT :limit
+);
+
+-- name: prune_notifications
+DELETE FROM notification WHERE id IN (
+    SELECT old.id FROM notification AS old INDEXED BY notification_settled
+    WHERE (old.sent_at IS NOT NULL OR old.given_up_at IS NOT NULL) AND old.made_at < :before LIMIT :limit
+);
+
+-- name: prune_silences
+DELETE FROM silence WHERE until_at < :before;

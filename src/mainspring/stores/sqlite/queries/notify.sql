@@ -1,0 +1,31 @@
+-- Jobs that tell channels what becomes of them.
+
+-- name: keep_notify
+INSERT INTO job_notify (job_id, notify) VALUES (:job_id, :rule)
+ON CONFLICT (job_id) DO UPDATE SET notify = excluded.notify;
+
+-- name: drop_notify
+DELETE FROM job_notify WHERE job_id = :job_id;
+
+-- name: list_notifying_jobs
+SELECT job.id, job.tenant, job.name, job_notify.notify
+FROM job_notify CROSS JOIN job ON job.id = job_notify.job_id
+ORDER BY job.id;
+
+-- name: list_unnoticed
+SELECT dead_run.id, dead_run.job_id, dead_run.error FROM dead_run INDEXED BY dead_run_unnoticed
+WHERE dead_run.is_unnoticed ORDER BY dead_run.id LIMIT :limit;
+
+-- name: notice_failures
+UPDATE dead_run SET is_unnoticed = NULL WHERE id IN (SELECT value FROM json_each(:run_ids));
+
+-- name: read_error
+SELECT dead_run.error FROM dead_run WHERE dead_run.id = :run_id;
+
+-- name: find_late
+SELECT run.id AS run_id, run.due_at FROM run INDEXED BY run_job
+WHERE run.job_id = :job_id AND run.due_at < :before AND run.kind <> 'backfill'
+UNION ALL
+SELECT NULL, job_clock.due_at FROM job_clock
+WHERE job_clock.job_id = :job_id AND job_clock.due_at < :before
+ORDER BY due_at, run_id LIMIT 1;

@@ -1,0 +1,243 @@
+"""From some accounts payloads, results, outputs and errors are hidden, wherever the API shows them."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from httpx import AsyncClient, Response
+
+from mainspring.api.hiding import HIDDEN_FIELDS, NOT_HIDDEN
+from mainspring.engine.usecases.identities import Identities
+from mainspring.registry import FunctionRegistry
+from mainspring.testing.clock import ManualWaiter
+from mainspring.testing.factories import IdSequence
+from mainspring.testing.manual import ManualRuntime
+from mainspring.wire import operations
+from tests.unit.api.asgi import api_of, client_of
+
+CANARY = "canary-4711"
+
+
+@pytest.fixture
+async def runtime() -> AsyncIterator[ManualRuntime]:
+    """Functions whose results and errors have the canary in them."""
+    registry = FunctionRegistry()
+
+    def fail(**_: object) -> None:
+        raise ValueError(f"no: {CANARY}")
+
+    registry.add("work", lambda **_: {"told": CANARY})
+    registry.add("fail", fail)
+    async with ManualRuntime(registry) as runtime:
+        yield runtime
+
+
+class Office:
+    """A server with accounts, of which some do not see payloads."""
+
+    def __init__(self, http: AsyncClient) -> None:
+        self.http = http
+        self.admin = ""
+
+    async def ask(
+        self, text: str, method: str, path: str, body: Any = None, *, tenant: str = "shop", **query: Any
+    ) -> Response:
+        """Ask with a token."""
+        headers = {"Mainspring-Tenant": tenant} | ({"Authorization": f"Bearer {text}"} if text else {})
+        return await self.http.request(
+            method, f"/api/v1/{path}", json=body, headers=headers, params=query or None
+        )
+
+    async def grant(self, account: str, **fields: Any) -> Response:
+        """Set an account."""
+        return await self.ask(self.admin, "PUT", f"accounts/{account}", fields)
+
+    async def token(self, account: str, role: str, **fields: Any) -> str:
+        """Make a token of an account, which gets the role in the tenant shop."""
+        answer = await self.grant(account, **{"grants": {"shop": role}, **fields})
+        assert answer.status_code in {200, 201}, answer.text
+        made = await self.ask(self.admin, "POST", "tokens", {"name": "t", "role": role, "account": account})
+        text: str = made.json()["token"]
+        return text
+
+
+@pytest.fixture
+async def office(runtime: ManualRuntime) -> AsyncIterator[Office]:
+    identities = Identities(runtime.store, clock=runtime.clock, ids=IdSequence(1000), waiter=ManualWaiter())
+    async with client_of(api_of(runtime, identities=identities)) as http:
+        made = Office(http)
+        first = await made.ask("", "POST", "tokens", {"name": "first", "role": "admin"})
+        made.admin = first.json()["token"]
+        yield made
+
+
+async def fill(office: Office, runtime: ManualRuntime) -> tuple[list[str], list[str]]:
+    """Make two jobs and let each run once. Return the ids of both, and of their runs."""
+    jobs, runs = [], []
+    for name in ("work", "fail"):
+        body = {
+            "name": name,
+            "function": name,
+            "payload": {"card": CANARY},
+            "retry": {"max_retries": 0},
+        }
+        job = (await office.ask(office.admin, "POST", "jobs", body)).json()
+        jobs.append(job["job_id"])
+        await office.ask(office.admin, "PATCH", f"jobs/{jobs[-1]}", {"payload": {"card": f"{CANARY}-new"}})
+        submitted = await office.ask(
+            office.admin, "POST", f"jobs/{jobs[-1]}/runs", {"payload": {"key": CANARY}}
+        )
+        runs.append(submitted.json()["run_id"])
+    worker = await runtime.worker(tenant="shop")
+    assert await worker.work() == 2
+    return jobs, runs
+
+
+def paths_of(jobs: list[str], runs: list[str]) -> list[str]:
+    return [
+        *("jobs", "runs", "runs?fields=brief", "dead-runs", "dead-runs/groups", "overview"),
+        *(f"jobs/{job}" for job in jobs),
+        *(f"jobs/{job}/{part}" for job in jobs for part in ("versions", "status", "runs")),
+        *(f"runs/{run}{part}" for run in runs for part in ("", "/why")),
+    ]
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator"])
+async def test_what_is_hidden_is_in_no_answer_and_nothing_else_is_missing(
+    office: Office, runtime: ManualRuntime, role: str
+) -> None:
+    jobs, runs = await fill(office, runtime)
+    seeing = await office.token("ann", role)
+    blind = await office.token("bob", role, hides_payloads=["shop"])
+    told = 0
+    for path in paths_of(jobs, runs):
+        shown, hidden = [await office.ask(text, "GET", path) for text in (seeing, blind)]
+        assert (shown.status_code, hidden.status_code) == (200, 200), path
+        told += CANARY in shown.text
+        assert CANARY not in hidden.text, path
+        assert blank(shown.json()) == blank(hidden.json()), path
+    assert told >= 8, "else there was nothing to hide"
+    run = (await office.ask(blind, "GET", f"runs/{runs[1]}")).json()
+    assert {run[field] for field in ("payload", "result", "output", "error")} == {None}
+    assert [(attempt["outcome"], attempt["error"]) for attempt in run["attempts"]] == [("failed", None)]
+
+
+def blank(plain: Any) -> Any:
+    """Return an answer without what may be hidden."""
+    if isinstance(plain, list):
+        return [blank(item) for item in plain]
+    if not isinstance(plain, dict):
+        return plain
+    hidden = {*HIDDEN_FIELDS, "age_ms"}
+    if str(plain.get("field", "")).startswith("payload"):
+        hidden |= {"before", "after"}
+    return {key: None if key in hidden else blank(item) for key, item in plain.items()}
+
+
+async def test_what_is_hidden_cannot_be_asked_by(office: Office, runtime: ManualRuntime) -> None:
+    """The number of answers to a guess would tell what an error says."""
+    await fill(office, runtime)
+    blind = await office.token("bob", "operator", hides_payloads=["shop"])
+    for field in ("error", "error_group"):
+        for path in ("dead-runs", "dead-runs/groups"):
+            refused = await office.ask(blind, "GET", path, **{field: "no"})
+            assert refused.status_code == 403, (path, field)
+            assert field in refused.json()["detail"]
+        for path, body in (
+            ("redrives", {"dry_run": True}),
+            ("dead-runs/discard", {"dry_run": True, "reason": "gone"}),
+        ):
+            refused = await office.ask(blind, "POST", path, body | {"filter": {field: "no"}})
+            assert refused.status_code == 403, (path, field)
+    assert (await office.ask(blind, "GET", "runs", state="FAILED", error="no")).status_code == 403
+    for path, body in (
+        ("redrives", {"dry_run": True}),
+        ("dead-runs/discard", {"dry_run": True, "reason": "x"}),
+    ):
+        allowed = await office.ask(blind, "POST", path, body | {"filter": {"queue": "default"}})
+        assert allowed.status_code == 200, allowed.text
+
+
+async def test_the_grant_of_the_tenant_tells_or_else_that_of_all(
+    office: Office, runtime: ManualRuntime
+) -> None:
+    _, runs = await fill(office, runtime)
+    for grants, hides, is_hidden in (
+        ({"*": "viewer"}, ["*"], True),
+        ({"*": "viewer", "shop": "viewer"}, ["*"], False),
+        ({"*": "viewer", "shop": "viewer"}, ["shop"], True),
+        ({"*": "viewer", "bank": "viewer"}, ["bank"], False),
+        ({"shop": "operator"}, [], False),
+    ):
+        role = next(iter(grants.values()))
+        text = await office.token("bob", role, grants=grants, hides_payloads=hides)
+        run = (await office.ask(text, "GET", f"runs/{runs[0]}")).json()
+        assert (run["payload"] is None) is is_hidden, (grants, hides)
+    me = (await office.ask(await office.token("eve", "viewer", hides_payloads=["shop"]), "GET", "me")).json()
+    assert me["hides_payloads"] is True
+
+
+@pytest.mark.parametrize("role", ["editor", "admin", "worker"])
+@pytest.mark.parametrize("where", ["shop", "*"])
+async def test_nothing_is_hidden_from_who_decides_what_becomes_of_it(
+    office: Office, role: str, where: str
+) -> None:
+    grants = {"shop": "viewer", where: role}
+    refused = await office.grant("bob", grants=grants, hides_payloads=["shop"])
+    [error] = refused.json()["errors"]
+    assert (refused.status_code, error["field"]) == (422, "hides_payloads")
+    assert repr(role) in error["message"]
+    assert (await office.ask(office.admin, "GET", "accounts/bob")).status_code == 404
+
+
+async def test_what_is_hidden_stays_hidden_until_it_is_said(office: Office) -> None:
+    await office.grant("bob", grants={"shop": "viewer", "bank": "viewer"}, hides_payloads=["shop", "bank"])
+    account = (await office.grant("bob", grants={"shop": "operator"})).json()
+    assert account["hides_payloads"] == ["shop"]
+    assert (await office.grant("bob", grants={"shop": "editor"})).status_code == 422
+    account = (await office.grant("bob", grants={"shop": "editor"}, hides_payloads=[])).json()
+    assert (account["grants"], account["hides_payloads"]) == ({"shop": "editor"}, [])
+    refused = await office.grant("bob", grants={"shop": "viewer"}, hides_payloads=["bank"])
+    assert "no role in 'bank'" in refused.json()["errors"][0]["message"]
+    page = (await office.ask(office.admin, "GET", "audit", kind="account")).json()["items"]
+    told = [
+        one["after"].get("hides_payloads")
+        for one in page
+        if one["subject_name"] == "bob" or one["subject_id"] == "bob"
+    ]
+    assert told[-1] == ["bank", "shop"]
+
+
+def structs_in(shape: Any, seen: set[type]) -> Iterator[type[msgspec.Struct]]:
+    """Yield the types of which an answer is made."""
+    for part in (
+        typing.get_args(shape) if isinstance(shape, types.UnionType) or typing.get_origin(shape) else (shape,)
+    ):
+        if typing.get_origin(part) or isinstance(part, types.UnionType):
+            yield from structs_in(part, seen)
+        elif isinstance(part, type) and issubclass(part, msgspec.Struct) and part not in seen:
+            seen.add(part)
+            yield part
+            for hint in typing.get_type_hints(part).values():
+                yield from structs_in(hint, seen)
+
+
+def test_every_field_of_an_answer_with_a_hidden_name_may_be_null_or_is_listed() -> None:
+    """A field of that name that comes later is hidden, too, or somebody has decided that it is not."""
+    seen: set[type] = set()
+    found: dict[str, set[str]] = {}
+    for operation in operations.OPERATIONS:
+        for shape in (operation.answer, *operation.other_answers):
+            for one in structs_in(shape, seen):
+                fields = set(one.__struct_fields__).intersection(HIDDEN_FIELDS)
+                if fields and not issubclass(one, NOT_HIDDEN):
+                    found[one.__name__] = fields
+    assert set(found) == {
+        *("JobView", "JobWritten", "RunView", "RunDetail", "AttemptView", "BriefView", "DeadRunView"),
+        *("DeadGroupView", "RedriveFilterView", "LeaseView"),
+    }

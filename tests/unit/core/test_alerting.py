@@ -1,0 +1,339 @@
+"""What becomes of alerts, and what is told of them: over any history of facts, silences and restarts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mainspring.core.alerting import Fact, Judgement, Outgoing, Verdict, judge_alerts
+from mainspring.core.alerts import Alert, Channel, Silence
+from mainspring.core.channel_settings import AlertmanagerChannel, ChannelConfig, WebhookChannel
+from mainspring.core.notifications import MOST_ALERTS, AlertState, MessageKind, Severity
+from mainspring.testing.factories import at
+
+HOOK = WebhookChannel(url="https://hooks.example.com/x")
+OPS = Channel(tenant="shop", name="ops", config=HOOK, repeat=timedelta(minutes=5))
+TICK = 10.0
+
+
+def silence(start: float, end: float, subject: str | None = None) -> Silence:
+    return Silence(
+        id=1,
+        tenant="shop",
+        rule=None,
+        subject=subject,
+        from_at=at(start),
+        until_at=at(end),
+        reason="test",
+        made_by="ann",
+    )
+
+
+@dataclass
+class World:
+    """A store for one rule: it keeps what is decided, as stores do."""
+
+    channels: Sequence[Channel] = (OPS,)
+    silences: Sequence[Silence] = ()
+    hold: timedelta = timedelta(0)
+    severity: Severity = Severity.WARNING
+    alerts: dict[int, Alert] = field(default_factory=dict)
+    sent: list[tuple[datetime, Outgoing]] = field(default_factory=list)
+
+    def look(self, seconds: float, facts: Sequence[Fact] | None) -> Verdict:
+        """Judge once."""
+        now = at(seconds)
+        judgement = Judgement(
+            tenant="shop",
+            rule="r",
+            severity=self.severity,
+            hold=self.hold,
+            channels=tuple(channel.key for channel in self.channels),
+            facts=facts,
+        )
+        open_ones = [alert for alert in self.alerts.values() if alert.state is not AlertState.RESOLVED]
+        known = {channel.key: channel for channel in self.channels}
+        verdict = judge_alerts([judgement], open_ones, known, self.silences, now=now)
+        for alert_id in verdict.removed:
+            del self.alerts[alert_id]
+        for alert in verdict.changed:
+            self.alerts[alert.id] = alert
+        for alert in verdict.added:
+            new = replace(alert, id=len(self.alerts) + len(verdict.removed) + 1000 * int(seconds))
+            self.alerts[new.id] = new
+        self.sent += [(now, outgoing) for outgoing in verdict.outgoing]
+        return verdict
+
+    def kinds(self) -> list[MessageKind]:
+        return [outgoing.message.kind for _, outgoing in self.sent]
+
+    def told(self, *kinds: MessageKind) -> Counter[int]:
+        return Counter(
+            facts.alert_id
+            for _, outgoing in self.sent
+            for facts in outgoing.message.alerts
+            if outgoing.message.kind in kinds
+        )
+
+
+def fact(subject: str = "queue:mail", **fields: object) -> Fact:
+    return Fact(tenant="shop", subject=subject, summary=f"{subject} is bad", **fields)  # type: ignore[arg-type]
+
+
+def test_what_is_found_fires_is_told_and_ends() -> None:
+    world = World()
+    first = world.look(0, [fact(value=3.0)])
+    assert first.next_at is None  # it has no id before it is stored
+    assert world.sent == []
+    world.look(10, [fact(value=4.0)])
+    [(_, outgoing)] = world.sent
+    [told] = outgoing.message.alerts
+    assert (outgoing.message.kind, told.value, told.state) == (MessageKind.FIRING, 4.0, AlertState.FIRING)
+    assert outgoing.message.channel_tenant == "shop"
+    world.look(20, [])
+    assert world.kinds() == [MessageKind.FIRING, MessageKind.RESOLVED]
+    assert world.sent[1][1].message.alerts[0].resolved_at == at(20)
+    world.look(30, [])
+    assert len(world.sent) == 2
+
+
+def test_what_does_not_hold_is_never_known() -> None:
+    world = World(hold=timedelta(seconds=30))
+    world.look(0, [fact()])
+    world.look(20, [fact()])
+    assert [alert.state for alert in world.alerts.values()] == [AlertState.PENDING]
+    world.look(29, [])
+    assert (world.alerts, world.sent) == ({}, [])
+
+
+def test_what_holds_fires_then() -> None:
+    world = World(hold=timedelta(seconds=30))
+    for seconds in (0, 20, 30):
+        world.look(seconds, [fact()])
+    [alert] = world.alerts.values()
+    assert (alert.state, alert.since, alert.fired_at) == (AlertState.FIRING, at(0), at(30))
+    world.look(39, [fact()])
+    assert world.sent == []
+    world.look(40, [fact()])
+    assert world.kinds() == [MessageKind.FIRING]
+
+
+def test_what_cannot_be_found_out_changes_nothing() -> None:
+    world = World()
+    world.look(0, [fact()])
+    world.look(10, [fact()])
+    verdict = world.look(20, None)
+    assert not verdict.is_change
+    world.look(5 * 60 + 10, None)
+    assert world.kinds() == [MessageKind.FIRING, MessageKind.REPEAT]
+
+
+def test_the_first_waits_for_others_and_one_message_tells_them() -> None:
+    world = World(channels=(replace(OPS, group_wait=timedelta(seconds=30)),))
+    world.look(0, [fact("a")])
+    verdict = world.look(10, [fact("a"), fact("b")])
+    assert verdict.next_at == at(30)
+    world.look(29, [fact("a"), fact("b")])
+    assert world.sent == []
+    world.look(30, [fact("a"), fact("b"), fact("c")])
+    [(_, outgoing)] = world.sent
+    assert [one.subject for one in outgoing.message.alerts] == ["a", "b"]
+
+
+def test_a_message_names_twenty_and_counts_the_others() -> None:
+    world = World()
+    many = [fact(f"queue:{number:02}") for number in range(25)]
+    world.look(0, many)
+    world.look(10, many)
+    [(_, outgoing)] = world.sent
+    assert (len(outgoing.message.alerts), outgoing.message.more) == (MOST_ALERTS, 5)
+    world.look(20, [])
+    assert (len(world.sent[1][1].message.alerts), world.sent[1][1].message.more) == (MOST_ALERTS, 5)
+
+
+def test_an_alertmanager_hears_of_all_each_minute() -> None:
+    config: ChannelConfig = AlertmanagerChannel(url="http://alertmanager:9093")
+    world = World(channels=(replace(OPS, config=config),))
+    many = [fact(f"queue:{number:02}") for number in range(25)]
+    for seconds in (0, 10, 60, 69, 70):
+        world.look(seconds, many)
+    sizes = [(when, len(outgoing.message.alerts), outgoing.message.more) for when, outgoing in world.sent]
+    assert sizes == [(at(10), 20, 0), (at(10), 5, 0), (at(70), 20, 0), (at(70), 5, 0)]
+    assert world.told(MessageKind.FIRING).total() == world.told(MessageKind.REPEAT).total() == 25
+
+
+def test_what_goes_on_is_repeated_in_time() -> None:
+    world = World()
+    for seconds in (0, 10, 309, 310, 320, 610):
+        world.look(seconds, [fact()])
+    assert [when for when, _ in world.sent] == [at(10), at(310), at(610)]
+    assert world.kinds() == [MessageKind.FIRING, MessageKind.REPEAT, MessageKind.REPEAT]
+
+
+def test_a_silence_that_ends_tells_at_once_what_still_fires() -> None:
+    world = World(silences=[silence(0, 100)])
+    for seconds in (0, 10, 90):
+        world.look(seconds, [fact()])
+    assert world.sent == []
+    world.look(100, [fact()])
+    assert [(when, outgoing.message.kind) for when, outgoing in world.sent] == [(at(100), MessageKind.FIRING)]
+
+
+def test_what_begins_and_ends_under_a_silence_is_never_told() -> None:
+    world = World(silences=[silence(0, 100)])
+    world.look(0, [fact()])
+    world.look(10, [])
+    world.look(100, [])
+    assert world.sent == []
+
+
+def test_the_end_of_what_was_told_is_told_under_a_silence_too() -> None:
+    world = World(silences=[silence(15, 100)])
+    world.look(0, [fact()])
+    world.look(10, [fact()])
+    world.look(20, [])
+    assert world.kinds() == [MessageKind.FIRING, MessageKind.RESOLVED]
+
+
+def test_a_silence_mutes_no_other_subject() -> None:
+    world = World(silences=[silence(0, 100, subject="queue:m*")])
+    both = [fact(), fact("queue:bulk")]
+    world.look(0, both)
+    world.look(10, both)
+    assert [one.subject for one in world.sent[0][1].message.alerts] == ["queue:bulk"]
+
+
+def test_a_channel_is_not_told_of_what_is_less_bad() -> None:
+    world = World(channels=(replace(OPS, min_severity=Severity.CRITICAL),))
+    world.look(0, [fact()])
+    world.look(10, [fact()])
+    assert world.sent == []
+    world.severity = Severity.CRITICAL
+    world.look(20, [fact()])
+    assert world.kinds() == [MessageKind.FIRING]
+
+
+def test_a_disabled_channel_is_told_nothing() -> None:
+    world = World(channels=(replace(OPS, enabled=False),))
+    for seconds in (0, 10):
+        world.look(seconds, [fact()])
+    world.look(20, [])
+    assert world.sent == []
+
+
+def test_a_channel_that_is_named_later_is_told_what_fires() -> None:
+    world = World(channels=())
+    world.look(0, [fact()])
+    world.look(10, [fact()])
+    world.channels = (OPS,)
+    world.look(20, [fact()])
+    assert world.kinds() == [MessageKind.FIRING]
+
+
+def test_what_is_owed_is_told_before_it_ends() -> None:
+    world = World()
+    world.look(0, [fact(is_owed=True)])
+    world.look(1, [])
+    assert [alert.state for alert in world.alerts.values()] == [AlertState.FIRING]
+    world.look(10, [])
+    assert world.kinds() == [MessageKind.FIRING]
+    world.look(20, [])
+    assert world.kinds() == [MessageKind.FIRING, MessageKind.RESOLVED]
+
+
+def test_what_is_owed_to_nobody_ends() -> None:
+    world = World(channels=())
+    world.look(0, [fact(is_owed=True)])
+    world.look(10, [])
+    assert [alert.state for alert in world.alerts.values()] == [AlertState.RESOLVED]
+
+
+def test_an_end_is_not_told_where_it_is_not_wanted() -> None:
+    world = World()
+    world.look(0, [fact(tells_end=False)])
+    world.look(10, [fact(tells_end=False)])
+    world.look(20, [])
+    assert world.kinds() == [MessageKind.FIRING]
+
+
+def test_the_alerts_of_a_rule_that_is_gone_end() -> None:
+    world = World()
+    world.look(0, [fact()])
+    world.look(10, [fact()])
+    [alert] = world.alerts.values()
+    verdict = judge_alerts([], [alert], {OPS.key: OPS}, (), now=at(20))
+    assert [one.state for one in verdict.changed] == [AlertState.RESOLVED]
+    assert [one.message.kind for one in verdict.outgoing] == [MessageKind.RESOLVED]
+
+
+def test_tenants_are_told_apart() -> None:
+    world = World()
+    both = [fact(), replace(fact(), tenant="bank")]
+    world.look(0, both)
+    world.look(10, both)
+    assert sorted(outgoing.message.tenant for _, outgoing in world.sent) == ["bank", "shop"]
+
+
+SUBJECTS = ("a", "b", "c")
+looks = st.lists(st.one_of(st.none(), st.sets(st.sampled_from(SUBJECTS))), min_size=1, max_size=60)
+spans = st.tuples(st.integers(0, 600), st.integers(1, 600), st.sampled_from([None, *SUBJECTS]))
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    looks=looks,
+    silences=st.lists(spans, max_size=3),
+    hold=st.sampled_from([0, 15, 40]),
+    group_wait=st.sampled_from([0, 10, 25]),
+    is_owed=st.booleans(),
+)
+def test_whatever_happens_what_is_told_is_so_and_ends_once(
+    looks: list[set[str] | None],
+    silences: list[tuple[int, int, str | None]],
+    hold: int,
+    group_wait: int,
+    is_owed: bool,
+) -> None:
+    """O2 and O3 of the design, and O1 for what is owed."""
+    world = World(
+        channels=(replace(OPS, group_wait=timedelta(seconds=group_wait)),),
+        silences=[silence(start, start + length, subject) for start, length, subject in silences],
+        hold=timedelta(seconds=hold),
+    )
+    quiet: list[set[str] | None] = [set()] * 8
+    history = [*looks, *quiet]
+    for number, subjects in enumerate(history):
+        facts = None if subjects is None else [fact(one, is_owed=is_owed) for one in sorted(subjects)]
+        world.look(number * TICK, facts)
+    ever = {one for subjects in looks if subjects is not None for one in subjects}
+    told, ended = world.told(MessageKind.FIRING), world.told(MessageKind.RESOLVED)
+    assert {world.alerts[alert_id].subject for alert_id in told} <= ever
+    assert set(told.values()) <= {1}
+    assert told.keys() == ended.keys()
+    assert set(ended.values()) <= {1}
+    assert all(alert.state is AlertState.RESOLVED for alert in world.alerts.values())
+    order = {MessageKind.FIRING: 0, MessageKind.REPEAT: 1, MessageKind.RESOLVED: 2}
+    for alert_id in told:
+        kinds = [
+            order[outgoing.message.kind]
+            for _, outgoing in world.sent
+            if alert_id in {one.alert_id for one in outgoing.message.alerts}
+        ]
+        assert kinds == sorted(kinds)
+    for when, outgoing in world.sent:
+        if outgoing.message.kind is not MessageKind.RESOLVED:
+            muted = [
+                one
+                for one in outgoing.message.alerts
+                if any(each.mutes(world.alerts[one.alert_id], when) for each in world.silences)
+            ]
+            assert muted == []
+    if is_owed:
+        for alert in world.alerts.values():
+            is_muted = any(each.mutes(alert, alert.resolved_at or at(0)) for each in world.silences)
+            assert alert.id in told or is_muted

@@ -1,0 +1,68 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mainspring.core.secrets import check_marks, fill, is_mark, mask, names_in, read_reference
+from mainspring.errors import InvalidInput
+
+NAMES = st.text("abcXYZ019._-", min_size=1, max_size=64).filter(lambda name: name not in {".", ".."})
+
+
+@given(NAMES)
+def test_reference_names_its_secret(name: str) -> None:
+    assert read_reference(f"secret:{name}", "signing") == name
+
+
+@pytest.mark.parametrize(
+    "value", ["", "hunter2", "env:HOME", "file:/etc/passwd", "Secret:a", 7, None, ["secret:a"]]
+)
+def test_what_is_no_reference_is_refused_and_not_shown(value: object) -> None:
+    with pytest.raises(InvalidInput, match=r"^signing: must name a secret of the settings") as refused:
+        read_reference(value, "signing")
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a/b", "..", "a" * 65])
+def test_reference_with_a_wrong_name_is_refused(name: str) -> None:
+    with pytest.raises(InvalidInput, match=r"^signing: must"):
+        read_reference(f"secret:{name}", "signing")
+
+
+@pytest.mark.parametrize("text", ["${secret:}", "a ${secret:b c}", "${secret:a", "${secret:a}${secret:/}"])
+def test_place_without_a_right_name_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match=r"^field: \$\{secret:NAME\} needs a name"):
+        check_marks(text, "field")
+
+
+@pytest.mark.parametrize("text", ["${env:HOME}", "x ${file:/etc/passwd}", "${vault:a}", "${ENV:HOME}"])
+def test_servers_own_variables_and_files_cannot_be_named(text: str) -> None:
+    check_marks(text, "field")  # elsewhere these are plain text
+    with pytest.raises(InvalidInput, match="is not read here; name a secret"):
+        check_marks(text, "field", is_strict=True)
+
+
+def test_text_is_filled_once() -> None:
+    secrets = {"a": "${secret:b}", "b": "never"}
+    assert names_in("${secret:a} ${secret:b} ${secret:a} $secret:c ${SECRET:d}") == ("a", "b")
+    assert fill("x${secret:a}y", secrets.__getitem__) == "x${secret:b}y"
+
+
+def test_mark_is_the_whole_text() -> None:
+    assert is_mark("${secret:a}")
+    assert not any(map(is_mark, ["", "a", "${secret:a}b", "b${secret:a}", "${secret:a}\n"]))
+
+
+@given(st.lists(st.text(min_size=6), max_size=4), st.text(), st.text())
+def test_masked_text_holds_no_secret(secrets: list[str], before: str, after: str) -> None:
+    text = before + "|".join(secrets) + after
+    for secret in secrets:
+        if "*" not in secret:
+            assert secret not in mask(text, secrets)
+
+
+def test_secret_that_is_part_of_another_leaves_nothing_of_it() -> None:
+    assert mask("see hunter2-long and hunter2", ["hunter2", "hunter2-long"]) == "see *** and ***"
+
+
+def test_short_secret_blanks_nothing_that_only_looks_alike() -> None:
+    assert mask("a banana", ["a"]) == "a banana"
