@@ -19,7 +19,7 @@ _MOST_SECONDS = 10 * 365 * 86_400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClockRecord:
+class KeptClock:
     """Where a job's clock stands, and what it has fired.
 
     Attributes:
@@ -100,7 +100,7 @@ class BackupManifest:
     store: StoreFacts
 
 
-def sum_up_ledger(clocks: Iterable[ClockRecord]) -> LedgerFacts:
+def sum_up_ledger(clocks: Iterable[KeptClock]) -> LedgerFacts:
     """Return the digest of all clocks, whatever their order."""
     found = list(clocks)
     lines = sorted(

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from mainspring.core.backups import (
-    ClockRecord,
+    KeptClock,
     LedgerFacts,
     Proof,
     SealFacts,
@@ -20,7 +20,7 @@ from mainspring.core.ids import JobId, format_run_id, make_run_id
 
 AT = datetime(2026, 11, 27, 12, tzinfo=UTC)
 CLOCKS = [
-    ClockRecord(
+    KeptClock(
         job_id=JobId(UUID(int=number)),
         next_fire_at=AT,
         fired_through=AT - timedelta(hours=1),

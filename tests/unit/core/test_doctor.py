@@ -11,12 +11,12 @@ import pytest
 from mainspring.core.doctor import (
     Checked,
     ClusterLook,
-    DatabaseLook,
     FileFinding,
     FolderFacts,
     Grade,
     InstallationFacts,
     NodeLook,
+    ServerLook,
     SettingFacts,
     StoreLook,
     TokenLook,
@@ -74,7 +74,7 @@ FOLDER = FolderFacts(
     log_size=0,
     sync=0.005,
 )
-SERVER = DatabaseLook(
+SERVER = ServerLook(
     version=16,
     is_standby=False,
     fsync=True,

@@ -3,11 +3,11 @@
 from mainspring.core.doctor.checks import examine, worst_of
 from mainspring.core.doctor.facts import (
     ClusterLook,
-    DatabaseLook,
     FileFinding,
     FolderFacts,
     InstallationFacts,
     NodeLook,
+    ServerLook,
     SettingFacts,
     StoreLook,
     TokenLook,
@@ -18,12 +18,12 @@ from mainspring.core.doctor.findings import Checked, Grade
 __all__ = [
     "Checked",
     "ClusterLook",
-    "DatabaseLook",
     "FileFinding",
     "FolderFacts",
     "Grade",
     "InstallationFacts",
     "NodeLook",
+    "ServerLook",
     "SettingFacts",
     "StoreLook",
     "TokenLook",

@@ -70,7 +70,7 @@ class FolderFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DatabaseLook:
+class ServerLook:
     """A PostgreSQL server.
 
     Attributes:
@@ -184,7 +184,7 @@ class StoreLook:
     clock_ahead: float = 0.0
     round_trip: float = 0.0
     folder: FolderFacts | None = None
-    server: DatabaseLook | None = None
+    server: ServerLook | None = None
     cluster: ClusterLook | None = None
 
 

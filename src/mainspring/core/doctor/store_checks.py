@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mainspring.core.doctor.facts import DatabaseLook, FolderFacts, InstallationFacts
+from mainspring.core.doctor.facts import FolderFacts, InstallationFacts, ServerLook
 from mainspring.core.doctor.findings import Finding, fail, fine, tell, warn, weigh
 
 _REMOTE = ("nfs", "cifs", "smb", "fuse.sshfs", "9p", "afs", "ceph", "glusterfs", "lustre")
@@ -157,7 +157,7 @@ def write_latency(facts: InstallationFacts) -> Finding | None:
     return warn(found, why, remedy) if seconds >= _SLOW_WRITE else fine(found)
 
 
-def _server(facts: InstallationFacts) -> DatabaseLook | None:
+def _server(facts: InstallationFacts) -> ServerLook | None:
     return facts.store.server
 
 

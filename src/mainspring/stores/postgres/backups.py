@@ -14,7 +14,7 @@ import asyncpg
 
 from mainspring.core.backups import (
     BackupManifest,
-    ClockRecord,
+    KeptClock,
     Restored,
     SealFacts,
     StoreFacts,
@@ -163,7 +163,7 @@ async def _read_facts(connection: Connection, transaction: Transaction) -> Store
         rows=rows,
         seal=SealFacts(id=seals[0]["id"], digest=seals[0]["digest"].hex()) if seals else None,
         ledger=sum_up_ledger(
-            ClockRecord(
+            KeptClock(
                 job_id=JobId(row["job_id"]),
                 next_fire_at=row["next_fire_at"],
                 fired_through=row["fired_through"],

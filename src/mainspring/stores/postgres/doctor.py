@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from mainspring.core.doctor import ClusterLook, DatabaseLook, StoreLook
+from mainspring.core.doctor import ClusterLook, ServerLook, StoreLook
 from mainspring.errors import MainspringError
 from mainspring.stores._sql.doctor import make_cluster_look
 from mainspring.stores._sql.queries import load_queries
@@ -70,7 +70,7 @@ class PostgresExaminer:
         )
 
 
-async def _look_at_server(transaction: Transaction, monotonic: Callable[[], float]) -> DatabaseLook:
+async def _look_at_server(transaction: Transaction, monotonic: Callable[[], float]) -> ServerLook:
     [found] = await transaction.fetch("look_at_server")
     tables = await transaction.fetch("look_at_dead_rows")
     taken = []
@@ -79,7 +79,7 @@ async def _look_at_server(transaction: Transaction, monotonic: Callable[[], floa
         await transaction.fetch("write_a_mark")
         taken.append(monotonic() - begun)
     worst = tables[0] if tables else {"table": "any table", "live_rows": 0, "dead_rows": 0}
-    return DatabaseLook(**dict(found), **dict(worst), commit=sorted(taken)[len(taken) // 2] if taken else 0.0)
+    return ServerLook(**dict(found), **dict(worst), commit=sorted(taken)[len(taken) // 2] if taken else 0.0)
 
 
 async def _look_at_cluster(transaction: Transaction, now: datetime) -> ClusterLook | None:

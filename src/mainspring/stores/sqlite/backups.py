@@ -14,7 +14,7 @@ import apsw
 
 from mainspring.core.backups import (
     BackupManifest,
-    ClockRecord,
+    KeptClock,
     LedgerFacts,
     Restored,
     SealFacts,
@@ -143,7 +143,7 @@ def _count(db: apsw.Connection, counting: str) -> int:
 
 def _read_ledger(db: apsw.Connection) -> LedgerFacts:
     return sum_up_ledger(
-        ClockRecord(
+        KeptClock(
             job_id=make_job_id(row.job_id),
             next_fire_at=to_optional_instant(row.next_fire_at),
             fired_through=to_optional_instant(row.fired_through),
