@@ -386,3 +386,17 @@ async def test_a_channel_that_does_not_exist_is_refused(bench: Bench) -> None:
         "notify.to[0]",
         "there is no channel 'opps': set it first, by `mainspring channel set`; there are ops",
     )
+
+
+async def test_the_overview_names_the_worst_alert_without_the_error(bench: Bench) -> None:
+    job_id = await notifying(bench)
+    await bench.rule("dead_letters", threshold=0)
+    await bench.submit(job_id)
+    await (await bench.runtime.worker()).work()
+    await bench.look()
+    overview = await bench.client.overviews.read("default")
+    assert [one.sentence for one in overview.attention if one.kind == "alerts"] == [
+        "2 alerts fire: job report failed and 1 more; see mainspring alert list"
+    ]
+    elsewhere = await bench.client.overviews.read("shop")
+    assert [one for one in elsewhere.attention if one.kind == "alerts"] == []

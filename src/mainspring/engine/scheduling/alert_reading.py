@@ -8,7 +8,9 @@ from datetime import datetime, timedelta
 from mainspring.core.access import AccessToken
 from mainspring.core.alert_facts import LostWorker, OverdueFire, ReadyLane, SchedulerFacts, Seen, StuckRun
 from mainspring.core.alerts import AlertRule, RuleKind
+from mainspring.core.census import Census
 from mainspring.core.ids import format_job_id
+from mainspring.core.states import READY_STATES
 from mainspring.engine.common.restrictions import RestrictionFollower
 from mainspring.errors import TookTooLong
 from mainspring.ports.store import Store
@@ -20,6 +22,7 @@ _MOST_TOKENS = 1000
 _LANES = frozenset({RuleKind.NO_WORKERS, RuleKind.OLDEST_READY})
 _WORKERS = frozenset({RuleKind.NO_WORKERS, RuleKind.WORKER_LOST})
 _LONGEST = timedelta(days=365)
+_NEW_ENOUGH = timedelta(minutes=1)
 
 
 class AlertReader:
@@ -33,11 +36,12 @@ class AlertReader:
         """Return what these rules need."""
         enabled = [rule for rule in rules if rule.enabled]
         kinds = {rule.kind for rule in enabled}
-        census = await self._store.read_census() if RuleKind.DEAD_LETTERS in kinds else None
+        needs_census = RuleKind.DEAD_LETTERS in kinds or _LANES & kinds
+        census = await self._store.read_census() if needs_census else None
         overdue, knows_overdue = await self._read_overdue(kinds, now)
         return Seen(
             dead=None if census is None else census.dead,
-            lanes=await self._read_lanes(now) if _LANES & kinds else None,
+            lanes=await self._read_lanes(enabled, census, now) if _LANES & kinds else None,
             workers=await self._read_workers() if _WORKERS & kinds else None,
             overdue=overdue,
             knows_overdue=knows_overdue,
@@ -48,7 +52,13 @@ class AlertReader:
             scheduler=await self._read_scheduler() if RuleKind.SCHEDULER in kinds else None,
         )
 
-    async def _read_lanes(self, now: datetime) -> list[ReadyLane]:
+    async def _read_lanes(
+        self, rules: Sequence[AlertRule], census: Census | None, now: datetime
+    ) -> list[ReadyLane]:
+        """Return the lanes with ready runs; none if the last census shows that no run has waited for so long."""
+        periods = [rule.period or timedelta(0) for rule in rules if rule.kind in _LANES]
+        if census is not None and not _may_wait(census, min(periods), now):
+            return []
         pauses = self._restrictions.current.pauses
         found = []
         for lane in await self._store.read_lanes(()):
@@ -118,6 +128,13 @@ class AlertReader:
             ),
             lost=tuple((one.noticed_at, one.runs_lost) for one in self._store.failovers),
         )
+
+
+def _may_wait(census: Census, period: timedelta, now: datetime) -> bool:
+    """Say whether a run may have been ready for a period, by a census that is new enough."""
+    if census.is_cut or now - census.taken_at > _NEW_ENOUGH:
+        return True
+    return any(line.state in READY_STATES and line.earliest_ready_at <= now - period for line in census.live)
 
 
 _REFUSALS = {"clock": "clock", "tzdata": "time zone data"}

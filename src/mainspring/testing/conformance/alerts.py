@@ -278,6 +278,25 @@ class Notifications:
         [second] = await take(store, epochs, 11)
         assert first.id < second.id < other.id
 
+    async def test_what_still_fires_waits_once(self, store: Store) -> None:
+        epochs = await own_shards(store)
+        repeat = make_outgoing()
+        repeat = replace(repeat, message=replace(repeat.message, kind=MessageKind.REPEAT))
+        other = replace(repeat, group="b")
+        await save(store, epochs, outgoing=(make_outgoing(), repeat, repeat, other))
+        [first, elsewhere] = await take(store, epochs, 10)
+        await save(store, epochs, outgoing=(repeat, other))  # that of b is under way
+        await save(store, epochs, outgoing=(repeat, repeat))
+        settled = [SettledNotification(notification=one) for one in (first, elsewhere)]
+        assert await store.settle_notifications(settled, epochs=epochs, now=at(11))
+        told = []
+        while taken := await take(store, epochs, 11):
+            told += [one.message.kind for one in taken]
+            await store.settle_notifications(
+                [SettledNotification(notification=one) for one in taken], epochs=epochs, now=at(11)
+            )
+        assert told == [MessageKind.REPEAT] * 3
+
     async def test_a_limit_takes_those_that_have_waited_longest(self, store: Store) -> None:
         epochs = await own_shards(store)
         await save(store, epochs, outgoing=(make_outgoing("a"), make_outgoing("b")))
