@@ -95,6 +95,7 @@ async def _look_at_cluster(transaction: Transaction, now: datetime) -> ClusterLo
         nodes=await rows("look_at_nodes"),
         queues=await rows("look_at_queues"),
         tokens=await rows("look_at_tokens"),
+        channels=[dict(row) for row in await transaction.fetch("look_at_channels")],
         ledger=ledger[0]["body"] if ledger else None,
         now=now,
     )

@@ -146,6 +146,7 @@ def _look_at_cluster(db: apsw.Connection, now: datetime) -> ClusterLook | None:
         nodes=rows("look_at_nodes"),
         queues=rows("look_at_queues"),
         tokens=rows("look_at_tokens"),
+        channels=[row._asdict() for row in fetch_rows(db, "look_at_channels")],
         ledger=fetch_value(db, "read_ledger_check"),
         now=now,
     )

@@ -58,3 +58,17 @@ WHERE
     AND NOT EXISTS (SELECT 1 FROM token AS newer WHERE newer.replaces = token.prefix)
 ORDER BY token.expires_at
 LIMIT 20;
+
+-- name: look_at_channels
+-- Those whose last message could not be delivered.
+SELECT
+    channel.tenant, channel.name, channel.last_error AS error,
+    (
+        SELECT count(*) FROM notification
+        WHERE notification.channel_tenant = channel.tenant AND notification.channel = channel.name
+            AND notification.sent_at IS NULL AND notification.given_up_at IS NULL
+    ) AS waiting
+FROM channel
+WHERE channel.last_error IS NOT NULL
+ORDER BY channel.tenant, channel.name
+LIMIT 20;
