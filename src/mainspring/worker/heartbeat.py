@@ -71,6 +71,8 @@ class Heartbeat:
                     return
             else:
                 self._session.open(session, asked_at=asked_at)
+                if session.tenant is not None:
+                    _log.info("session_bound", tenant=session.tenant, queues=list(session.queues))
                 return
 
     async def run(self) -> None:
