@@ -209,6 +209,8 @@ async def test_a_session_is_cut_to_the_queues_of_its_token(
         assert not sessions
     else:
         assert [session.queues for session in sessions] == [served]
+        told = answer.json()
+        assert (told["tenant"], told["queues"]) == ("shop", list(served))
 
 
 async def test_a_worker_gets_the_runs_of_its_tenant_and_queues_alone(shop: Shop) -> None:
