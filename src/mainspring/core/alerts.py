@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Any
 
@@ -382,8 +381,24 @@ class Silence:
             self.from_at <= now < self.until_at
             and self.tenant in {ALL_TENANTS, alert.tenant}
             and self.rule in {None, alert.rule}
-            and (self.subject is None or fnmatchcase(alert.subject, self.subject))
+            and (self.subject is None or matches(self.subject, alert.subject))
         )
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Say whether a text is as a pattern says, in which `*` stands for any text, and everything else for itself."""
+    first, *others = pattern.split("*")
+    if not others:
+        return text == pattern
+    if not text.startswith(first):
+        return False
+    at = len(first)
+    for part in others[:-1]:
+        found = text.find(part, at)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return len(text) - at >= len(others[-1]) and text.endswith(others[-1])
 
 
 def is_silenced(alert: Alert, silences: Sequence[Silence], now: datetime) -> bool:
