@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mainspring.testing.conformance import (
     access,
+    alert_facts,
     alerts,
     applying,
     audit,
@@ -106,7 +107,7 @@ SUITE: tuple[type, ...] = (
     alerts.AlertSettings,
     alerts.AlertsAreKept,
     alerts.Notifications,
-    alerts.AlertsLookAtOthers,
+    alert_facts.AlertsLookAtOthers,
     monitors.Monitors,
     notify.JobsThatNotify,
     once.UniqueKeys,
