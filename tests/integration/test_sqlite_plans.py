@@ -23,6 +23,7 @@ BIG = (
     "audit",
     "alert",
     "notification",
+    "monitor",
 )
 BACKLOG = """
 WITH RECURSIVE series (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM series WHERE n < 2000)
@@ -182,6 +183,11 @@ JOB_KEY = "SEARCH job sqlite_autoindex_job_1"
         ("find_stray_entry", ["SEARCH audit audit_sealed"] * 2),
         ("set_seals", [f"SEARCH audit {KEY}"]),
         ("prune_audit", [f"SEARCH audit {KEY}"]),
+        ("find_monitor", ["SEARCH monitor monitor_key"]),
+        ("get_monitor", ["SEARCH monitor monitor_name"]),
+        ("save_monitor", [f"SEARCH monitor {KEY}"]),
+        ("list_monitors", ["SEARCH monitor monitor_name"]),
+        ("list_overdue_monitors", ["SEARCH monitor monitor_due"]),
         # The whole of a partial index: as many rows as are RUNNING (or in quarantine), not the backlog.
         ("find_held", ["SCAN run run_held"]),
         ("find_held_of_job", ["SCAN run run_held"]),

@@ -13,6 +13,7 @@ import pytest
 from mainspring.core.access import Account
 from mainspring.core.channel_settings import ChannelConfig
 from mainspring.core.dead_letters import DeadFilter
+from mainspring.core.monitors import PingKind
 from mainspring.core.notifications import AlertState, Message
 from mainspring.core.pauses import PauseScope
 from mainspring.core.rights import ALL_TENANTS, AccessRole
@@ -221,6 +222,31 @@ async def test_token_expiry(bench: Bench) -> None:
     assert await bench.look(100) == [("firing", "token_expiry", "token:aaaaaaaa")]
     await bench.store.revoke_token("aaaaaaaa", now=bench.runtime.clock.now())
     assert await bench.look() == [("resolved", "token_expiry", "token:aaaaaaaa")]
+
+
+async def test_monitors(bench: Bench) -> None:
+    await bench.rule("monitor")
+    monitors = bench.client.monitors
+    dump = await monitors.put("default", "dump", {"every": "1h", "start_grace": "5m"})
+    feed = await monitors.put("default", "feed", {"every": "1h", "start_grace": "5m", "tolerance": 2})
+    assert dump.key is not None
+    assert feed.key is not None
+    assert await bench.look(3600 + 300) == []
+    assert await bench.look(1) == [("firing", "monitor", "monitor:dump")]
+    assert await bench.look(3600) == [("firing", "monitor", "monitor:feed")]
+    await monitors.take_ping(dump.key, PingKind.START)
+    assert await bench.look() == []  # it has begun, and not yet succeeded
+    await monitors.take_ping(dump.key, PingKind.SUCCESS)
+    assert await bench.look() == [("resolved", "monitor", "monitor:dump")]
+    await monitors.take_ping(dump.key, PingKind.FAIL)
+    assert await bench.look() == [("firing", "monitor", "monitor:dump")]
+    await monitors.delete("default", "dump")
+    await monitors.put("default", "feed", {"every": "2h"})
+    told = await bench.look()
+    assert sorted(told) == [
+        ("resolved", "monitor", "monitor:dump"),
+        ("resolved", "monitor", "monitor:feed"),
+    ]
 
 
 async def test_oldest_ready(bench: Bench) -> None:

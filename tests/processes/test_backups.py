@@ -7,13 +7,15 @@ import os
 import re
 import shlex
 import stat
+from hashlib import sha256
 from pathlib import Path
 
+import apsw
 import pytest
 
 from mainspring import App, NotFound
 from tests.chaos.restoring import Verdict, show
-from tests.processes.processes import run, server
+from tests.processes.processes import await_that, run, server
 from tests.support.postgres import temporary_database
 
 PAGE = (Path(__file__).parents[2] / "docs" / "howto" / "back-up-and-restore.md").read_text()
@@ -29,6 +31,16 @@ app = App()
 @app.job()
 def add(x: int) -> int:
     return x + 1
+"""
+
+
+TICKS = """from mainspring import App
+
+app = App()
+
+
+@app.job(every="1s")
+def tick() -> None: ...
 """
 
 
@@ -91,6 +103,48 @@ def test_what_is_not_whole_is_refused(tmp_path: Path) -> None:
     Path(f"{copy}.manifest.json").unlink()
     alone = run("restore", "copy", "--data", "other", cwd=tmp_path)
     assert (alone.returncode, "a backup is a file and its manifest" in alone.stderr) == (2, True)
+
+
+def test_a_copy_that_was_tampered_with_has_no_proof(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(TICKS)
+    store = tmp_path / "mainspring-data" / "mainspring.db"
+    with server("shop:app", cwd=tmp_path) as (process, url):
+        app = App(server=url)
+        sealed, made = "SELECT count(*) FROM audit_seal", "SELECT count(*) FROM run_history"
+        await_that(
+            "fires are made, and the audit is sealed", lambda: value(store, sealed) and value(store, made) > 3
+        )
+        app.close()
+        assert process.stop() == 0
+    assert run("backup", "copy", cwd=tmp_path).returncode == 0
+    whole = run("restore", "copy", "--data", "whole", cwd=tmp_path)
+    assert (whole.returncode, "0 seals" in whole.stdout) == (0, False), whole.stdout
+    with apsw.Connection(str(tmp_path / "copy")) as raw:
+        raw.execute("DROP TRIGGER audit_guard_rows")
+        raw.execute("UPDATE audit SET actor = 'bob' WHERE seal IS NOT NULL")
+        last_but_one = "SELECT fire_at FROM run_history ORDER BY fire_at DESC LIMIT 1 OFFSET 1"
+        raw.execute(f"DELETE FROM run_history WHERE fire_at = ({last_but_one})")
+    raw.close()
+    manifest = json.loads((tmp_path / "copy.manifest.json").read_text())
+    content = (tmp_path / "copy").read_bytes()
+    manifest["file"] = {"bytes": len(content), "sha256": sha256(content).hexdigest()}
+    (tmp_path / "copy.manifest.json").write_text(json.dumps(manifest))
+    told = json.loads(run("restore", "copy", "--data", "changed", "--json", cwd=tmp_path).stdout)
+    assert (told["holds"], told["proof"]["surplus"], told["proof"]["uneven"]) == (False, 0, ["tick"])
+    assert told["proof"]["missing"] >= 1
+    assert "an entry that it covers was changed" in told["proof"]["broken_seal"]
+    assert "the digest of its clocks and fires is another one" in told["proof"]["differences"]
+
+
+def value(store: Path, query: str) -> int:
+    """Ask the store while its server runs."""
+    connection = apsw.Connection(str(store))
+    try:
+        [(found,)] = connection.execute(query).fetchall()
+    finally:
+        connection.close()
+    assert isinstance(found, int)
+    return found
 
 
 def judged(verdict: Verdict) -> None:

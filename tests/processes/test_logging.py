@@ -56,7 +56,7 @@ def test_a_server_shows_everything_for_a_while(tmp_path: Path) -> None:
         back = run_here("logging", "info", "--server", url)
         assert back.stdout == "info, as its settings say\n"
         assert json.loads(run_here("logging", "--json", "--server", url).stdout)["until"] is None
-        wrong = run_here("logging", "debug", "--for", "2d", "--server", url)
+        wrong = run_here("logging", "debug", "--duration", "2d", "--server", url)
         assert (wrong.returncode, "duration: must be between 1s and 1d" in wrong.stderr) == (2, True)
         count = len(lines_of(log))
         add(app)

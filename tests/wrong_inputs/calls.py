@@ -98,6 +98,8 @@ REQUESTS = [
     http("GET /api/v1/audit?subject=mail", "", "kind", "say what 'mail' is"),
     http("GET /api/v1/audit/verify?expect=1204", "", "expect", "is not SEAL=DIGEST, like 1204=5f0c…"),
     http("GET /api/v1/audit?action=edit", "", "action", "/openapi.json has them, like edit_job"),
+    http("PUT /api/v1/logging", '{"level": "trace"}', "level", "must be one of debug, info"),
+    http("PUT /api/v1/logging", '{"level": "debug", "duration": "2d"}', "duration", "between 1s and 1d"),
     http(
         "PUT /api/v1/accounts/ann",
         '{"grants": {"*": "admin"}}',

@@ -46,6 +46,16 @@ def module(text: str, content: str, names: str, remedy: str) -> Case:
 
 COMMANDS = [
     cli("jbo list", "jbo", "Try: mainspring job"),
+    cli(
+        "backup copy --data absent",
+        "there is no absent/mainspring.db",
+        "name the folder that has mainspring.db",
+    ),
+    cli("backup copy --store memory://", "memory", "only SQLite and PostgreSQL can"),
+    cli("restore absent", "absent.manifest.json", "a backup is a file and its manifest"),
+    cli("top --interval 1ms", "interval", "between 500ms and 1h"),
+    cli("logging loud", "loud", "'debug', 'info', 'warning', 'error'"),
+    cli("logging debug --duration 2d", "duration", "between 1s and 1d"),
     cli("job lst", "lst", "Try: mainspring job list"),
     cli("job run add --dealy 5", "--dealy", "Did you mean one of: '--delay'"),
     cli("job run", "JOB", "Try 'mainspring job run --help'"),
@@ -70,6 +80,8 @@ COMMANDS = [
     cli("audit verify --expect 5f0c", "expect", "is not SEAL=DIGEST, like 1204=5f0c…"),
     cli("audit list --since soon", "since", "2h"),
     cli("account set ann --grant shop", "grant", "TENANT=ROLE, like shop=operator"),
+    cli("account set ann --hide-payloads x --show-payloads", "show-payloads", "--hide-payloads"),
+    cli("token create --role editor --queue mail", "queues", "only tokens with the role 'worker'"),
     cli("account set ann --grant shop=root", "grants.shop", "viewer, operator, editor, admin, worker"),
     cli("token create --role root", "role", "viewer, operator, editor, admin, worker"),
     cli("token create", "--role", "Missing option"),

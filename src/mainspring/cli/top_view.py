@@ -14,6 +14,7 @@ from mainspring.cli.terminal import cut
 from mainspring.core.doctor.findings import number
 
 if TYPE_CHECKING:
+    from mainspring.wire.alerts import AlertView
     from mainspring.wire.overview import OverviewView, QueueLoadView
     from mainspring.wire.pages import BriefView
     from mainspring.wire.usage import QueueUsageView, UsageFigures, UsageView
@@ -39,6 +40,7 @@ class Snapshot:
     """What a server answered at one moment.
 
     Attributes:
+        alerts: those that fire.
         rate: runs that ended, a second, since the snapshot before; None if that is not known yet.
     """
 
@@ -46,6 +48,7 @@ class Snapshot:
     usage: UsageView
     workers: Sequence[WorkerView]
     failures: Sequence[BriefView]
+    alerts: Sequence[AlertView] = ()
     rate: float | None = None
 
 
@@ -90,7 +93,13 @@ def rate_between(before: Snapshot | None, now: Snapshot) -> float | None:
 
 def draw(snapshot: Snapshot, address: str, screen: Screen) -> list[str]:
     """Return the lines of a screen, none wider than it is."""
-    head = [_title(snapshot, address, screen), *_attention(snapshot, screen), *_figures(snapshot, screen), ""]
+    head = [
+        _title(snapshot, address, screen),
+        *_attention(snapshot, screen),
+        *_alerts(snapshot, screen),
+        *_figures(snapshot, screen),
+        "",
+    ]
     foot = _failures(snapshot, screen)
     room = None if screen.lines is None else screen.lines - len(head) - len(foot) - 1
     return [*head, *_tables(snapshot, screen, room), *foot]
@@ -122,6 +131,18 @@ def _attention(snapshot: Snapshot, screen: Screen) -> list[str]:
         lines.append(_paint(text, screen, fg="red" if is_bad else "yellow"))
     if len(found) > _MOST_ATTENTION:
         lines.append(f"   and {len(found) - _MOST_ATTENTION} more: mainspring status")
+    return lines
+
+
+def _alerts(snapshot: Snapshot, screen: Screen) -> list[str]:
+    lines = []
+    for one in snapshot.alerts[:_MOST_ATTENTION]:
+        age = show_age(one.fired_at or one.since, snapshot.overview.now)
+        quiet = ", silenced" if one.silenced else ""
+        text = plain_text(f"alert {one.subject}: {one.summary} ({age}{quiet})")
+        lines.append(_paint(cut(text, screen.columns), screen, fg="red"))
+    if len(snapshot.alerts) > _MOST_ATTENTION:
+        lines.append("   and more: mainspring alert list")
     return lines
 
 

@@ -45,6 +45,8 @@ class RuleKind(StrEnum):
     """A shard has no owner, a server may own none, or a failover of the database lost runs within `period`."""
     OLDEST_READY = "oldest_ready"
     """The run of a queue that has been ready longest has been so for `period`."""
+    MONITOR = "monitor"
+    """A job that runs elsewhere is late or has failed, beyond the tolerance of its monitor."""
 
 
 _SHARED_KINDS = frozenset(
@@ -195,6 +197,13 @@ DEFAULT_RULES: Mapping[str, AlertRule] = MappingProxyType(
                 kind=RuleKind.OLDEST_READY,
                 period=timedelta(minutes=5),
                 hold=timedelta(minutes=2),
+                is_default=True,
+            ),
+            AlertRule(
+                tenant=ALL_TENANTS,
+                name="monitor",
+                kind=RuleKind.MONITOR,
+                severity=Severity.CRITICAL,
                 is_default=True,
             ),
         )

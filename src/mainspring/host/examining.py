@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import ssl
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -85,16 +84,15 @@ def look_at_secret(setting: str, path: str) -> FileFinding:
 
 
 def _read_end(cert: str) -> float | None:
-    """Return in how many seconds the first certificate of a file ends; None if it cannot be read."""
+    """Return in how many seconds the certificate of a file ends; None if it cannot be read, which is told elsewhere."""
     from mainspring.clock import host_time
+    from mainspring.host.certificate_ends import read_end
 
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
-        context.load_verify_locations(cafile=cert)
-        ends = [ssl.cert_time_to_seconds(str(found["notAfter"])) for found in context.get_ca_certs()]
-    except (OSError, ValueError, KeyError):
+        end = read_end(Path(cert).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
         return None
-    return min(ends) - host_time().timestamp() if ends else None
+    return (end - host_time()).total_seconds()
 
 
 async def _call(address: str) -> str | None:

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace as change
 
 from mainspring.cli.top_view import WIDE, Screen, Snapshot, draw, rate_between, sort_queues
+from mainspring.wire.alerts import AlertView
 from mainspring.wire.overview import AttentionView, JobCountsView, OverviewView, QueueLoadView, SlotsView
 from mainspring.wire.pages import BriefView
 from mainspring.wire.pauses import PauseList
@@ -79,6 +80,28 @@ def failure(error: str) -> BriefView:
     )
 
 
+def alert(subject: str, *, silenced: bool = False) -> AlertView:
+    return AlertView(
+        alert_id=1,
+        tenant="default",
+        rule="stuck",
+        subject=subject,
+        state="FIRING",
+        severity="critical",
+        error=None,
+        summary="nothing moves",
+        value=None,
+        run_id=None,
+        since=NOW - timedelta(minutes=6),
+        fired_at=NOW - timedelta(minutes=5),
+        resolved_at=None,
+        silenced=silenced,
+        told_to=[],
+        acknowledged_by=None,
+        acknowledged_at=None,
+    )
+
+
 OVERVIEW = OverviewView(
     now=NOW,
     version="1.0",
@@ -136,6 +159,16 @@ def test_a_screen_tells_what_the_cluster_does() -> None:
     assert rows_of("AGO", lines_of()) == [["5s", "sync", "run_0000000000001", "ValueError:", "no"]]
 
 
+def test_alerts_that_fire_are_told() -> None:
+    told = lines_of(replace(FOUND, alerts=[alert("queue:mail"), alert("job:sync", silenced=True)]))
+    assert told[2:4] == [
+        "alert queue:mail: nothing moves (5m)",
+        "alert job:sync: nothing moves (5m, silenced)",
+    ]
+    many = lines_of(replace(FOUND, alerts=[alert(f"job:{number}") for number in range(4)]))
+    assert many[5] == "   and more: mainspring alert list"
+
+
 def test_workers_stand_beside_the_queues_where_there_is_room() -> None:
     for columns, is_wide in ((WIDE - 1, False), (WIDE, True)):
         [heading] = [line for line in lines_of(screen=Screen(columns=columns)) if "QUEUE  " in line]
@@ -147,7 +180,7 @@ def test_workers_stand_beside_the_queues_where_there_is_room() -> None:
 def test_no_line_is_wider_than_the_screen(columns: int, has_colours: bool) -> None:
     overview = change(OVERVIEW, queues=[queue("q" * 90, 10**9, 10**9, 10**7)])
     many = [worker("w" * 90, number) for number in range(50)]
-    found = Snapshot(overview, USAGE, many, [failure("e" * 300)] * 20, rate=10.0**9)
+    found = Snapshot(overview, USAGE, many, [failure("e" * 300)] * 20, [alert("a" * 200)], rate=10.0**9)
     screen = Screen(columns=columns, lines=30, has_colours=has_colours, notes=["n" * 200])
     lines = lines_of(found, screen)
     assert max(len(click.unstyle(line)) for line in lines) <= columns
@@ -169,7 +202,7 @@ def test_texts_of_users_do_not_move_the_cursor() -> None:
     overview = change(
         OVERVIEW, queues=[queue(evil, 1)], attention=[AttentionView(kind="k", level="warn", sentence=evil)]
     )
-    found = Snapshot(overview, USAGE, [worker(evil, 1)], [failure(evil)])
+    found = Snapshot(overview, USAGE, [worker(evil, 1)], [failure(evil)], [alert(evil)])
     assert all(line.isprintable() for line in lines_of(found, replace(TEXT, notes=[evil])))
 
 

@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 
 from mainspring.core.doctor import (
+    ChannelLook,
     Checked,
     ClusterLook,
     FileFinding,
@@ -60,6 +61,7 @@ CLUSTER = ClusterLook(
     slots=10,
     queues=[],
     tokens=[],
+    channels=[],
     ledger=LEDGER,
     ledger_age=100,
 )
@@ -193,6 +195,12 @@ WRONG: list[tuple[str, InstallationFacts, Grade, str]] = [
         "3 runs of the queue mail",
     ),
     ("dead letters", with_cluster(dead=1), WARNING, "1 run failed for good"),
+    (
+        "channels",
+        with_cluster(channels=[ChannelLook(tenant="*", name="ops", error="no such host", waiting=2)]),
+        WARNING,
+        "the channel ops takes no messages: no such host; 2 messages wait",
+    ),
     ("audit", with_cluster(unsealed_for=400), WARNING, "without a seal for 7 min"),
     (
         "tokens",

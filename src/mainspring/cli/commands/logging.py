@@ -11,9 +11,7 @@ from mainspring.cli.output import print_json, show_instant
 
 @click.command("logging")
 @click.argument("level", required=False, type=click.Choice(["debug", "info", "warning", "error"]))
-@click.option(
-    "--for", "duration", metavar="DURATION", default="10m", show_default=True, help="How long, up to 1d."
-)
+@click.option("--duration", metavar="DURATION", default="10m", show_default=True, help="How long, up to 1d.")
 @server_option
 @json_option
 def logging_command(level: str | None, duration: str, server: str, *, as_json: bool) -> None:

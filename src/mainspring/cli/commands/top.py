@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _INTERVAL = Duration(timedelta(seconds=0.5), timedelta(hours=1))
 _MOST_WORKERS = 100
 _FAILURES = 8
+_ALERTS = 4
 _WITHOUT_TERMINAL = 110
 
 
@@ -82,13 +83,14 @@ async def _run(client: AsyncClient, server: str, live: LiveScreen, first: Snapsh
 
 
 async def _look(client: AsyncClient, before: Snapshot | None) -> Snapshot:
-    overview, usage, workers, failures = await asyncio.gather(
+    overview, usage, workers, failures, alerts = await asyncio.gather(
         client.get_overview(),
         client.get_usage(since="31m", step="minute"),
         _list_workers(client),
         client.list_briefs(state="FAILED", limit=_FAILURES),
+        client.list_alerts(state="firing", limit=_ALERTS),
     )
-    found = Snapshot(overview, usage, workers, failures.items)
+    found = Snapshot(overview, usage, workers, failures.items, alerts.items)
     return replace(found, rate=rate_between(before, found))
 
 

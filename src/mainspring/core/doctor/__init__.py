@@ -2,6 +2,7 @@
 
 from mainspring.core.doctor.checks import examine, worst_of
 from mainspring.core.doctor.facts import (
+    ChannelLook,
     ClusterLook,
     FileFinding,
     FolderFacts,
@@ -16,6 +17,7 @@ from mainspring.core.doctor.facts import (
 from mainspring.core.doctor.findings import Checked, Grade
 
 __all__ = [
+    "ChannelLook",
     "Checked",
     "ClusterLook",
     "FileFinding",

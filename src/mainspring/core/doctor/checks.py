@@ -48,6 +48,7 @@ CHECKS: dict[str, Sequence[Check]] = {
         cluster_checks.workers,
         cluster_checks.queues,
         cluster_checks.dead_letters,
+        cluster_checks.channels,
         cluster_checks.audit,
         cluster_checks.tokens,
     ),

@@ -161,6 +161,24 @@ def dead_letters(facts: InstallationFacts) -> Finding | None:
     return fine("there are no dead letters")
 
 
+def channels(facts: InstallationFacts) -> Finding | None:
+    """Messages about failures arrive."""
+    cluster = _cluster(facts)
+    if cluster is None:
+        return None
+    if cluster.channels:
+        first = cluster.channels[0]
+        more = len(cluster.channels) - 1
+        return warn(
+            f"the channel {first.name} takes no messages: {first.error}"
+            + (f"; {number(first.waiting, 'message')} wait" if first.waiting else "")
+            + (f"; so do {more} more channels" if more else ""),
+            "what fails, is not told",
+            f"mainspring channel test {first.name}, and set its address anew",
+        )
+    return fine("no channel refuses its messages")
+
+
 def audit(facts: InstallationFacts) -> Finding | None:
     """The audit is sealed."""
     cluster = _cluster(facts)

@@ -139,6 +139,16 @@ class TokenLook:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelLook:
+    """A channel whose last message could not be delivered, why, and how many messages wait for it."""
+
+    tenant: str
+    name: str
+    error: str
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterLook:
     """What servers, workers and jobs have in the store.
 
@@ -162,6 +172,7 @@ class ClusterLook:
     slots: int
     queues: Sequence[WaitingQueue]
     tokens: Sequence[TokenLook]
+    channels: Sequence[ChannelLook]
     ledger: LedgerCheck | None
     ledger_age: float | None
 

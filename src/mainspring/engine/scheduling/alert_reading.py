@@ -10,6 +10,7 @@ from mainspring.core.alert_facts import LostWorker, OverdueFire, ReadyLane, Sche
 from mainspring.core.alerts import AlertRule, RuleKind
 from mainspring.core.census import Census
 from mainspring.core.ids import format_job_id
+from mainspring.core.monitors import Monitor
 from mainspring.core.states import READY_STATES
 from mainspring.engine.common.restrictions import RestrictionFollower
 from mainspring.errors import TookTooLong
@@ -19,6 +20,7 @@ from mainspring.ports.store.sessions import SessionFacts
 _MOST_OVERDUE = 1000
 _MOST_STUCK = 100
 _MOST_TOKENS = 1000
+_MOST_MONITORS = 1000
 _LANES = frozenset({RuleKind.NO_WORKERS, RuleKind.OLDEST_READY})
 _WORKERS = frozenset({RuleKind.NO_WORKERS, RuleKind.WORKER_LOST})
 _LONGEST = timedelta(days=365)
@@ -50,6 +52,7 @@ class AlertReader:
             stuck=await self._read_stuck(enabled, now),
             tokens=await self._read_tokens(enabled, now),
             scheduler=await self._read_scheduler() if RuleKind.SCHEDULER in kinds else None,
+            monitors=await self._read_monitors(now) if RuleKind.MONITOR in kinds else None,
         )
 
     async def _read_lanes(
@@ -115,6 +118,9 @@ class AlertReader:
         if period is None:
             return None
         return await self._store.list_expiring_tokens(after=now, before=now + period, limit=_MOST_TOKENS)
+
+    async def _read_monitors(self, now: datetime) -> list[Monitor]:
+        return await self._store.list_overdue_monitors(now=now, limit=_MOST_MONITORS)
 
     async def _read_scheduler(self) -> SchedulerFacts:
         shards = await self._store.read_shards()

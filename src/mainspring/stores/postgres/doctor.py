@@ -10,7 +10,7 @@ import asyncpg
 
 from mainspring.core.doctor import ClusterLook, ServerLook, StoreLook
 from mainspring.errors import MainspringError
-from mainspring.stores._sql.doctor import make_cluster_facts
+from mainspring.stores._sql.doctor import make_cluster_look
 from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.postgres.connecting import LOST, ConnectionOptions, Dialer
 from mainspring.stores.postgres.connection import Transaction
@@ -90,11 +90,12 @@ async def _look_at_cluster(transaction: Transaction, now: datetime) -> ClusterLo
     if not found:
         return None
     ledger = await transaction.fetch("read_ledger_check")
-    return make_cluster_facts(
+    return make_cluster_look(
         found[0],
         nodes=await rows("look_at_nodes"),
         queues=await rows("look_at_queues"),
         tokens=await rows("look_at_tokens"),
+        channels=[dict(row) for row in await transaction.fetch("look_at_channels")],
         ledger=ledger[0]["body"] if ledger else None,
         now=now,
     )

@@ -98,9 +98,10 @@ def _make_ours(part: Path, manifest: BackupManifest, now: datetime) -> Restored:
         if (said := fetch_value(db, "check_pages")) != "ok":
             raise InvalidInput("file", f"it is damaged: {said}")
         found = _read_facts(db)
-        with db:
-            sessions, runs = _step_over(db, step, to_micros(now))
-        return Restored(found=found, step=step, sessions=sessions, runs=runs)
+        db.execute("BEGIN IMMEDIATE")
+        sessions, runs = _step_over(db, step, to_micros(now))
+        db.execute("COMMIT")
+    return Restored(found=found, step=step, sessions=sessions, runs=runs)
 
 
 def _step_over(db: apsw.Connection, step: int, now: int) -> tuple[int, int]:

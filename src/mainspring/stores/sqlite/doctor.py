@@ -15,7 +15,7 @@ import apsw
 
 from mainspring.core.doctor import ClusterLook, FolderFacts, StoreLook
 from mainspring.errors import MainspringError
-from mainspring.stores._sql.doctor import make_cluster_facts
+from mainspring.stores._sql.doctor import make_cluster_look
 from mainspring.stores.sqlite.connection import translate
 from mainspring.stores.sqlite.rows import to_instant, to_micros
 from mainspring.stores.sqlite.statements import fetch_rows, fetch_value
@@ -141,11 +141,12 @@ def _look_at_cluster(db: apsw.Connection, now: datetime) -> ClusterLook | None:
     found = rows("look_at_cluster")
     if not found:
         return None
-    return make_cluster_facts(
+    return make_cluster_look(
         found[0],
         nodes=rows("look_at_nodes"),
         queues=rows("look_at_queues"),
         tokens=rows("look_at_tokens"),
+        channels=[row._asdict() for row in fetch_rows(db, "look_at_channels")],
         ledger=fetch_value(db, "read_ledger_check"),
         now=now,
     )

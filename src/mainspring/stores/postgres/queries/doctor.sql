@@ -42,7 +42,9 @@ WHERE
     run.state IN ('PENDING', 'RETRYING') AND run.ready_at < :now::timestamptz - interval '5 s'
     AND NOT EXISTS (
         SELECT FROM session
-        WHERE session.state = 'live' AND (session.queues = '{}' OR lane.queue = ANY(session.queues))
+        WHERE
+            session.state = 'live' AND (session.queues = '{}' OR lane.queue = ANY(session.queues))
+            AND (session.tenant IS NULL OR session.tenant = lane.tenant)
     )
     AND NOT EXISTS (
         SELECT FROM pause
@@ -94,3 +96,17 @@ LIMIT 1;
 -- name: write_a_mark
 -- A record in the log of the server, which nobody reads: its commit takes as long as any small one.
 SELECT pg_logical_emit_message(true, 'mainspring', 'doctor')::text AS written;
+
+-- name: look_at_channels
+-- Those whose last message could not be delivered.
+SELECT
+    channel.tenant, channel.name, channel.last_error AS error,
+    (
+        SELECT count(*) FROM notification
+        WHERE notification.channel_tenant = channel.tenant AND notification.channel = channel.name
+            AND notification.sent_at IS NULL AND notification.given_up_at IS NULL
+    ) AS waiting
+FROM channel
+WHERE channel.last_error IS NOT NULL
+ORDER BY channel.tenant, channel.name
+LIMIT 20;

@@ -39,7 +39,7 @@ WHERE
         SELECT 1 FROM session
         WHERE session.state = 'live' AND (
             session.queues = '[]' OR EXISTS (SELECT 1 FROM json_each(session.queues) AS served WHERE served.value = lane.queue)
-        )
+        ) AND (session.tenant IS NULL OR session.tenant = lane.tenant)
     )
     AND NOT EXISTS (
         SELECT 1 FROM pause
@@ -57,4 +57,18 @@ WHERE
     token.revoked_at IS NULL AND token.expires_at > :now AND token.expires_at < :now + 1209600000000
     AND NOT EXISTS (SELECT 1 FROM token AS newer WHERE newer.replaces = token.prefix)
 ORDER BY token.expires_at
+LIMIT 20;
+
+-- name: look_at_channels
+-- Those whose last message could not be delivered.
+SELECT
+    channel.tenant, channel.name, channel.last_error AS error,
+    (
+        SELECT count(*) FROM notification
+        WHERE notification.channel_tenant = channel.tenant AND notification.channel = channel.name
+            AND notification.sent_at IS NULL AND notification.given_up_at IS NULL
+    ) AS waiting
+FROM channel
+WHERE channel.last_error IS NOT NULL
+ORDER BY channel.tenant, channel.name
 LIMIT 20;

@@ -1,0 +1,145 @@
+"""What a restore changes in PostgreSQL, so that nobody of before is taken for somebody of now."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from mainspring.clock import system_random
+from mainspring.core.backups import FORMAT, BackupManifest, FileFacts
+from mainspring.errors import Conflict, InvalidInput, StoreUnavailable
+from mainspring.ports.backups import Saved
+from mainspring.ports.store.sessions import NewSession
+from mainspring.stores.postgres import ConnectionOptions, PostgresStore
+from mainspring.stores.postgres.backups import PostgresBackups
+from tests.support.postgres import temporary_database
+
+pytestmark = pytest.mark.postgres
+NOW = datetime(2026, 11, 27, 12, tzinfo=UTC)
+HELD = """INSERT INTO run
+    (id, job_id, version, lane_id, kind, state, due_at, ready_at, created_at, timeout_ms, session_id, claim_number)
+VALUES (256, '00000000-0000-0000-0000-000000000000', 1, 1, 'manual', 'RUNNING', now(), now(), now(), 1, $1, 5)"""
+
+
+def manifest_of(saved: Saved, tool: str | None = None) -> BackupManifest:
+    return BackupManifest(
+        form=FORMAT,
+        product="1",
+        kind="postgresql",
+        tool=tool or saved.tool,
+        taken_at=saved.taken_at,
+        file=FileFacts(bytes=0, sha256=""),
+        store=saved.facts,
+    )
+
+
+def backups(dsn: str) -> PostgresBackups:
+    return PostgresBackups(ConnectionOptions(dsn))
+
+
+async def fill(dsn: str) -> list[int]:
+    """Make a store with two live sessions, the first of which holds a run; return their ids."""
+    store = PostgresStore(dsn, random=system_random())
+    await store.open()
+    names = ("a", "b")
+    new = [NewSession(worker=name, host="h", pid=1, slots=1, queues=("mail",)) for name in names]
+    sessions = await store.add_sessions(new, now=NOW)
+    await store.close()
+    connection = await asyncpg.connect(dsn)
+    await connection.execute(HELD, sessions[0])
+    await connection.execute("UPDATE shard_lease SET epoch = 7, node_id = 'n'")
+    await connection.execute("UPDATE revision SET number = 3 WHERE name IN ('calendars', 'policies')")
+    await connection.execute("SELECT nextval('run_sequence')")
+    await connection.close()
+    return list(sessions)
+
+
+async def until_waiting(connection: "asyncpg.Connection[asyncpg.Record]", count: int) -> None:
+    """Return when so many others wait for a lock."""
+    async with asyncio.timeout(60):
+        while await connection.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted") < count:
+            await connection.execute("SELECT pg_sleep(0.01)")
+
+
+async def test_nobody_of_before_is_taken_for_somebody_of_now(
+    tmp_path: Path, postgres_server: str, postgres_database: str
+) -> None:
+    holder, other = await fill(postgres_database)
+    copy = tmp_path / "copy"
+    saved = await backups(postgres_database).save(copy)
+    with temporary_database(postgres_server) as target:
+        later = saved.taken_at + timedelta(hours=1)
+        restored = await backups(target).restore(copy, manifest_of(saved), now=later)
+        assert restored.found == saved.facts
+        assert (restored.sessions, restored.runs) == (2, 1)
+        step = restored.step
+        connection = await asyncpg.connect(target)
+        rows = await connection.fetch("SELECT id, state, worker, queues FROM session ORDER BY id")
+        kept = [(holder, "dead", "a"), (other, "dead", "b"), (holder + step, "dead", "a")]
+        assert [(row["id"], row["state"], row["worker"]) for row in rows] == kept
+        assert rows[2]["queues"] == ["mail"]
+        held = await connection.fetchrow("SELECT session_id, claim_number FROM run")
+        assert held is not None
+        assert (held["session_id"], held["claim_number"]) == (holder + step, 5), "its worker's index finds it"
+        assert (
+            await connection.fetchval("SELECT min(epoch) FROM shard_lease WHERE node_id IS NULL") == 7 + step
+        )
+        numbers = {row["name"]: row["number"] for row in await connection.fetch("SELECT * FROM revision")}
+        assert (numbers["calendars"], numbers["policies"]) == (3 + step, 3 + step)
+        assert numbers["access"] == 0, "as there has never been an account, the server stays open"
+        sequences = await connection.fetch("SELECT sequencename, last_value FROM pg_sequences")
+        assert {row["sequencename"] for row in sequences if (row["last_value"] or 0) < step} == set()
+        assert await connection.fetchval("SELECT nextval('run_sequence')") > 1 + step
+        with pytest.raises(Conflict, match="a restore needs an empty one"):
+            await backups(target).restore(copy, manifest_of(saved), now=later)
+        await connection.close()
+
+
+async def test_a_server_that_starts_meanwhile_waits_until_the_restore_is_done(
+    tmp_path: Path, postgres_server: str, postgres_database: str
+) -> None:
+    await fill(postgres_database)
+    copy = tmp_path / "copy"
+    saved = await backups(postgres_database).save(copy)
+    with temporary_database(postgres_server) as target:
+        holding = await asyncpg.connect(target)
+        transaction = holding.transaction()
+        await transaction.start()
+        await holding.execute("SELECT pg_advisory_xact_lock(hashtextextended('mainspring.schema', 0))")
+        restoring = asyncio.create_task(backups(target).restore(copy, manifest_of(saved), now=saved.taken_at))
+        store = PostgresStore(target, random=system_random())
+        await until_waiting(holding, 1)
+        opening = asyncio.create_task(store.open())
+        await until_waiting(holding, 2)
+        await transaction.rollback()
+        restored = await restoring
+        await opening
+        [first, *_] = await store.read_shards()
+        assert first.epoch == 7 + restored.step
+        await store.close()
+        await holding.close()
+
+
+async def test_what_cannot_be_used_is_named(
+    tmp_path: Path, postgres_server: str, postgres_database: str
+) -> None:
+    with pytest.raises(InvalidInput, match="it is no store of Mainspring"):
+        await backups(postgres_database).save(tmp_path / "copy")
+    pooled = PostgresBackups(ConnectionOptions(postgres_database, is_pooled=True))
+    with pytest.raises(InvalidInput, match="leads to a pooler"):
+        await pooled.save(tmp_path / "copy")
+    with pytest.raises(StoreUnavailable, match="PostgreSQL"):
+        await backups(f"{postgres_server}/there_is_none").save(tmp_path / "copy")
+    await fill(postgres_database)
+    saved = await backups(postgres_database).save(tmp_path / "copy")
+    (tmp_path / "copy").write_bytes((tmp_path / "copy").read_bytes()[:-200])
+    with temporary_database(postgres_server) as target:
+        with pytest.raises(InvalidInput, match=r"pg_restore is of version .*; 99 or later is needed here"):
+            await backups(target).restore(tmp_path / "copy", manifest_of(saved, "pg_dump 99"), now=NOW)
+        with pytest.raises(StoreUnavailable, match="pg_restore failed"):
+            await backups(target).restore(tmp_path / "copy", manifest_of(saved), now=NOW)
+        connection = await asyncpg.connect(target)
+        assert await connection.fetchval("SELECT count(*) FROM pg_class WHERE relname = 'run'") == 0
+        await connection.close()
