@@ -40,7 +40,9 @@ def judge_effects(history: History, runs: Runs, counts: Counter[str]) -> Iterato
         if any(effect.started_at < earliest - history.slack for effect in effects):
             yield runs.accuse("S19", run_id, "started before it was due")
         if spec is not None and spec.expires_after is not None:
-            yield from _judge_expiry(history, run, spec.expires_after, effects, runs)
+            # Of a run that was handed back, submissions put off the start and the expiry, but not when it is due.
+            put_off = timedelta(0) if spec.debounce is None else spec.debounce.longest
+            yield from _judge_expiry(history, run, spec.expires_after + put_off, effects, runs)
         yield from _judge_repeats(history, runs, run, effects, counts)
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from mainspring.core.ids import RunId
 from mainspring.core.model import Delivery, Overlap
+from mainspring.core.once import DebounceRule
 from mainspring.core.retry import Backoff, RetryPolicy, retry_delay
 from mainspring.core.states import RunState
 from mainspring.testing.factories import at
@@ -360,6 +361,16 @@ def test_run_that_begins_after_its_expiry(after: float, rules: set[str]) -> None
     run_id = story.submit(story.job(expires_after=seconds(5)), 10, "waiting")
     story.attempt(run_id, "done", after=seconds(after))
     assert story.broken == rules
+
+
+@pytest.mark.parametrize(("after", "rules"), [(8.9, set()), (9.2, {"S1"})])
+def test_expiry_of_a_debounced_run_is_put_off_with_its_start(after: float, rules: set[str]) -> None:
+    story = Story()
+    story.fault(5, 20)
+    rule = DebounceRule(wait=seconds(1), max_wait=seconds(4))
+    run_id = story.submit(story.job(expires_after=seconds(5), debounce=rule), 10, "waiting")
+    story.attempt(run_id, "done", after=seconds(after))
+    assert ("S1" in story.broken) == ("S1" in rules)
 
 
 def test_run_that_was_given_in_time_may_be_carried_out_again_after_its_expiry() -> None:
