@@ -12,6 +12,8 @@ import pytest
 from httpx import AsyncClient, Response
 
 from mainspring.api.hiding import HIDDEN_FIELDS, NOT_HIDDEN
+from mainspring.core.channel_settings import ChannelConfig
+from mainspring.core.notifications import Message
 from mainspring.engine.usecases.identities import Identities
 from mainspring.registry import FunctionRegistry
 from mainspring.testing.clock import ManualWaiter
@@ -21,6 +23,22 @@ from mainspring.wire import operations
 from tests.unit.api.asgi import api_of, client_of
 
 CANARY = "canary-4711"
+
+
+class Nowhere:
+    """A sender that takes messages, so that the server judges alerts."""
+
+    async def start(self) -> None:
+        """Do nothing."""
+
+    async def stop(self) -> None:
+        """Do nothing."""
+
+    def check(self, config: ChannelConfig, tenant: str, path: str = "config") -> None:
+        """Take everything."""
+
+    async def send(self, config: ChannelConfig, message: Message) -> None:
+        """Lose it."""
 
 
 @pytest.fixture
@@ -33,7 +51,7 @@ async def runtime() -> AsyncIterator[ManualRuntime]:
 
     registry.add("work", lambda **_: {"told": CANARY})
     registry.add("fail", fail)
-    async with ManualRuntime(registry) as runtime:
+    async with ManualRuntime(registry, sender=Nowhere()) as runtime:
         yield runtime
 
 
