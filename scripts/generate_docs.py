@@ -274,6 +274,7 @@ def sync_client() -> str:
             "owner_calls.py",
             "access_calls.py",
             "audit_calls.py",
+            "monitor_calls.py",
             "usage_calls.py",
             "alert_calls.py",
             "log_calls.py",

@@ -166,7 +166,7 @@ async def test_query_can_be_prepared(watch: Any, name: str) -> None:
         (Role.APPLY, "apply_successes", {"run_pkey", "lane_pkey"}),
         (Role.APPLY, "lock_runs", {"run_pkey"}),
         (Role.APPLY, "finish_runs", {"run_pkey", "lane_pkey"}),
-        (Role.APPLY, "bury_runs", {"run_pkey", "lane_pkey"}),
+        (Role.APPLY, "bury_runs", {"run_pkey", "lane_pkey", "job_notify_pkey"}),
         (Role.APPLY, "requeue_runs", {"run_pkey"}),
         (Role.FIRE, "hold_shards", {"shard_lease_pkey"}),
         (Role.FIRE, "fire_clocks", {"job_clock_pkey"}),

@@ -13,6 +13,7 @@ import pytest
 from mainspring.core.access import Account
 from mainspring.core.channel_settings import ChannelConfig
 from mainspring.core.dead_letters import DeadFilter
+from mainspring.core.monitors import PingKind
 from mainspring.core.notifications import AlertState, Message
 from mainspring.core.pauses import PauseScope
 from mainspring.core.rights import ALL_TENANTS, AccessRole
@@ -28,7 +29,7 @@ from mainspring.stores.memory import MemoryStore
 from mainspring.stores.postgres import PostgresStore
 from mainspring.stores.sqlite import SqliteStore
 from mainspring.testing.clock import FakeClock
-from mainspring.testing.conformance.alerts import make_token
+from mainspring.testing.conformance.alert_facts import make_token
 from mainspring.testing.factories import at
 from mainspring.testing.manual import ManualRuntime
 
@@ -223,6 +224,31 @@ async def test_token_expiry(bench: Bench) -> None:
     assert await bench.look() == [("resolved", "token_expiry", "token:aaaaaaaa")]
 
 
+async def test_monitors(bench: Bench) -> None:
+    await bench.rule("monitor")
+    monitors = bench.client.monitors
+    dump = await monitors.put("default", "dump", {"every": "1h", "start_grace": "5m"})
+    feed = await monitors.put("default", "feed", {"every": "1h", "start_grace": "5m", "tolerance": 2})
+    assert dump.key is not None
+    assert feed.key is not None
+    assert await bench.look(3600 + 300) == []
+    assert await bench.look(1) == [("firing", "monitor", "monitor:dump")]
+    assert await bench.look(3600) == [("firing", "monitor", "monitor:feed")]
+    await monitors.take_ping(dump.key, PingKind.START)
+    assert await bench.look() == []  # it has begun, and not yet succeeded
+    await monitors.take_ping(dump.key, PingKind.SUCCESS)
+    assert await bench.look() == [("resolved", "monitor", "monitor:dump")]
+    await monitors.take_ping(dump.key, PingKind.FAIL)
+    assert await bench.look() == [("firing", "monitor", "monitor:dump")]
+    await monitors.delete("default", "dump")
+    await monitors.put("default", "feed", {"every": "2h"})
+    told = await bench.look()
+    assert sorted(told) == [
+        ("resolved", "monitor", "monitor:dump"),
+        ("resolved", "monitor", "monitor:feed"),
+    ]
+
+
 async def test_oldest_ready(bench: Bench) -> None:
     await bench.rule("oldest_ready", period="90s")
     await bench.submit(await bench.job(queue="mail"))
@@ -386,3 +412,17 @@ async def test_a_channel_that_does_not_exist_is_refused(bench: Bench) -> None:
         "notify.to[0]",
         "there is no channel 'opps': set it first, by `mainspring channel set`; there are ops",
     )
+
+
+async def test_the_overview_names_the_worst_alert_without_the_error(bench: Bench) -> None:
+    job_id = await notifying(bench)
+    await bench.rule("dead_letters", threshold=0)
+    await bench.submit(job_id)
+    await (await bench.runtime.worker()).work()
+    await bench.look()
+    overview = await bench.client.overviews.read("default")
+    assert [one.sentence for one in overview.attention if one.kind == "alerts"] == [
+        "2 alerts fire: job report failed and 1 more; see mainspring alert list"
+    ]
+    elsewhere = await bench.client.overviews.read("shop")
+    assert [one for one in elsewhere.attention if one.kind == "alerts"] == []

@@ -50,6 +50,7 @@ TABLES = (
     "backfill",
     "redrive",
     "alert",
+    "monitor",
     "alert_rule",
     "channel",
     "job_notify",

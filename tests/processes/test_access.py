@@ -263,18 +263,17 @@ def test_workers_of_two_tenants_each_get_their_own_runs_alone(tmp_path: Path) ->
     with server(*MEMORY, "--slots", 0, "--allow-shell", cwd=tmp_path) as (_, url):
         admin = close(url, tmp_path)
         at = ("--server", url)
-        tokens = {}
+        apps = {tenant: App(url, token=admin, tenant=tenant) for tenant in ("shop", "bank", "mine")}
         for tenant in ("shop", "bank"):
-            say("account", "set", tenant, "--grant", f"{tenant}=worker", *at, cwd=tmp_path, token=admin)
-            make = ("token", "create", "--account", tenant, "--role", "worker", "--queue", "mail", *at)
-            made = say(*make, cwd=tmp_path, token=admin)
-            assert (made["tenant"], made["queues"]) == (tenant, ["mail"])
-            tokens[tenant] = made["token"]
+            apps["mine"].sync.put_account(tenant, {tenant: "worker"})
+        make = ("token", "create", "--account", "shop", "--role", "worker", "--queue", "mail")
+        made = say(*make, *at, cwd=tmp_path, token=admin)
+        assert (made["tenant"], made["queues"]) == ("shop", ["mail"])
+        tokens = {"shop": made["token"]}
+        tokens["bank"] = apps["mine"].sync.make_token("t", "worker", account="bank", queues=["mail"]).token
         listed = run("token", "list", *at, cwd=tmp_path, MAINSPRING_TOKEN=admin)
         assert "QUEUES" in listed.stdout
         assert "mail" in listed.stdout
-
-        apps = {tenant: App(url, token=admin, tenant=tenant) for tenant in ("shop", "bank", "mine")}
         wanted = {}
         for tenant, app in apps.items():
             for queue in ("mail", "cpu"):

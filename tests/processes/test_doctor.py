@@ -94,6 +94,12 @@ def test_what_waits_for_nobody_and_what_failed_is_found(tmp_path: Path) -> None:
     assert found["queues"]["found"].startswith("1 run of the queue mail wait")
     assert found["clocks"]["found"].startswith("1 job should have fired, up to ")
     assert found["workers"]["found"] == "there is no worker"
+    for tenant, is_served in (("bank", False), ("default", True)):
+        with apsw.Connection(str(tmp_path / "mainspring-data" / "mainspring.db")) as db:
+            db.execute("UPDATE session SET state = 'live', queues = '[]', tenant = ?", (tenant,))
+        db.close()
+        _, found = findings(tmp_path)
+        assert ("queues" not in found) is is_served, tenant
 
 
 @pytest.mark.postgres

@@ -69,7 +69,7 @@ NEW_OPTIONS: Row = {
 """What jobs show since, and what it is for a job that does not use it."""
 NEW_SEQUENCES = (
     *("alert_id_seq", "audit_id_seq", "concurrency_key_id_seq", "key_hold_id_seq", "limit_rule_id_seq"),
-    *("notification_id_seq", "silence_id_seq"),
+    *("monitor_id_seq", "notification_id_seq", "silence_id_seq"),
 )
 OWN = ("migration", "migration_compatibility")
 """What the runner of migrations writes for itself."""
@@ -204,7 +204,7 @@ def test_every_row_is_the_same_but_for_names_and_sessions(upgraded: Upgraded) ->
         *("limit_rule", "limit_use", "concurrency_key", "key_hold"),
         *("calendar", "calendar_use", "pause", "failure_watch", "backfill", "redrive", "blackout"),
         *("account", "token"),
-        *("alert", "alert_rule", "channel", "job_notify", "notification", "silence"),
+        *("alert", "alert_rule", "channel", "job_notify", "notification", "silence", "monitor"),
         *("priority_class", "past_session", "ledger_check", "at_start", "after_end", "kept_attempt"),
         *("audit", "audit_horizon", "audit_seal"),
         *("usage_hour", "usage_minute"),

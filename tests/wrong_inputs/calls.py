@@ -107,6 +107,9 @@ REQUESTS = [
         "token create --role admin",
     ),
     http("POST /api/v1/tokens", '{"name": "t", "role": "admin", "rate": 0}', "rate", "between 1 and"),
+    http("PUT /api/v1/channels/ops", '{"kind": "fax", "config": {}}', "kind", "webhook, slack"),
+    http("PUT /api/v1/alert-rules/many", '{"kind": "odd"}', "kind", "must be one of dead_letters"),
+    http("POST /api/v1/silences", '{"reason": "x"}', "period", "is missing"),
     http("POST /api/v1/redrives", '{"filter": {}}', "filter", '{"until": "0s"} means all of now'),
     http("POST /api/v1/redrives", '{"filter": {"error": "x"}, "rate": 0}', "rate", "1 to 1,000"),
     http(

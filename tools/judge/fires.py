@@ -170,7 +170,7 @@ def _holds(history: History, records: _Records, fire_range: FireRange, at: datet
             and pause.began_after - slack <= fire_range.created_at <= pause.began_by + slack
             and at <= pause.ended_by + slack
             for pause in records.periods
-        ) or _skipped_then(history, at)
+        ) or _skipped_then(history, at + max(period.jitter for period in records.periods))
     if fire_range.reason == "deleted":
         return records.deleted_at is not None and at <= records.deleted_at + slack
     if _is_calendars(fire_range):
@@ -182,9 +182,13 @@ def _holds(history: History, records: _Records, fire_range: FireRange, at: datet
     return fire_range.reason in {"misfire", "misfire_limit"}
 
 
-def _skipped_then(history: History, at: datetime) -> bool:
-    """Say whether a pause that skips fires had begun: that of a maximum's job leaves out what would be caught up."""
-    return any(one.mode == "skip" and one.since - history.slack <= at for one in history.pausings)
+def _skipped_then(history: History, due_at: datetime) -> bool:
+    """Say whether a pause that skips fires had begun: that of a maximum's job leaves out what would be caught up.
+
+    Args:
+        due_at: when the fire was due at the latest.
+    """
+    return any(one.mode == "skip" and one.since - history.slack <= due_at for one in history.pausings)
 
 
 def judge_instants(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:

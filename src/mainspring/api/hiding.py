@@ -8,12 +8,13 @@ from typing import Any
 from msgspec import Struct
 
 from mainspring.api.errors import Rejected
+from mainspring.wire.alerts import TriedView
 from mainspring.wire.versions import ChangeView, VersionView
 from mainspring.wire.views import CancelView
 
 HIDDEN_FIELDS = ("payload", "result", "output", "error", "error_group")
 """What is null then, wherever it stands in an answer."""
-NOT_HIDDEN: tuple[type[Struct], ...] = (CancelView,)
+NOT_HIDDEN: tuple[type[Struct], ...] = (CancelView, TriedView)
 """Whose fields of these names tell something else."""
 
 

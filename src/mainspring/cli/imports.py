@@ -59,6 +59,33 @@ def exit_code(found: Imported, *, skips: bool) -> int:
     return ExitCode.NOT_WELL if skips and found.entries else ExitCode.REFUSED
 
 
+async def make_channels(client: AsyncClient, found: Imported) -> Imported:
+    """Make the channels of mail that jobs name, as far as there are none. Return what may be stored then.
+
+    If the server sends no mail, that is said, and the jobs tell nobody.
+    """
+    known = {channel.name for channel in (await client.list_channels()).items} if found.mails else set()
+    refused: set[str] = set()
+    for mail in found.mails:
+        if mail.channel in known:
+            continue
+        try:
+            body = {"kind": "email", "config": {"to": list(mail.addresses)}}
+            await client.put_channel(mail.channel, body)
+        except InvalidInput as error:
+            refused.add(mail.channel)
+            click.echo(f"nobody is told by {mail.channel}: {error}", err=True)
+    return replace(found, entries=tuple(_untold(entry, refused) for entry in found.entries))
+
+
+def _untold(entry: ImportedJob, refused: set[str]) -> ImportedJob:
+    """Return a job without its `notify` if that names a channel that cannot be made."""
+    told = entry.body.get("notify", {}).get("to", ())
+    if refused.isdisjoint(told):
+        return entry
+    return replace(entry, body={name: value for name, value in entry.body.items() if name != "notify"})
+
+
 async def apply_jobs(
     client: AsyncClient, found: Imported, *, owner: str, prune: bool, kind: str
 ) -> tuple[list[dict[str, Any]], OwnerView]:

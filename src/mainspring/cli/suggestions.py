@@ -44,6 +44,9 @@ TOP: Mapping[str, str] = MappingProxyType(
         "classes": "class list",
         "backfills": "backfill list",
         "redrives": "redrive list",
+        **dict.fromkeys(("alerts", "alarms"), "alert list"),
+        **dict.fromkeys(("channels", "notifications", "notify"), "channel list"),
+        **dict.fromkeys(("silences", "mute"), "silence list"),
         "settings": "config show",
         "missed": "ledger",
     }
@@ -102,6 +105,10 @@ LISTS: Mapping[str, str] = MappingProxyType(
         "priority class": "class list",
         "account": "account list",
         "token": "token list",
+        "alert": "alert list",
+        "alert rule": "alert rules",
+        "channel": "channel list",
+        "silence": "silence list",
     }
 )
 """What lists the things of a kind, for somebody who named one that does not exist."""

@@ -16,6 +16,7 @@ from mainspring.core.fields import show
 from mainspring.core.ids import RunId, format_run_id
 from mainspring.core.ledger_check import LedgerCheck
 from mainspring.core.model import LaneKey
+from mainspring.core.monitors import Monitor, explain_monitor, judge_monitor
 from mainspring.core.rights import ALL_TENANTS
 from mainspring.core.serving import GapCode, Offer, Offers
 
@@ -92,6 +93,7 @@ class Seen:
         lanes: those with ready runs that nothing holds back.
         overdue: None if nothing is overdue; then `knows_overdue` says whether that is known.
         stuck: runs past their deadline, the worst first.
+        monitors: those that may be broken.
     """
 
     dead: Sequence[DeadLine] | None = None
@@ -104,6 +106,7 @@ class Seen:
     stuck: Sequence[StuckRun] | None = None
     tokens: Sequence[AccessToken] | None = None
     scheduler: SchedulerFacts | None = None
+    monitors: Sequence[Monitor] | None = None
 
 
 Found = Iterator[Fact] | None
@@ -319,6 +322,23 @@ def _find_oldest(rule: AlertRule, lanes: Sequence[ReadyLane], now: datetime) -> 
             )
 
 
+def _judge_monitors(rule: AlertRule, seen: Seen, now: datetime) -> Found:
+    del rule
+    return None if seen.monitors is None else _find_broken(seen.monitors, now)
+
+
+def _find_broken(monitors: Sequence[Monitor], now: datetime) -> Iterator[Fact]:
+    for monitor in monitors:
+        judged = judge_monitor(monitor, now)
+        if judged.is_broken:
+            yield Fact(
+                tenant=judged.tenant,
+                subject=f"monitor:{judged.name}",
+                value=float(judged.facts.failures),
+                summary=explain_monitor(judged, now),
+            )
+
+
 _JUDGES: Mapping[RuleKind, Callable[[AlertRule, Seen, datetime], Found]] = MappingProxyType(
     {
         RuleKind.DEAD_LETTERS: _judge_dead_letters,
@@ -329,6 +349,7 @@ _JUDGES: Mapping[RuleKind, Callable[[AlertRule, Seen, datetime], Found]] = Mappi
         RuleKind.TOKEN_EXPIRY: _judge_tokens,
         RuleKind.SCHEDULER: _judge_scheduler,
         RuleKind.OLDEST_READY: _judge_oldest,
+        RuleKind.MONITOR: _judge_monitors,
     }
 )
 

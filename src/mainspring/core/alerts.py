@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Any
 
@@ -46,6 +45,8 @@ class RuleKind(StrEnum):
     """A shard has no owner, a server may own none, or a failover of the database lost runs within `period`."""
     OLDEST_READY = "oldest_ready"
     """The run of a queue that has been ready longest has been so for `period`."""
+    MONITOR = "monitor"
+    """A job that runs elsewhere is late or has failed, beyond the tolerance of its monitor."""
 
 
 _SHARED_KINDS = frozenset(
@@ -196,6 +197,13 @@ DEFAULT_RULES: Mapping[str, AlertRule] = MappingProxyType(
                 kind=RuleKind.OLDEST_READY,
                 period=timedelta(minutes=5),
                 hold=timedelta(minutes=2),
+                is_default=True,
+            ),
+            AlertRule(
+                tenant=ALL_TENANTS,
+                name="monitor",
+                kind=RuleKind.MONITOR,
+                severity=Severity.CRITICAL,
                 is_default=True,
             ),
         )
@@ -373,8 +381,24 @@ class Silence:
             self.from_at <= now < self.until_at
             and self.tenant in {ALL_TENANTS, alert.tenant}
             and self.rule in {None, alert.rule}
-            and (self.subject is None or fnmatchcase(alert.subject, self.subject))
+            and (self.subject is None or matches(self.subject, alert.subject))
         )
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Say whether a text is as a pattern says, in which `*` stands for any text, and everything else for itself."""
+    first, *others = pattern.split("*")
+    if not others:
+        return text == pattern
+    if not text.startswith(first):
+        return False
+    at = len(first)
+    for part in others[:-1]:
+        found = text.find(part, at)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return len(text) - at >= len(others[-1]) and text.endswith(others[-1])
 
 
 def is_silenced(alert: Alert, silences: Sequence[Silence], now: datetime) -> bool:

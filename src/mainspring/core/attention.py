@@ -76,6 +76,7 @@ class ClusterFacts:
         runs_lost: acknowledged runs that a failover of the database is known to have lost.
         findings: what the last look at all jobs has found; None if there was none.
         ledger: what the last check of all ledgers came to; None before the first one.
+        alerts: what each alert that fires says, the worst and newest first.
     """
 
     servers: tuple[ServerFacts, ...]
@@ -87,6 +88,7 @@ class ClusterFacts:
     runs_lost: int = 0
     findings: JobFindings | None = None
     ledger: LedgerCheck | None = None
+    alerts: tuple[str, ...] = ()
 
 
 def judge_cluster(facts: ClusterFacts, now: datetime) -> list[Attention]:
@@ -96,6 +98,7 @@ def judge_cluster(facts: ClusterFacts, now: datetime) -> list[Attention]:
         *_judge_ledger(facts.ledger, now),
         *_judge_queues(facts, now),
         *_judge_jobs(facts.findings),
+        *_judge_alerts(facts.alerts),
     ]
     return sorted(found, key=lambda each: each.level is not AttentionLevel.BAD)
 
@@ -154,6 +157,15 @@ def _judge_ledger(check: LedgerCheck | None, now: datetime) -> Iterator[Attentio
     if now - check.next_at > EVERY:
         sentence = f"the ledgers of all jobs were last checked {_show(now - check.ended_at)} ago"
         yield Attention("ledger_unchecked", AttentionLevel.WARNING, sentence)
+
+
+def _judge_alerts(alerts: tuple[str, ...]) -> Iterator[Attention]:
+    """Tell of alerts that fire; what they found may be told of by itself, too."""
+    if alerts:
+        verb = "fires" if len(alerts) == 1 else "fire"
+        more = "" if len(alerts) == 1 else f" and {len(alerts) - 1:,} more"
+        sentence = f"{_count(len(alerts), 'alert')} {verb}: {alerts[0]}{more}; see mainspring alert list"
+        yield Attention("alerts", AttentionLevel.WARNING, sentence)
 
 
 def _judge_jobs(findings: JobFindings | None) -> Iterator[Attention]:

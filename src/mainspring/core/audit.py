@@ -25,7 +25,7 @@ KINDS = (
     *("job", "run", "owner", "calendar", "limit", "backfill", "redrive"),
     *("queue", "tenant", "label", "priority_class", "everything"),
     *("account", "token"),
-    *("alert_rule", "channel", "silence", "alert"),
+    *("alert_rule", "channel", "silence", "alert", "monitor"),
 )
 """What entries are about."""
 EVERYTHING = "*"

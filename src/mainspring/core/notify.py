@@ -125,7 +125,7 @@ def find_failed(seen: JobsSeen, channels: Mapping[str, Channel]) -> Iterator[Fac
         if failure is None or NotifyEvent.FAILED not in rule.on:
             continue
         times = "" if rule.failures == 1 else f" {rule.failures} times in a row"
-        error = "" if failure.error is None else f": {failure.error[:LONGEST_ERROR]}"
+        error = "" if failure.error is None else f": {_one_line(failure.error)}"
         yield Fact(
             tenant=job.tenant,
             subject=subject_of(job),
@@ -135,6 +135,21 @@ def find_failed(seen: JobsSeen, channels: Mapping[str, Channel]) -> Iterator[Fac
             tells_end=NotifyEvent.RECOVERED in rule.on,
             is_owed=True,
         )
+
+
+def _one_line(error: str) -> str:
+    """Return an error as one line of printable text that every store and every mail can hold."""
+    text = " ".join(error.split())[:LONGEST_ERROR]
+    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
+
+
+def split_summary(rule: str, subject: str, summary: str) -> tuple[str, str | None]:
+    """Return what the summary of an alert says, and the error of a run that it quotes; some may not see that."""
+    head = f"job {subject.removeprefix('job:')} failed"
+    if rule != JOB_FAILED or not summary.startswith(head):
+        return summary, None
+    times, is_told, error = summary[len(head) :].partition(": ")
+    return f"{head}{times}", error if is_told else None
 
 
 def find_late(seen: JobsSeen, channels: Mapping[str, Channel], now: datetime) -> Iterator[Fact]:

@@ -142,7 +142,12 @@ class LocalGateway:
         (session_id,) = await self._store.add_sessions([new], now=self._clock.now())
         self._matcher.welcome(session_id, registration)
         self._wakeups.worker_came()
-        return Session(id=session_id, beat_period=self._beat_period)
+        return Session(
+            id=session_id,
+            beat_period=self._beat_period,
+            tenant=registration.tenant,
+            queues=registration.queues,
+        )
 
     async def claim(self, call: ClaimCall) -> ClaimReply:
         """Take leases, waiting up to `call.wait` for the first."""

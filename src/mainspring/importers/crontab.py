@@ -10,9 +10,18 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
 
+from mainspring.core.channel_settings import ChannelKind, read_channel
 from mainspring.core.cron import Cron, CronError
 from mainspring.errors import InvalidInput
-from mainspring.importers.found import Imported, ImportedJob, ImportNote, ImportProblem, check_body, refusal
+from mainspring.importers.found import (
+    Imported,
+    ImportedJob,
+    ImportedMail,
+    ImportNote,
+    ImportProblem,
+    check_body,
+    refusal,
+)
 
 DEFAULT_SHELL = "/bin/sh"
 _LONGEST_SLUG = 60
@@ -35,7 +44,12 @@ _STARTS = (
 _TILDE = (
     "~ is chosen once for each job, by its name, and stays: cron chooses anew each time it reads the crontab"
 )
-_MAIL = "MAILTO is kept in the jobs' environment, but no mail is sent yet: the output is kept with each run"
+_MAIL = (
+    "MAILTO: a mail comes when a job fails and when it has recovered; output is kept with each run instead"
+)
+_NO_MAIL = "MAILTO names no mail address, so nobody is told: the output is kept with each run"
+_NOT_CHANNEL = re.compile(r"[^A-Za-z0-9._-]+")
+_LONGEST_CHANNEL = 64
 _IGNORED = {
     "MAILFROM": "output is kept with the run instead of being mailed",
     "RANDOM_DELAY": "set the job's `jitter` instead",
@@ -56,7 +70,10 @@ def read_crontab(text: str, *, system: bool, seconds: bool, tz: str = "UTC") -> 
     reader = _Reader(system=system, seconds=seconds, tz=tz)
     for number, line in enumerate(text.removeprefix(_BYTE_ORDER_MARK).split("\n"), start=1):
         reader.read(number, line.removesuffix("\r"))
-    return Imported(_named(reader.entries), tuple(reader.problems), tuple(reader.notes))
+    mails = {mail.channel: mail for mail in reader.mails}
+    return Imported(
+        _named(reader.entries), tuple(reader.problems), tuple(reader.notes), tuple(mails.values())
+    )
 
 
 @dataclass(slots=True)
@@ -69,8 +86,10 @@ class _Reader:
     entries: list[ImportedJob] = field(default_factory=list)
     problems: list[ImportProblem] = field(default_factory=list)
     notes: list[ImportNote] = field(default_factory=list)
+    mails: list[ImportedMail] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
     zone: str = ""
+    mail: ImportedMail | None = None
 
     def read(self, number: int, line: str) -> None:
         """Read one line."""
@@ -95,8 +114,10 @@ class _Reader:
         elif name.startswith("MAINSPRING_"):
             raise InvalidInput(name, "names that begin with MAINSPRING_ are set by the worker")
         else:
-            if name == "MAILTO" and value:
-                self.notes.append(ImportNote(number, _MAIL))
+            if name == "MAILTO":
+                self.mail = _mail_to(value)
+                if value:
+                    self.notes.append(ImportNote(number, _NO_MAIL if self.mail is None else _MAIL))
             self.environment[name] = value
 
     def _set_zone(self, zone: str) -> None:
@@ -126,6 +147,9 @@ class _Reader:
             "target": self._target(command, stdin, user),
             "retry": {"max_retries": 0},  # as under cron: we cannot know whether a repeat does harm
         }
+        if self.mail is not None:
+            body["notify"] = {"to": [self.mail.channel]}
+            self.mails.append(self.mail)
         check_body(body, _ANY_INSTANT)
         return ImportedJob(number, body)
 
@@ -272,3 +296,17 @@ def _slug(command: str) -> str:
     if len(slug) > _LONGEST_SLUG:
         slug = slug[:_LONGEST_SLUG].rsplit("-", 1)[0].strip("-.") or slug[:_LONGEST_SLUG]
     return slug or "command"
+
+
+def _mail_to(value: str) -> ImportedMail | None:
+    """Return the channel of some addresses; None if there is none, or one is a name on cron's own machine."""
+    addresses = tuple(dict.fromkeys(word.strip() for word in value.split(",") if word.strip()))
+    try:
+        read_channel(ChannelKind.EMAIL, {"to": list(addresses)})
+    except InvalidInput:
+        return None
+    name = f"mail-{_NOT_CHANNEL.sub('-', ','.join(addresses))}"
+    if len(name) > _LONGEST_CHANNEL:
+        digest = sha256(name.encode()).hexdigest()[:8]
+        name = f"{name[: _LONGEST_CHANNEL - 9]}-{digest}"
+    return ImportedMail(name, addresses)

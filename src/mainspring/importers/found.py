@@ -73,12 +73,21 @@ class ImportNote:
 
 
 @dataclass(frozen=True, slots=True)
+class ImportedMail:
+    """A channel of mail that jobs name in `notify`, and that is made with them."""
+
+    channel: str
+    addresses: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Imported:
     """What an importer found, each in the order of the source."""
 
     entries: tuple[ImportedJob, ...]
     problems: tuple[ImportProblem, ...] = ()
     notes: tuple[ImportNote, ...] = ()
+    mails: tuple[ImportedMail, ...] = ()
 
 
 def tell_place(place: Place) -> str:

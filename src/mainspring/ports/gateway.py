@@ -49,10 +49,17 @@ class Registration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """A granted session: its id and how often to beat."""
+    """A granted session: its id and how often to beat.
+
+    Attributes:
+        tenant: the only one whose runs it gets; None means all.
+        queues: those that it serves, of which its token may have left some; empty means all.
+    """
 
     id: SessionId
     beat_period: timedelta
+    tenant: str | None = None
+    queues: tuple[str, ...] = ()
 
 
 @value()

@@ -13,6 +13,7 @@ from mainspring.sdk.dead_calls import DeadCalls
 from mainspring.sdk.definition_calls import DefinitionCalls
 from mainspring.sdk.lists import NO_FILTERS, AsyncLists, RunFilters, query_of
 from mainspring.sdk.log_calls import LogCalls
+from mainspring.sdk.monitor_calls import MonitorCalls
 from mainspring.sdk.owner_calls import OwnerCalls
 from mainspring.sdk.usage_calls import UsageCalls
 from mainspring.wire import operations
@@ -58,6 +59,7 @@ class AsyncClient(
     OwnerCalls,
     AccessCalls,
     AuditCalls,
+    MonitorCalls,
     UsageCalls,
     AlertCalls,
     LogCalls,

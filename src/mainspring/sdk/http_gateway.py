@@ -31,6 +31,7 @@ from mainspring.wire.protocol import (
     BeatBody,
     ClaimAnswerIn,
     SessionBody,
+    SessionGrantedIn,
 )
 
 _PART_BYTES = 800_000
@@ -72,12 +73,17 @@ class HttpGateway:
     async def register(self, registration: Registration) -> Session:
         """Open a session."""
         body = protocol.from_registration(registration)
-        granted = await self._transport.call(operations.WORKER_REGISTER, body=body)
+        granted = await self._transport.call_as(operations.WORKER_REGISTER, SessionGrantedIn, body=body)
         self._tells_durations = True
         beat_period = timedelta(seconds=granted.beat_period_seconds)
         if len(self._transport.servers) > 1:
             self._silence = min(granted.beat_period_seconds * _FIRST_SHARE, _LONGEST_SILENCE)
-        return Session(id=protocol.read_session(granted.session_id), beat_period=beat_period)
+        return Session(
+            id=protocol.read_session(granted.session_id),
+            beat_period=beat_period,
+            tenant=granted.tenant,
+            queues=tuple(granted.queues),
+        )
 
     async def claim(self, call: ClaimCall) -> ClaimReply:
         """Take leases; wait up to `call.wait` for the first."""

@@ -42,6 +42,7 @@ from mainspring.wire.health import HealthView
 from mainspring.wire.ledger import FireRangeList, LedgerPage, LedgerView
 from mainspring.wire.limits import KeyPage, LimitPage, LimitView
 from mainspring.wire.logging import LoggingView
+from mainspring.wire.monitors import MonitorList, MonitorView, PingTaken
 from mainspring.wire.overview import OverviewView
 from mainspring.wire.owners import OwnerView
 from mainspring.wire.pages import BriefPage, JobPage, RunPage, WorkerPage
@@ -685,6 +686,41 @@ class SyncClient(Lists):
         were taken out.
         """
         return self._perform(lambda client: client.verify_audit(after=after, expect=expect))
+
+    def list_monitors(self) -> MonitorList:
+        """Return all monitors, by name."""
+        return self._perform(lambda client: client.list_monitors())
+
+    def get_monitor(self, name: str) -> MonitorView:
+        """Return a monitor."""
+        return self._perform(lambda client: client.get_monitor(name))
+
+    def put_monitor(self, name: str, body: Mapping[str, Any]) -> MonitorView:
+        """Set a monitor: a trigger as a job has it, `start_grace`, `run_grace`, `tolerance`.
+
+        `ping_path` of a new one is shown this once.
+        """
+        return self._perform(lambda client: client.put_monitor(name, body))
+
+    def delete_monitor(self, name: str) -> Deleted:
+        """Delete a monitor."""
+        return self._perform(lambda client: client.delete_monitor(name))
+
+    def ping(self, key: str, *, exit_code: int | None = None) -> PingTaken:
+        """Say that a job is done, for the monitor that gave the key; with an exit code but 0, that it failed."""
+        return self._perform(lambda client: client.ping(key, exit_code=exit_code))
+
+    def ping_start(self, key: str) -> PingTaken:
+        """Say that a job begins."""
+        return self._perform(lambda client: client.ping_start(key))
+
+    def ping_extend(self, key: str) -> PingTaken:
+        """Say that a job still works: it may take its time to run again, from now on."""
+        return self._perform(lambda client: client.ping_extend(key))
+
+    def ping_fail(self, key: str) -> PingTaken:
+        """Say that a job has failed."""
+        return self._perform(lambda client: client.ping_fail(key))
 
     def get_usage(
         self,

@@ -28,7 +28,7 @@ from mainspring.testing.manual import ManualRuntime, ManualWorker
 _SHORTEST_PAUSE = timedelta(seconds=1)
 _LONGEST_HOLD_UP = timedelta(days=1)
 """What has been held up for longer is not waited for: a paused queue may stay so for ever."""
-_LEFT_OUT = frozenset({"janitor", "census", "ledger_checker", "sealer", "watchdog"})
+_LEFT_OUT = frozenset({"janitor", "census", "ledger_checker", "sealer"})
 """Services that a test has no use for: what it made stays, however far it moves the clock, and nothing is printed."""
 
 

@@ -144,7 +144,7 @@ class ManualRuntime:
         seed: the seed of the random source (backoff jitter).
         beat_period: seconds between heartbeats.
         logs_events: whether the log gets what goes wrong.
-        sender: delivers what alerts tell; None delivers nothing.
+        sender: delivers what alerts tell; without one, no alerts are judged.
     """
 
     def __init__(
@@ -173,6 +173,7 @@ class ManualRuntime:
                 retention=Retention(),
                 accepted=_accept(self.registry),
                 logs_events=logs_events,
+                judges_alerts=sender is not None,
             ),
             sender=sender,
         )

@@ -11,6 +11,7 @@ from mainspring.core.alerts import CHANNEL_SETTINGS, RULE_OPTIONS, Alert, AlertR
 from mainspring.core.audit import HIDDEN
 from mainspring.core.channel_settings import ChannelKind, plain_from_channel
 from mainspring.core.ids import format_run_id
+from mainspring.core.notify import split_summary
 from mainspring.core.secrets import is_mark
 from mainspring.wire.policies import body_of
 from mainspring.wire.views import Instant, RunIdText
@@ -207,6 +208,9 @@ class AlertView(Struct, kw_only=True):
     state: Annotated[str, Meta(description="`PENDING`, `FIRING` or `RESOLVED`.")]
     severity: Severity
     summary: str
+    error: Annotated[
+        str | None, Meta(description="How the run failed that it is about, if it is about one that did.")
+    ]
     value: float | None
     run_id: RunIdText | None
     since: Instant
@@ -227,6 +231,7 @@ class AlertPage(Struct):
 
 def view_alert(alert: Alert, *, is_silenced: bool) -> AlertView:
     """Show an alert."""
+    summary, error = split_summary(alert.rule, alert.subject, alert.summary)
     return AlertView(
         alert_id=alert.id,
         tenant=alert.tenant,
@@ -234,7 +239,8 @@ def view_alert(alert: Alert, *, is_silenced: bool) -> AlertView:
         subject=alert.subject,
         state=alert.state.value,
         severity=alert.severity.value,
-        summary=alert.summary,
+        summary=summary,
+        error=error,
         value=alert.value,
         run_id=None if alert.run_id is None else format_run_id(alert.run_id),
         since=alert.since,

@@ -71,6 +71,9 @@ class Heartbeat:
                     return
             else:
                 self._session.open(session, asked_at=asked_at)
+                is_cut = bool(session.queues) and set(session.queues) != set(self._registration.queues)
+                if session.tenant is not None or is_cut:
+                    _log.info("session_bound", tenant=session.tenant, queues=list(session.queues))
                 return
 
     async def run(self) -> None:

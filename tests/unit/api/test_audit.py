@@ -163,6 +163,12 @@ class Caller:
         [stored] = await self.runtime.store.list_open_alerts()
         await self("acknowledge_alert", str(stored.id))
         await self("delete_alert_rule", "many")
+        made = await self("upsert_monitor", "dump", {"every": "1h"})
+        await self("upsert_monitor", "dump", {"every": "2h"})
+        await self("delete_monitor", "dump")
+        found = await entries(self.http, kind="monitor", subject="dump")
+        assert [one["before"] is None for one in found] == [False, False, True]
+        assert made["ping_path"].rpartition("/")[2] not in str(found)
         await self("delete_channel", "ops")
         found = await entries(self.http, kind="channel", subject="ops")
         assert "secret" not in str(found)

@@ -222,6 +222,30 @@ async def test_guessing_is_slowed_down_and_does_not_keep_the_store_busy(
     assert (await http.get("/api/v1/jobs", headers=bearer(UNKNOWN))).status_code == 401
 
 
+async def test_rules_and_channels_of_all_tenants_need_the_right_in_all_of_them(
+    http: AsyncClient, admin: str
+) -> None:
+    text = await make_token(http, admin, "ann", {"shop": "editor"}, "editor")
+    channel = {"kind": "webhook", "config": {"url": "https://hooks.example.com/x"}}
+    for path, body in (
+        ("/api/v1/channels/ops", channel),
+        ("/api/v1/alert-rules/many", {"kind": "dead_letters"}),
+    ):
+        assert (await http.put(path, json=body, headers=bearer(text))).status_code == 201
+        for method in ("PUT", "GET", "DELETE"):
+            shared = f"{path}?scope=cluster"
+            refused = await http.request(
+                method, shared, json=body if method == "PUT" else None, headers=bearer(text)
+            )
+            assert refused.status_code == 403, refused.text
+        everywhere = await http.put(f"{path}?scope=cluster", json=body, headers=bearer(admin))
+        assert everywhere.status_code == 201
+    silence = {"period": "1h", "reason": "x"}
+    refused = await http.post("/api/v1/silences?scope=cluster", json=silence, headers=bearer(text))
+    assert refused.status_code == 403
+    assert (await http.post("/api/v1/silences", json=silence, headers=bearer(text))).status_code == 201
+
+
 # -- the end of a token ------------------------------------------------------------------------------------------------
 
 

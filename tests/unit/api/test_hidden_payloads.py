@@ -213,6 +213,32 @@ async def test_what_is_hidden_stays_hidden_until_it_is_said(office: Office) -> N
     assert told[-1] == ["bank", "shop"]
 
 
+async def test_an_alert_about_a_failed_job_says_that_it_failed_and_not_how(
+    office: Office, runtime: ManualRuntime
+) -> None:
+    body = {
+        "name": "x: failed",
+        "function": "fail",
+        "notify": {"on": ["failed"], "to": ["ops"]},
+        "retry": {"max_retries": 0},
+    }
+    channel = {"kind": "webhook", "config": {"url": "https://hooks.example.org/x"}}
+    made = await office.ask(office.admin, "PUT", "channels/ops", channel)
+    assert made.status_code == 201, made.text
+    job = await office.ask(office.admin, "POST", "jobs", body)
+    assert job.status_code == 201, job.text
+    await office.ask(office.admin, "POST", f"jobs/{job.json()['job_id']}/runs", {})
+    worker = await runtime.worker(tenant="shop")
+    await worker.work()
+    await runtime.tick("watchdog")
+    seeing = await office.token("ann", "viewer")
+    blind = await office.token("bob", "viewer", hides_payloads=["shop"])
+    shown = [(await office.ask(text, "GET", "alerts")).json()["items"][0] for text in (seeing, blind)]
+    assert [one["summary"] for one in shown] == ["job x: failed failed"] * 2
+    assert CANARY in shown[0]["error"]
+    assert shown[1]["error"] is None
+
+
 def structs_in(shape: Any, seen: set[type]) -> Iterator[type[msgspec.Struct]]:
     """Yield the types of which an answer is made."""
     for part in (
@@ -238,6 +264,7 @@ def test_every_field_of_an_answer_with_a_hidden_name_may_be_null_or_is_listed() 
                 if fields and not issubclass(one, NOT_HIDDEN):
                     found[one.__name__] = fields
     assert set(found) == {
+        "AlertView",
         *("JobView", "JobWritten", "RunView", "RunDetail", "AttemptView", "BriefView", "DeadRunView"),
         *("DeadGroupView", "RedriveFilterView", "LeaseView"),
     }

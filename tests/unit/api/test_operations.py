@@ -29,6 +29,7 @@ from mainspring.sdk.dead_calls import DeadCalls
 from mainspring.sdk.definition_calls import DefinitionCalls
 from mainspring.sdk.http_gateway import HttpGateway
 from mainspring.sdk.log_calls import LogCalls
+from mainspring.sdk.monitor_calls import MonitorCalls
 from mainspring.sdk.owner_calls import OwnerCalls
 from mainspring.sdk.transport import Transport
 from mainspring.sdk.usage_calls import UsageCalls
@@ -41,6 +42,7 @@ WITHOUT_CALL = {
     "get_openapi",  # for tools
     "list_job_runs",  # `list_runs` with a job
     "run_job_now",  # the same as `submit_run`
+    *("get_ping", "get_ping_start", "get_ping_extend", "get_ping_fail"),  # the same as by POST
 }
 ids = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
 
@@ -80,6 +82,7 @@ def methods() -> dict[str, Callable[..., Any]]:
             **vars(OwnerCalls),
             **vars(AccessCalls),
             **vars(AuditCalls),
+            **vars(MonitorCalls),
             **vars(UsageCalls),
             **vars(AlertCalls),
             **vars(LogCalls),
@@ -209,7 +212,14 @@ def test_rights_are_those_of_the_design() -> None:
     for operation in OPERATIONS:
         by_right.setdefault(operation.right, set()).add(operation.id)
     assert by_right == {
-        Right.PUBLIC: {"get_health", "get_openapi"},
+        Right.PUBLIC: {
+            *("get_health", "get_openapi"),
+            *(
+                f"{method}_ping{end}"
+                for method in ("get", "post")
+                for end in ("", "_start", "_extend", "_fail")
+            ),
+        },
         Right.SELF: {"get_me", "make_token", "list_tokens", "rotate_token", "revoke_token"},
         Right.READ: {
             *(
@@ -239,6 +249,8 @@ def test_rights_are_those_of_the_design() -> None:
             *("list_limits", "get_limit", "list_limit_keys", "get_run_why"),
             *("list_redrives", "get_redrive", "get_usage"),
             *("list_alerts", "list_alert_rules", "get_alert_rule", "list_channels", "get_channel"),
+            *("list_silences", "list_monitors", "get_monitor"),
+            *("list_redrives", "get_redrive", "get_usage"),
             "list_silences",
             *("list_backfills", "get_backfill", "list_priority_classes", "get_priority_class"),
         },
@@ -271,6 +283,7 @@ def test_rights_are_those_of_the_design() -> None:
             *("upsert_calendar", "import_calendar", "delete_calendar", "upsert_limit", "delete_limit"),
             *("upsert_owner", "apply_definitions"),
             *("upsert_alert_rule", "delete_alert_rule", "upsert_channel", "delete_channel", "test_channel"),
+            *("upsert_monitor", "delete_monitor"),
         },
         Right.ADMIN: {
             *("list_accounts", "get_account", "upsert_account"),

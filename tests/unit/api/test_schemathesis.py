@@ -85,6 +85,9 @@ def client(ids: dict[str, str]) -> Iterator[Blocking]:
         ids["account"], ids["token"] = "ann", "k3v9q2xa"
         ids["redrive_id"] = f"redrive_{'0' * 26}"
         ids["rule"], ids["channel"], ids["alert_id"], ids["silence_id"] = "many", "ops", "1", "1"
+        body = {"every": "1h"}
+        made = client.ask("PUT", "/api/v1/monitors/dump", json=body).json()
+        ids["monitor"], ids["key"] = "dump", made["ping_path"].rpartition("/")[2]
         yield client
 
 

@@ -209,6 +209,8 @@ async def test_a_session_is_cut_to_the_queues_of_its_token(
         assert not sessions
     else:
         assert [session.queues for session in sessions] == [served]
+        told = answer.json()
+        assert (told["tenant"], told["queues"]) == ("shop", list(served))
 
 
 async def test_a_worker_gets_the_runs_of_its_tenant_and_queues_alone(shop: Shop) -> None:
@@ -322,3 +324,40 @@ async def test_a_run_says_that_no_worker_works_for_its_tenant(shop: Shop) -> Non
     assert "No live worker works for tenant 'shop'" in why["sentence"]
     [job] = (await shop.http.get("/api/v1/jobs", headers=headers)).json()["items"]
     assert [warning["code"] for warning in job["warnings"]] == ["tenant_unserved"]
+
+
+async def test_what_workers_of_others_do_is_no_part_of_the_answers(shop: Shop) -> None:
+    """Of what waits for another tenant's workers, nothing stands before a run; and they serve no queue of its own."""
+    for tenant in ("shop", "bank"):
+        await shop.grant(tenant, grants={tenant: "worker"})
+    await shop.session(await shop.token("bank"))
+    run_id = await shop.submit("shop", "mail")
+    headers = {"Authorization": f"Bearer {shop.admin}", "Mainspring-Tenant": "shop"}
+    shop.runtime.clock.advance(120)
+    await shop.runtime.tick("census")
+    overview = (await shop.http.get("/api/v1/overview", headers=headers)).json()
+    assert any("no worker serves queue mail" in one["sentence"] for one in overview["attention"])
+
+    await shop.session(await shop.token("shop"))
+    for _ in range(2):
+        await shop.submit("bank", "mail")
+    why = (await shop.http.get(f"/api/v1/runs/{run_id}/why", headers=headers)).json()
+    assert (why["code"], why["ahead"]) == ("ready", 0)
+    assert why["sentence"] == "It is the next one, and starts as soon as a worker has a free slot."
+    await shop.grant("all", grants={"*": "worker"})
+    await shop.session(await shop.token("all"))
+    why = (await shop.http.get(f"/api/v1/runs/{run_id}/why", headers=headers)).json()
+    assert "Other tenants wait, too" in why["sentence"]
+
+
+async def test_a_job_names_functions_of_workers_that_work_for_its_tenant(shop: Shop) -> None:
+    await shop.grant("bank", grants={"bank": "worker"})
+    await shop.session(await shop.token("bank"), functions=["secret"])
+    body = {"name": "j", "function": "secret"}
+    assert (await shop.call(shop.admin, "jobs", body, tenant="bank")).status_code == 201
+    refused = await shop.call(shop.admin, "jobs", body, tenant="shop")
+    assert refused.status_code == 422
+    assert [error["field"] for error in refused.json()["errors"]] == ["function"]
+    await shop.grant("all", grants={"*": "worker"})
+    await shop.session(await shop.token("all"), functions=["secret"])
+    assert (await shop.call(shop.admin, "jobs", body, tenant="shop")).status_code == 201

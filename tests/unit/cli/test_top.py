@@ -88,6 +88,7 @@ def alert(subject: str, *, silenced: bool = False) -> AlertView:
         subject=subject,
         state="FIRING",
         severity="critical",
+        error=None,
         summary="nothing moves",
         value=None,
         run_id=None,

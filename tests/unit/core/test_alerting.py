@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mainspring.core.alerting import Fact, Judgement, Outgoing, Verdict, judge_alerts
-from mainspring.core.alerts import Alert, Channel, Silence
+from mainspring.core.alerts import Alert, Channel, Silence, matches
 from mainspring.core.channel_settings import AlertmanagerChannel, ChannelConfig, WebhookChannel
 from mainspring.core.notifications import MOST_ALERTS, AlertState, MessageKind, Severity
 from mainspring.testing.factories import at
@@ -277,6 +279,35 @@ def test_tenants_are_told_apart() -> None:
     world.look(0, both)
     world.look(10, both)
     assert sorted(outgoing.message.tenant for _, outgoing in world.sent) == ["bank", "shop"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "is_matched"),
+    [
+        ("queue:mail", "queue:mail", True),
+        ("queue:mail", "queue:mails", False),
+        ("queue:*", "queue:", True),
+        ("*mail", "queue:mail", True),
+        ("queue:*l", "queue:l", True),
+        ("a*a", "a", False),
+        ("a*b*c", "a-b-b-c", True),
+        ("a*b*c", "a-c-b", False),
+        ("*", "", True),
+        ("job:a[1]", "job:a[1]", True),
+        ("job:a[1]", "job:a1", False),
+        ("job:?", "job:a", False),
+    ],
+)
+def test_a_star_stands_for_any_text_and_all_else_for_itself(
+    pattern: str, text: str, is_matched: bool
+) -> None:
+    assert matches(pattern, text) is is_matched
+
+
+@given(st.lists(st.text("ab", max_size=4), min_size=1, max_size=4), st.text("ab", max_size=12))
+def test_a_pattern_is_as_the_regular_expression_that_says_the_same(parts: list[str], text: str) -> None:
+    expected = re.fullmatch(".*".join(parts), text) is not None
+    assert matches("*".join(parts), text) is expected
 
 
 SUBJECTS = ("a", "b", "c")

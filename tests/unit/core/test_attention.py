@@ -125,3 +125,12 @@ def test_jobs_that_nobody_defines_or_can_run_are_warned_of() -> None:
         "jobs a, b: It is queue.",
         "job a: It is function.",
     ]
+
+
+def test_alerts_that_fire_are_told_by_the_worst() -> None:
+    usual = ClusterFacts(servers=(SERVER,), lines=(), served=((),))
+    assert kinds(alerts=("job report failed",)) == [("alerts", "warning")]
+    [one] = judge_cluster(replace(usual, alerts=("job report failed",)), NOW)
+    assert one.sentence == "1 alert fires: job report failed; see mainspring alert list"
+    [many] = judge_cluster(replace(usual, alerts=("a", "b", "c")), NOW)
+    assert many.sentence == "3 alerts fire: a and 2 more; see mainspring alert list"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mainspring.core.definition import read_definition
 from mainspring.importers.crontab import read_crontab
-from mainspring.importers.found import ImportedJob
+from mainspring.importers.found import ImportedJob, ImportedMail
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -209,7 +209,31 @@ def test_whom_to_mail_is_kept_beside_the_command_as_under_cron() -> None:
     assert [entry.body["target"]["env"] for entry in found.entries] == [{"MAILTO": "ops"}, {"MAILTO": ""}]
     (note,) = found.notes
     assert note.place == 1
-    assert "no mail is sent yet" in note.message
+    assert "names no mail address" in note.message
+    assert found.mails == ()
+
+
+def test_whom_to_mail_is_told_when_a_job_fails() -> None:
+    text = "MAILTO=ops@example.com\n0 0 * * * a\nMAILTO=b@x.org, a@x.org\n0 1 * * * b\nMAILTO=\n0 2 * * * c"
+    found = read_crontab(text, system=False, seconds=False)
+    assert [entry.body.get("notify") for entry in found.entries] == [
+        {"to": ["mail-ops-example.com"]},
+        {"to": ["mail-b-x.org-a-x.org"]},
+        None,
+    ]
+    assert found.mails == (
+        ImportedMail("mail-ops-example.com", ("ops@example.com",)),
+        ImportedMail("mail-b-x.org-a-x.org", ("b@x.org", "a@x.org")),
+    )
+    assert [note.place for note in found.notes] == [1, 3]
+    assert "a mail comes when a job fails" in found.notes[0].message
+
+
+def test_a_channel_of_many_addresses_has_a_short_name() -> None:
+    addresses = ",".join(f"somebody{number}@example.com" for number in range(9))
+    found = read_crontab(f"MAILTO={addresses}\n0 0 * * * a", system=False, seconds=False)
+    (mail,) = found.mails
+    assert len(mail.channel) == 64
 
 
 def test_a_random_time_is_the_one_that_the_server_chooses_by_the_name() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from mainspring.core.model import FireRangeKind, Priority
 from mainspring.core.triggers import Once
 from mainspring.testing.factories import at
 from tests.unit.judge.histories import Story, every, grace, seconds
+from tools.judge import Pausing
 
 
 def steady() -> Story:
@@ -429,3 +431,27 @@ def test_start_before_the_fire_time() -> None:
     story = Story()
     story.fire(story.job(every(30)), 30, due_at=at(29.5))
     assert story.broken == {"S19"}
+
+
+@pytest.mark.parametrize(("jitter", "is_missed"), [(5, False), (3, True)])
+def test_a_pause_that_skips_leaves_out_what_jitter_held_back_until_it_began(
+    jitter: int, is_missed: bool
+) -> None:
+    story = Story()
+    job = story.job(every(10), jitter=timedelta(seconds=jitter))
+    story.fires(job, 10)
+    story.history.pausings.append(
+        Pausing(
+            at=at(24),
+            by=at(24),
+            place=0,
+            scope="queue",
+            name="default",
+            since=at(24),
+            until=at(36),
+            mode="skip",
+        )
+    )
+    story.gap(job, 20, 30, "paused", when=35)
+    story.fires(job, 40, 50)
+    assert ("S1" in story.broken) == is_missed

@@ -11,6 +11,7 @@ from random import Random
 from uuid import UUID
 
 import pytest
+from structlog.testing import capture_logs
 
 from mainspring.clock import LoopWaiter
 from mainspring.core.ids import JobId, RunId, SessionId
@@ -66,6 +67,7 @@ class Server:
         self.beats = 0
         self.answered: list[int | None] = []
         self.registered = 0
+        self.granted = Session(id=SessionId(0), beat_period=timedelta(seconds=0.02))
         self.is_live = True
         self.batches: list[int] = []
         self.refused = 0
@@ -82,7 +84,9 @@ class Server:
         self._fail("register")
         self.registered += 1
         self.is_live = True
-        return Session(id=SessionId(self.registered), beat_period=timedelta(seconds=0.02))
+        return replace(
+            self.granted, id=SessionId(self.registered), queues=self.granted.queues or registration.queues
+        )
 
     async def claim(self, call: ClaimCall) -> ClaimReply:
         self.claims.append((call.number, call.limit))
@@ -191,6 +195,22 @@ async def test_worker_ends_though_nobody_answers_any_more(monkeypatch: pytest.Mo
     async with working(server):
         server.release.clear()
         await until(lambda: server.claims_waiting > 0)
+
+
+@pytest.mark.parametrize(
+    ("tenant", "queues", "is_told"),
+    [(None, (), False), ("shop", (), True), (None, ("mail",), True), ("shop", ("mail",), True)],
+)
+async def test_a_session_that_is_bound_by_its_token_is_told_of_in_the_log(
+    tenant: str | None, queues: tuple[str, ...], *, is_told: bool
+) -> None:
+    server = Server()
+    server.granted = replace(server.granted, tenant=tenant, queues=queues)
+    with capture_logs() as lines:
+        async with working(server):
+            pass
+    told = [line for line in lines if line["event"] == "session_bound"]
+    assert [(line["tenant"], line["queues"]) for line in told] == [(tenant, list(queues))] * is_told
 
 
 async def test_registration_that_is_refused_at_the_start_is_raised() -> None:

@@ -26,6 +26,8 @@ async def register(call: Call, body: dict[str, Any]) -> protocol.SessionGranted:
     return protocol.SessionGranted(
         session_id=protocol.show_session(session.id),
         beat_period_seconds=session.beat_period.total_seconds(),
+        tenant=session.tenant,
+        queues=list(session.queues),
     )
 
 

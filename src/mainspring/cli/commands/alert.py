@@ -56,7 +56,7 @@ def _row(alert: AlertView) -> tuple[object, ...]:
         alert.severity,
         alert.rule,
         show_instant(alert.since),
-        alert.summary[:_WIDTH],
+        (alert.summary if alert.error is None else f"{alert.summary}: {alert.error}")[:_WIDTH],
         told or "-",
     )
 

@@ -17,6 +17,7 @@ from mainspring.cli.imports import (
     apply_jobs,
     check_storing,
     exit_code,
+    make_channels,
     show_import,
     skip_option,
     storing_options,
@@ -27,6 +28,8 @@ from mainspring.errors import InvalidInput
 
 if TYPE_CHECKING:
     from mainspring.importers.found import Imported, ImportedJob, ImportNote
+    from mainspring.sdk.client import AsyncClient
+    from mainspring.wire.owners import OwnerView
 
 _APPLY = "Apply it with --yes"
 _write_option = click.option(
@@ -173,9 +176,12 @@ def _store(found: Imported, server: str, options: dict[str, Any], *, source: str
     results: list[dict[str, Any]] = []
     view = None
     if yes and (not found.problems or (skips and found.entries)):
-        results, view = call(
-            server, lambda client: apply_jobs(client, found, owner=owner, prune=prune, kind="shell")
-        )
+
+        async def work(client: AsyncClient) -> tuple[list[dict[str, Any]], OwnerView]:
+            ready = await make_channels(client, found)
+            return await apply_jobs(client, ready, owner=owner, prune=prune, kind="shell")
+
+        results, view = call(server, work)
     show_import(
         found, host_time(), as_json=options["as_json"], skips=skips, results=results, owner=view, then=_APPLY
     )

@@ -8,7 +8,9 @@ from datetime import datetime, timedelta
 from mainspring.core.access import AccessToken
 from mainspring.core.alert_facts import LostWorker, OverdueFire, ReadyLane, SchedulerFacts, Seen, StuckRun
 from mainspring.core.alerts import AlertRule, RuleKind
+from mainspring.core.census import Census
 from mainspring.core.ids import format_job_id
+from mainspring.core.monitors import Monitor
 from mainspring.engine.common.restrictions import RestrictionFollower
 from mainspring.errors import TookTooLong
 from mainspring.ports.store import Store
@@ -17,6 +19,7 @@ from mainspring.ports.store.sessions import SessionFacts
 _MOST_OVERDUE = 1000
 _MOST_STUCK = 100
 _MOST_TOKENS = 1000
+_MOST_MONITORS = 1000
 _LANES = frozenset({RuleKind.NO_WORKERS, RuleKind.OLDEST_READY})
 _WORKERS = frozenset({RuleKind.NO_WORKERS, RuleKind.WORKER_LOST})
 _LONGEST = timedelta(days=365)
@@ -33,11 +36,12 @@ class AlertReader:
         """Return what these rules need."""
         enabled = [rule for rule in rules if rule.enabled]
         kinds = {rule.kind for rule in enabled}
-        census = await self._store.read_census() if RuleKind.DEAD_LETTERS in kinds else None
+        needs_census = RuleKind.DEAD_LETTERS in kinds or _LANES & kinds
+        census = await self._store.read_census() if needs_census else None
         overdue, knows_overdue = await self._read_overdue(kinds, now)
         return Seen(
             dead=None if census is None else census.dead,
-            lanes=await self._read_lanes(now) if _LANES & kinds else None,
+            lanes=await self._read_lanes(enabled, census, now) if _LANES & kinds else None,
             workers=await self._read_workers() if _WORKERS & kinds else None,
             overdue=overdue,
             knows_overdue=knows_overdue,
@@ -46,9 +50,16 @@ class AlertReader:
             stuck=await self._read_stuck(enabled, now),
             tokens=await self._read_tokens(enabled, now),
             scheduler=await self._read_scheduler() if RuleKind.SCHEDULER in kinds else None,
+            monitors=await self._read_monitors(now) if RuleKind.MONITOR in kinds else None,
         )
 
-    async def _read_lanes(self, now: datetime) -> list[ReadyLane]:
+    async def _read_lanes(
+        self, rules: Sequence[AlertRule], census: Census | None, now: datetime
+    ) -> list[ReadyLane]:
+        """Return the lanes with ready runs; none if the last census shows that no run has waited for so long."""
+        periods = [rule.period or timedelta(0) for rule in rules if rule.kind in _LANES]
+        if census is not None and not census.may_wait(min(periods), now):
+            return []
         pauses = self._restrictions.current.pauses
         found = []
         for lane in await self._store.read_lanes(()):
@@ -105,6 +116,9 @@ class AlertReader:
         if period is None:
             return None
         return await self._store.list_expiring_tokens(after=now, before=now + period, limit=_MOST_TOKENS)
+
+    async def _read_monitors(self, now: datetime) -> list[Monitor]:
+        return await self._store.list_overdue_monitors(now=now, limit=_MOST_MONITORS)
 
     async def _read_scheduler(self) -> SchedulerFacts:
         shards = await self._store.read_shards()

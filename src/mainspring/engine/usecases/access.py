@@ -15,7 +15,6 @@ from mainspring.core.access import (
     TokenState,
     TokenWish,
     hash_token,
-    is_within,
     prefix_of,
     read_hidden,
     rights_of,
@@ -158,7 +157,7 @@ class AccessControl:
         now = self._clock.now()
         if asker is not None:
             wish = _bound(wish, asker, now)
-            _check_no_more(asker, wish.role, tenant, wish.queues)
+            _check_no_more(asker, wish.role, tenant)
         for _ in range(_TRIES):
             made = self._make(replace(wish, account=name, tenant=tenant), now)
             new = NewToken(made.token, hash_token(made.text))
@@ -206,7 +205,7 @@ class AccessControl:
             was = "was revoked" if state is TokenState.REVOKED else "has expired"
             raise Conflict("token", f"ms_{old.prefix}_… {was}; make a new one")
         if asker is not None:
-            _check_no_more(asker, old.role, old.tenant, old.queues)
+            _check_no_more(asker, old.role, old.tenant)
         known = await self._store.list_tokens(account=old.account, limit=MOST_OF_ACCOUNT)
         for other in known:
             if other.replaces == old.prefix and state_of(other, now) is TokenState.ACTIVE:
@@ -224,7 +223,7 @@ class AccessControl:
         """
         token = await self._get_token(prefix, asker)
         if asker is not None and token.prefix != asker.token.prefix:
-            _check_no_more(asker, token.role, token.tenant, token.queues)
+            _check_no_more(asker, token.role, token.tenant)
         now = self._clock.now()
         audit = auditing.token_revoked(by, token, now) if token.revoked_at is None else ()
         await self._store.revoke_token(token.prefix, now=now, audit=audit)
@@ -303,13 +302,11 @@ def _check_role(account: Account, role: AccessRole, tenant: str) -> None:
     )
 
 
-def _check_no_more(asker: Identity, role: AccessRole, tenant: str, queues: tuple[str, ...]) -> None:
+def _check_no_more(asker: Identity, role: AccessRole, tenant: str) -> None:
     """Refuse a token of the same account that could do more than the one with which it is asked for."""
     bounds = asker.token
     if _may_administer(asker) or (
-        RIGHTS_OF[role] <= RIGHTS_OF[bounds.role]
-        and bounds.tenant in {ALL_TENANTS, tenant}
-        and is_within(queues, bounds.queues)
+        RIGHTS_OF[role] <= RIGHTS_OF[bounds.role] and bounds.tenant in {ALL_TENANTS, tenant}
     ):
         return
     raise NeedsRight(

@@ -215,7 +215,7 @@ class Alerts:
             made_by=made_by,
         )
         if silence.until_at <= now:
-            raise InvalidInput("from", "the silence would be over already")
+            raise InvalidInput("from_time", "the silence would be over already")
         after = {
             "rule": rule,
             "subject": subject,

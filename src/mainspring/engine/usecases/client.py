@@ -30,6 +30,7 @@ from mainspring.engine.usecases.intake import Intake
 from mainspring.engine.usecases.jobs import Jobs
 from mainspring.engine.usecases.ledger import Ledgers
 from mainspring.engine.usecases.limits import Limits
+from mainspring.engine.usecases.monitors import Monitors
 from mainspring.engine.usecases.overview import OverviewReader
 from mainspring.engine.usecases.owners import Owners
 from mainspring.engine.usecases.pauses import PauseSwitch
@@ -128,6 +129,7 @@ class Client:
         self.alert_rules: AlertRules = AlertRules(store, clock=clock)
         self.alerts: Alerts = Alerts(store, clock=clock)
         self.channels: Channels = Channels(store, clock=clock, sender=sender)
+        self.monitors: Monitors = Monitors(store, clock=clock, ids=ids)
         self.pauses: PauseSwitch = PauseSwitch(store, clock=clock, wakeups=wakeups)
         self.blackouts: Blackouts = Blackouts(store, restrictions, clock=clock, wakeups=wakeups)
         self.overviews: OverviewReader = OverviewReader(store, restrictions, clock=clock)

@@ -11,7 +11,10 @@ from mainspring.core.blackouts import BlackoutState, state_of
 from mainspring.core.census import DeadLine, LiveLine, add_up
 from mainspring.core.job_findings import JobFindings
 from mainspring.core.ledger_check import LedgerCheck
+from mainspring.core.notifications import AlertState, Severity
+from mainspring.core.notify import split_summary
 from mainspring.core.pauses import LanePauses, Pause, PauseKey, PauseScope
+from mainspring.core.rights import ALL_TENANTS
 from mainspring.core.states import RunState
 from mainspring.engine.common.restrictions import RestrictionReader
 from mainspring.errors import TookTooLong
@@ -26,6 +29,7 @@ MOST_JOBS = 100_000
 MOST_WORKERS = 1000
 """Workers that are added up, at most."""
 MOST_OVERDUE = 1000
+MOST_ALERTS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +107,7 @@ class OverviewReader:
             runs_lost=sum(failover.runs_lost for failover in store.failovers),
             findings=findings,
             ledger=await store.read_ledger_check(),
+            alerts=await self._firing(tenant),
         )
         return Overview(
             now=now,
@@ -119,6 +124,14 @@ class OverviewReader:
             ledger=facts.ledger,
             attention=judge_cluster(facts, now),
         )
+
+    async def _firing(self, tenant: str) -> tuple[str, ...]:
+        """Return what the alerts of a tenant, and about what all tenants share, say, without errors of runs."""
+        found = await self._store.list_alerts(
+            [tenant, ALL_TENANTS], states=[AlertState.FIRING], limit=MOST_ALERTS
+        )
+        worst = sorted(found, key=lambda alert: alert.severity is not Severity.CRITICAL)
+        return tuple(split_summary(alert.rule, alert.subject, alert.summary)[0] for alert in worst)
 
     async def _count(
         self, tenant: str, now: datetime

@@ -35,6 +35,7 @@ from mainspring.ports.store.failures import FailureStore
 from mainspring.ports.store.jobs import JobStore
 from mainspring.ports.store.ledger_check import LedgerCheckStore
 from mainspring.ports.store.limits import LimitStore
+from mainspring.ports.store.monitors import MonitorStore
 from mainspring.ports.store.nodes import NodeStore
 from mainspring.ports.store.notify import NotifyStore
 from mainspring.ports.store.owners import OwnerStore
@@ -78,6 +79,7 @@ class Store(
     ApplyStore,
     AuditStore,
     AlertStore,
+    MonitorStore,
     NotifyStore,
     UsageStore,
     Protocol,

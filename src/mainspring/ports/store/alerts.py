@@ -100,7 +100,8 @@ class AlertStore(Protocol):
 
         `noticed` are failed runs that the alerts tell of: they are not unnoticed any more.
 
-        An alert is left out that is new, but whose rule has an open one of that subject. Changes leave alone who
+        That something still fires takes the place of such a message of the same channel and group that was not taken
+        yet. An alert is left out that is new, but whose rule has an open one of that subject. Changes leave alone who
         acknowledged an alert. Return False, and save nothing, without the epoch of shard 0.
         """
         ...

@@ -13,7 +13,7 @@ from mainspring.core.alerting import Outgoing
 from mainspring.core.alerts import CHANNEL_SETTINGS, Alert, AlertRule, Channel, Silence, Telling, channel_key
 from mainspring.core.channel_settings import plain_from_channel, read_channel, read_channel_kind
 from mainspring.core.ids import RunId
-from mainspring.core.notifications import AlertState, Message, Severity
+from mainspring.core.notifications import AlertState, Message, MessageKind, Severity
 from mainspring.core.notify import NotifyRule
 from mainspring.ports.store.alerts import Notification
 
@@ -137,6 +137,19 @@ def encode_outgoing(outgoing: Sequence[Outgoing]) -> str:
             }
         )
     return encode(rows)
+
+
+def repeats_of(outgoing: Sequence[Outgoing]) -> list[dict[str, str]]:
+    """Return the channels and groups that are told that something still fires."""
+    found = {(one.channel, one.group) for one in outgoing if one.message.kind is MessageKind.REPEAT}
+    return [
+        {
+            "channel_tenant": channel.partition("/")[0],
+            "channel": channel.partition("/")[2],
+            "message_group": group,
+        }
+        for channel, group in sorted(found)
+    ]
 
 
 def make_notification(row: Mapping[str, Any], made_at: datetime) -> Notification:

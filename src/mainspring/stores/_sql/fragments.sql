@@ -112,3 +112,6 @@ id, tenant, rule, subject, from_at, until_at, reason, made_by;
 
 -- fragment: notification_columns
 id, channel_tenant, channel, message, made_at, attempts;
+
+-- fragment: monitor_columns
+id, tenant, name, monitor, revision;

@@ -13,7 +13,7 @@ from mainspring.core.alerting import Outgoing, Verdict
 from mainspring.core.alerts import Alert, AlertRule, Channel, Silence, channel_key
 from mainspring.core.audit import AuditEntry
 from mainspring.core.ids import RunId
-from mainspring.core.notifications import AlertState
+from mainspring.core.notifications import AlertState, MessageKind
 from mainspring.ports.store.alerts import LostSession, Notification, SettledNotification
 from mainspring.ports.store.nodes import Epochs
 from mainspring.stores.memory.access import AccessTables
@@ -183,10 +183,21 @@ class MemoryAlertStore:
         for alert_id in verdict.removed:
             if alert_id in alerts and alerts[alert_id].state is AlertState.PENDING:
                 del alerts[alert_id]
+        self._drop_repeats(verdict.outgoing)
         for outgoing in verdict.outgoing:
             row = NotificationRow(next(self._alerts.sequence), outgoing, made_at=now, next_at=now)
             self._alerts.notifications[row.id] = row
         return True
+
+    def _drop_repeats(self, outgoing: Sequence[Outgoing]) -> None:
+        told = {(one.channel, one.group) for one in outgoing if one.message.kind is MessageKind.REPEAT}
+        self._alerts.notifications = {
+            row.id: row
+            for row in self._alerts.notifications.values()
+            if row.attempts
+            or row.outgoing.message.kind is not MessageKind.REPEAT
+            or (row.outgoing.channel, row.outgoing.group) not in told
+        }
 
     async def list_lost_sessions(self, *, since: datetime) -> list[LostSession]:
         return [

@@ -25,6 +25,7 @@ from mainspring.stores.memory.failures import MemoryFailureStore
 from mainspring.stores.memory.jobs import MemoryJobStore
 from mainspring.stores.memory.ledger_check import MemoryLedgerCheckStore
 from mainspring.stores.memory.limits import MemoryLimitStore
+from mainspring.stores.memory.monitors import MemoryMonitorStore, MonitorTables
 from mainspring.stores.memory.nodes import MemoryNodeStore
 from mainspring.stores.memory.notify import MemoryNotifyStore
 from mainspring.stores.memory.owners import MemoryOwnerStore
@@ -73,6 +74,7 @@ class MemoryStore(
     MemoryOwnerStore,
     MemoryAccessStore,
     MemoryAlertStore,
+    MemoryMonitorStore,
     MemoryNotifyStore,
     MemoryUsageStore,
 ):
@@ -85,6 +87,7 @@ class MemoryStore(
     def __init__(self, *, time: Callable[[], datetime]) -> None:
         self._tables = Tables()
         self._access = AccessTables()
+        self._monitors = MonitorTables()
         self._usage = UsageTables()
         self._alerts = AlertTables()
         self._time = time

@@ -25,6 +25,7 @@ from mainspring.stores._sql.alerts import (
     make_channel,
     make_notification,
     make_silence,
+    repeats_of,
 )
 from mainspring.stores.postgres.access import token_of
 from mainspring.stores.postgres.audit import write_audit
@@ -198,6 +199,8 @@ class PostgresAlertStore:
                 await transaction.execute("remove_alerts", alert_ids=list(verdict.removed))
             if noticed:
                 await transaction.execute("notice_failures", run_ids=list(noticed))
+            for repeat in repeats_of(verdict.outgoing):
+                await transaction.execute("drop_repeats", **repeat)
             if verdict.outgoing:
                 notifications = encode_outgoing(verdict.outgoing)
                 await transaction.execute("add_notifications", notifications=notifications, now=now)

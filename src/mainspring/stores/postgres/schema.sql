@@ -436,6 +436,20 @@ CREATE TABLE migration_compatibility (
     CONSTRAINT migration_compatibility_pkey PRIMARY KEY (number)
 );
 
+CREATE TABLE monitor (
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    tenant text NOT NULL,
+    name text NOT NULL,
+    key_hash bytea NOT NULL,
+    monitor text NOT NULL,
+    revision bigint NOT NULL DEFAULT 1,
+    due_at timestamp with time zone,
+    CONSTRAINT monitor_pkey PRIMARY KEY (id)
+);
+CREATE INDEX monitor_due ON public.monitor USING btree (due_at) WHERE (due_at IS NOT NULL);
+CREATE UNIQUE INDEX monitor_key ON public.monitor USING btree (key_hash);
+CREATE UNIQUE INDEX monitor_name ON public.monitor USING btree (tenant, name);
+
 CREATE TABLE node (
     id text NOT NULL,
     host text NOT NULL,
@@ -759,6 +773,7 @@ CREATE TABLE usage_minute (
 -- SEQUENCE key_hold_id_seq
 -- SEQUENCE lane_id_seq
 -- SEQUENCE limit_rule_id_seq
+-- SEQUENCE monitor_id_seq
 -- SEQUENCE notification_id_seq
 -- SEQUENCE run_sequence
 -- SEQUENCE session_id_seq

@@ -26,6 +26,7 @@ from mainspring.stores._sql.alerts import (
     make_channel,
     make_notification,
     make_silence,
+    repeats_of,
 )
 from mainspring.stores.sqlite.access import make_token
 from mainspring.stores.sqlite.audit import write_audit
@@ -222,6 +223,8 @@ class SqliteAlertStore:
                 execute(db, "remove_alerts", {"alert_ids": to_json(verdict.removed)})
             if noticed:
                 execute(db, "notice_failures", {"run_ids": to_json(list(noticed))})
+            for repeat in repeats_of(verdict.outgoing):
+                execute(db, "drop_repeats", repeat)
             if verdict.outgoing:
                 values = {"notifications": encode_outgoing(verdict.outgoing), "now": to_micros(now)}
                 execute(db, "add_notifications", values)

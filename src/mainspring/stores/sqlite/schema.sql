@@ -475,6 +475,25 @@ CREATE TABLE migration_compatibility (
     compatible_from INTEGER NOT NULL
 ) STRICT;
 
+CREATE TABLE monitor (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    tenant TEXT NOT NULL,
+    name TEXT NOT NULL,
+    -- SHA-256 of the key that its pings bear.
+    key_hash BLOB NOT NULL,
+    -- What is set for it and what it knows, as JSON.
+    monitor TEXT NOT NULL,
+    revision INTEGER NOT NULL DEFAULT 1,
+    -- From when on it may be found broken.
+    due_at INTEGER
+) STRICT;
+
+CREATE INDEX monitor_due ON monitor (due_at) WHERE due_at IS NOT NULL;
+
+CREATE UNIQUE INDEX monitor_key ON monitor (key_hash);
+
+CREATE UNIQUE INDEX monitor_name ON monitor (tenant, name);
+
 CREATE TABLE node (
     id TEXT PRIMARY KEY,
     host TEXT NOT NULL,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mainspring.testing.conformance import (
     access,
+    alert_facts,
     alerts,
     applying,
     audit,
@@ -42,6 +43,7 @@ from mainspring.testing.conformance import (
     lines,
     liveness,
     model,
+    monitors,
     nodes,
     notify,
     once,
@@ -105,7 +107,8 @@ SUITE: tuple[type, ...] = (
     alerts.AlertSettings,
     alerts.AlertsAreKept,
     alerts.Notifications,
-    alerts.AlertsLookAtOthers,
+    alert_facts.AlertsLookAtOthers,
+    monitors.Monitors,
     notify.JobsThatNotify,
     once.UniqueKeys,
     once_expired.ExpiredHolders,

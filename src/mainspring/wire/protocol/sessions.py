@@ -71,6 +71,24 @@ class SessionGranted(Struct, kw_only=True):
     beat_period_seconds: Annotated[
         float, Meta(description="Beat at least this often; three silent periods end the session.")
     ]
+    tenant: Annotated[
+        str | None, Meta(description="The only tenant whose runs it gets; null: those of all tenants.")
+    ]
+    queues: Annotated[
+        list[str],
+        Meta(
+            description="The queues it serves, of those that the worker and its token name; empty means all."
+        ),
+    ]
+
+
+class SessionGrantedIn(Struct, kw_only=True):
+    """A granted session, as a worker reads it: servers of earlier releases tell less of it."""
+
+    session_id: str
+    beat_period_seconds: float
+    tenant: str | None = None
+    queues: list[str] = []
 
 
 def read_session(text: str) -> SessionId:

@@ -505,3 +505,23 @@ async def test_submission_by_an_old_definition_goes_nowhere(bench: Bench, calls:
     await tick(bench)
     assert leased(waiting) == [run_id]
     assert (await bench.run(run_id)).version == 2
+
+
+async def test_a_run_does_not_go_straight_to_a_worker_of_another_tenant(bench: Bench, calls: Calls) -> None:
+    job_id = await known_job(bench)
+    bank = await bench.runtime.worker(tenant="bank")
+    waiting = await wait(bench, bank.session_id)
+    calls.clear()
+    run_id = await submit(bench, job_id)
+    await tick(bench, 3)
+    assert "submit_claimed" not in calls
+    assert not waiting.done()
+    own = await bench.runtime.worker(tenant=TENANT)
+    served = await wait(bench, own.session_id)
+    assert [lease.run_id for lease in (await served).leases] == [run_id]
+    served = await wait(bench, own.session_id, number=2)
+    calls.clear()
+    run_id = await submit(bench, job_id)
+    assert calls == ["submit_claimed"]
+    assert [lease.run_id for lease in (await served).leases] == [run_id]
+    waiting.cancel()

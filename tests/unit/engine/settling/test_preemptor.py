@@ -234,3 +234,19 @@ async def test_without_a_queue_that_asks_for_it_nothing_is_read(
     monkeypatch.setattr(bench.runtime.store, "read_kept_waiting", None)
     await bench.runtime.client.queues.put("default", {"aging": "10s"})
     await bench.runtime.advance(3)
+
+
+async def test_a_worker_of_another_tenant_is_asked_for_nothing(bench: Bench) -> None:
+    """Its slot would be of no use to what waits."""
+    bank = await bench.runtime.worker(tenant="bank", slots=1)
+    await bench.runtime.client.queues.put("default", {"preempt_after": "10s"})
+    body = {"name": "batch", "function": "work", "priority": "LOW", "preemptible": True}
+    job = await bench.runtime.client.jobs.create("bank", body)
+    await bench.runtime.client.runs.submit("bank", Submission(job_id=job.id))
+    [lease] = await bank.claim(1)
+    await submit(bench, await bench.add(name="urgent", priority="HIGH"))
+    await bench.runtime.advance(12)
+    assert await told(bench, bank) == []
+    everyone = await bench.runtime.worker(slots=1)
+    [urgent] = await everyone.claim(1)
+    assert urgent.run_id != lease.run_id

@@ -42,7 +42,9 @@ WHERE
     run.state IN ('PENDING', 'RETRYING') AND run.ready_at < :now::timestamptz - interval '5 s'
     AND NOT EXISTS (
         SELECT FROM session
-        WHERE session.state = 'live' AND (session.queues = '{}' OR lane.queue = ANY(session.queues))
+        WHERE
+            session.state = 'live' AND (session.queues = '{}' OR lane.queue = ANY(session.queues))
+            AND (session.tenant IS NULL OR session.tenant = lane.tenant)
     )
     AND NOT EXISTS (
         SELECT FROM pause

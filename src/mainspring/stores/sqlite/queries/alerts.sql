@@ -112,6 +112,12 @@ WHERE token.expires_at > :after AND token.expires_at < :before AND token.revoked
   AND NOT EXISTS (SELECT 1 FROM token AS newer WHERE newer.replaces = token.prefix)
 ORDER BY token.expires_at, token.prefix LIMIT :limit;
 
+-- name: drop_repeats
+-- That something still fires is told once when a channel takes messages again.
+DELETE FROM notification
+WHERE channel_tenant = :channel_tenant AND channel = :channel AND message_group = :message_group
+  AND sent_at IS NULL AND given_up_at IS NULL AND attempts = 0 AND json_extract(message, '$.kind') = 'repeat';
+
 -- name: take_notifications
 UPDATE notification SET attempts = attempts + 1, next_at = :again_at
 WHERE id IN (

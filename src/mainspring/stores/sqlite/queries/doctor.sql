@@ -39,7 +39,7 @@ WHERE
         SELECT 1 FROM session
         WHERE session.state = 'live' AND (
             session.queues = '[]' OR EXISTS (SELECT 1 FROM json_each(session.queues) AS served WHERE served.value = lane.queue)
-        )
+        ) AND (session.tenant IS NULL OR session.tenant = lane.tenant)
     )
     AND NOT EXISTS (
         SELECT 1 FROM pause
