@@ -25,7 +25,6 @@ from mainspring.stores.postgres.doctor import PostgresExaminer
 from mainspring.stores.sqlite import SqliteStore
 from mainspring.stores.sqlite.doctor import SqliteExaminer
 
-NOW = datetime.now(UTC)
 Execute = Callable[[str], Awaitable[object]]
 BOTH = [pytest.param("sqlite"), pytest.param("postgres", marks=pytest.mark.postgres)]
 
@@ -40,6 +39,7 @@ class Subject:
         self._examiner = examiner
         self.execute = execute
         self.instant = instant
+        self.now = datetime.now(UTC)
 
     async def look(self) -> StoreLook:
         return await self._examiner.look(monotonic=monotonic, now=host_time)
@@ -47,6 +47,7 @@ class Subject:
 
 @pytest.fixture(params=BOTH)
 async def subject(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Subject]:
+    now = datetime.now(UTC)
     if request.param == "sqlite":
         path = tmp_path / "mainspring.db"
         sqlite = SqliteStore(path)
@@ -62,7 +63,7 @@ async def subject(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
             sqlite,
             SqliteExaminer(path),
             execute,
-            instant=lambda ago: str(round((NOW.timestamp() - ago) * 1e6)),
+            instant=lambda ago: str(round((now.timestamp() - ago) * 1e6)),
         )
         await sqlite.close()
         return
@@ -74,7 +75,7 @@ async def subject(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
         postgres,
         PostgresExaminer(ConnectionOptions(dsn), label="here"),
         connection.execute,
-        instant=lambda ago: f"'{(NOW - timedelta(seconds=ago)).isoformat()}'::timestamptz",
+        instant=lambda ago: f"'{(now - timedelta(seconds=ago)).isoformat()}'::timestamptz",
     )
     await connection.close()
     await postgres.close()
@@ -94,10 +95,10 @@ async def test_a_new_store_has_nothing_that_is_wrong(subject: Subject) -> None:
 async def test_servers_and_shards_are_seen(subject: Subject) -> None:
     facts = NodeFacts(id="n", host="a", pid=1, version="1.0", tzdata="2026a")
     await subject.store.beat_node(
-        facts, period=timedelta(seconds=2), refusal=Refusal.CLOCK, now=NOW - timedelta(seconds=30)
+        facts, period=timedelta(seconds=2), refusal=Refusal.CLOCK, now=subject.now - timedelta(seconds=30)
     )
-    await subject.store.take_shards("n", {0: 0, 1: 0}, now=NOW)
-    await subject.store.take_shards("gone", {2: 0}, now=NOW)
+    await subject.store.take_shards("n", {0: 0, 1: 0}, now=subject.now)
+    await subject.store.take_shards("gone", {2: 0}, now=subject.now)
     cluster = (await subject.look()).cluster
     assert cluster is not None
     [node] = cluster.nodes
@@ -137,31 +138,31 @@ async def test_queues_without_a_worker_are_seen(subject: Subject) -> None:
         f" VALUES ('queue', 'paused', 'hold', '', 'me', {subject.instant(0)})"
     )
     one = NewSession(worker="w", host="h", pid=1, slots=4, queues=("served",))
-    await subject.store.add_sessions([one], now=NOW)
+    await subject.store.add_sessions([one], now=subject.now)
     cluster = (await subject.look()).cluster
     assert cluster is not None
     [found] = cluster.queues
     assert 90 <= found.oldest < 300
     assert replace(found, oldest=0) == WaitingQueue(queue="mail", runs=2, oldest=0)
     assert (cluster.workers, cluster.slots) == (1, 4)
-    await subject.store.add_sessions([replace(one, queues=())], now=NOW)
+    await subject.store.add_sessions([replace(one, queues=())], now=subject.now)
     cluster = (await subject.look()).cluster
     assert cluster is not None
     assert cluster.queues == [], "who names no queue serves all"
 
 
 async def test_tokens_that_end_soon_are_seen(subject: Subject) -> None:
-    account = Account(name="bot", grants={"*": AccessRole.ADMIN}, created_at=NOW)
+    account = Account(name="bot", grants={"*": AccessRole.ADMIN}, created_at=subject.now)
 
     def token(prefix: str, days: float | None, **more: Any) -> NewToken:
-        ends = None if days is None else NOW + timedelta(days=days)
+        ends = None if days is None else subject.now + timedelta(days=days)
         made = AccessToken(
             prefix=prefix,
             account="bot",
             name=prefix,
             role=AccessRole.ADMIN,
             tenant="*",
-            created_at=NOW,
+            created_at=subject.now,
             expires_at=ends,
             **more,
         )
@@ -185,7 +186,7 @@ async def test_clocks_channels_and_entries_that_wait_are_seen(subject: Subject) 
     job = "'0{0}000000000000000000000000000000'"  # a uuid to PostgreSQL
     if "::" not in subject.instant(0):
         job = f"x{job}"
-    for number, ago in ((1, 30), (2, 90), (3, 200)):
+    for number, ago in ((1, -600), (2, 90), (3, 200)):
         await subject.execute(
             "INSERT INTO job_clock (job_id, shard, revision, priority, next_fire_at, due_at)"
             f" VALUES ({job.format(number)}, 0, 0, 1, {subject.instant(ago)}, {subject.instant(ago)})"
