@@ -52,6 +52,13 @@ async def fill(dsn: str) -> list[int]:
     await connection.execute("UPDATE shard_lease SET epoch = 7, node_id = 'n'")
     await connection.execute("UPDATE revision SET number = 3 WHERE name IN ('calendars', 'policies')")
     await connection.execute("SELECT nextval('run_sequence')")
+    await connection.execute(
+        "INSERT INTO job_clock (job_id, shard, revision, priority) VALUES (gen_random_uuid(), 0, 4, 1)"
+    )
+    await connection.execute(
+        "INSERT INTO node (id, host, pid, version, tzdata, started_at, last_beat_at)"
+        " VALUES ('n', 'h', 1, '1', 'x', now(), now())"
+    )
     await connection.close()
     return list(sessions)
 
@@ -88,6 +95,9 @@ async def test_nobody_of_before_is_taken_for_somebody_of_now(
         )
         numbers = {row["name"]: row["number"] for row in await connection.fetch("SELECT * FROM revision")}
         assert (numbers["calendars"], numbers["policies"]) == (3 + step, 3 + step)
+        assert await connection.fetchval("SELECT revision FROM job_clock") == 4 + step
+        assert await connection.fetchval("SELECT count(*) FROM node") == 0
+        assert numbers["policy_epoch"] == round(later.timestamp() * 1_000_000), "it holds the time"
         assert numbers["access"] == 0, "as there has never been an account, the server stays open"
         sequences = await connection.fetch("SELECT sequencename, last_value FROM pg_sequences")
         assert {row["sequencename"] for row in sequences if (row["last_value"] or 0) < step} == set()

@@ -108,6 +108,15 @@ def test_a_signal_leaves_the_terminal_as_it_was(tmp_path: Path, number: signal.S
         assert watched.end() == (0 if number is signal.SIGTERM else 130)
 
 
+def test_a_terminal_that_is_gone_ends_it(tmp_path: Path) -> None:
+    with server("--slots", 0, cwd=tmp_path) as (_, url):
+        watched = Watched("top", "--interval", "500ms", "--server", url, cwd=tmp_path)
+        watched.wait_for("there is no worker")
+        for descriptor in (watched.theirs, watched.terminal):
+            os.close(descriptor)
+        watched.process.wait(SECONDS)
+
+
 def test_a_server_that_ends_is_told_and_waited_for(tmp_path: Path) -> None:
     with server("--slots", 0, cwd=tmp_path) as (process, url):
         watched = Watched("top", "--interval", "500ms", "--server", url, cwd=tmp_path)

@@ -42,7 +42,11 @@ class LiveScreen:
 
     def read(self) -> None:
         """Take what was typed. A terminal that is gone counts as the key to quit."""
-        for letter in os.read(sys.stdin.fileno(), 64).decode(errors="replace") or "q":
+        try:
+            typed = os.read(sys.stdin.fileno(), 64)
+        except OSError:
+            typed = b""
+        for letter in typed.decode(errors="replace") or "q":
             self.keys.put_nowait(letter)
 
 
@@ -63,6 +67,7 @@ async def live_screen() -> AsyncIterator[LiveScreen]:
         loop.remove_reader(descriptor)
         loop.remove_signal_handler(signal.SIGWINCH)
         loop.remove_signal_handler(signal.SIGTERM)
-        sys.stdout.write(_LEAVE)
-        sys.stdout.flush()
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+        with contextlib.suppress(OSError, termios.error):  # the terminal may be gone
+            sys.stdout.write(_LEAVE)
+            sys.stdout.flush()
+            termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

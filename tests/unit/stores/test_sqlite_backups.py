@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from mainspring.ports.store.sessions import NewSession
 from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.sqlite import SqliteStore
 from mainspring.stores.sqlite.backups import SqliteBackups
+from mainspring.stores.sqlite.rows import to_micros
 
 NOW = datetime(2026, 11, 27, 12, tzinfo=UTC)
 HOLDING = (
@@ -65,23 +67,29 @@ async def fill(path: Path) -> list[int]:
         db.execute("UPDATE shard_lease SET epoch = 7, node_id = 'n'")
         db.execute("UPDATE revision SET number = 3 WHERE name IN ('calendars', 'policies')")
         db.execute("UPDATE run_sequence SET value = 1")
+        db.execute("INSERT INTO job_clock (job_id, shard, revision) VALUES (zeroblob(16), 0, 4)")
+        db.execute(
+            "INSERT INTO node (id, host, pid, version, tzdata, started_at, last_beat_at)"
+            " VALUES ('n', 'h', 1, '1', 'x', 0, 0)"
+        )
     return list(sessions)
 
 
-async def copy_of(folder: Path) -> tuple[Restored, list[int]]:
+async def copy_of(folder: Path) -> tuple[Restored, list[int], datetime]:
     (folder / "new").mkdir()
     sessions = await fill(folder / "old" / "mainspring.db")
     copy = folder / "copy"
     copy.touch()
     saved = await SqliteBackups(folder / "old" / "mainspring.db").save(copy)
     backups = SqliteBackups(folder / "new" / "mainspring.db")
-    restored = await backups.restore(copy, manifest_of(saved), now=saved.taken_at + timedelta(hours=1))
+    later = saved.taken_at + timedelta(hours=1)
+    restored = await backups.restore(copy, manifest_of(saved), now=later)
     assert restored.found == saved.facts
-    return restored, sessions
+    return restored, sessions, later
 
 
 def test_nobody_of_before_is_taken_for_somebody_of_now(tmp_path: Path) -> None:
-    restored, (holder, other) = asyncio.run(copy_of(tmp_path))
+    restored, (holder, other), later = asyncio.run(copy_of(tmp_path))
     assert (restored.sessions, restored.runs) == (2, 1)
     step = restored.step
     with apsw.Connection(str(tmp_path / "new" / "mainspring.db")) as db:
@@ -92,6 +100,9 @@ def test_nobody_of_before_is_taken_for_somebody_of_now(tmp_path: Path) -> None:
         assert db.execute("SELECT value FROM run_sequence").fetchall() == [(1 + step,)]
         numbers: dict[Any, Any] = dict(rows_of(db, "SELECT name, number FROM revision"))
         assert (numbers["calendars"], numbers["policies"]) == (3 + step, 3 + step)
+        assert rows_of(db, "SELECT revision FROM job_clock") == [(4 + step,)]
+        assert rows_of(db, "SELECT * FROM node") == []
+        assert numbers["policy_epoch"] == to_micros(later), "it holds the time"
         assert numbers["access"] == 0, "as there has never been an account, the server stays open"
         sequences: dict[Any, Any] = dict(rows_of(db, "SELECT name, seq FROM sqlite_sequence"))
         assert min(sequences.values()) >= step
@@ -149,3 +160,34 @@ async def test_what_is_no_store_is_refused_and_leaves_nothing(tmp_path: Path) ->
             tmp_path / "damaged", manifest_of(saved), now=NOW
         )
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["mainspring.db.lock"]
+
+
+async def test_a_copy_that_is_given_up_ends_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "old" / "mainspring.db"
+    await fill(path)
+    copying = SqliteBackups(path)
+    is_copying, ended = threading.Event(), []
+
+    def copy_for_long(db: apsw.Connection, name: str, values: object) -> None:
+        def tell(*_: Any) -> int:
+            is_copying.set()
+            return 0
+
+        db.create_scalar_function("tell", tell)
+        try:
+            db.execute(
+                "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 10000000)"
+                " SELECT max(i + tell()) FROM n"
+            )
+        except apsw.InterruptError:
+            ended.append(name)
+            raise
+
+    monkeypatch.setattr("mainspring.stores.sqlite.backups.execute", copy_for_long)
+    task = asyncio.create_task(copying.save(tmp_path / "copy"))
+    await asyncio.to_thread(is_copying.wait)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await asyncio.get_running_loop().shutdown_default_executor()
+    assert ended == ["copy_into"]

@@ -43,17 +43,27 @@ class SqliteBackups:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._copying: apsw.Connection | None = None
 
     async def save(self, file: Path) -> Saved:
         """See `BackupStore`."""
         if not self._path.exists():
             raise InvalidInput("store", f"there is no {self._path}; name the folder that has mainspring.db")
-        return await asyncio.to_thread(self._save, file)
+        try:
+            return await asyncio.to_thread(self._save, file)
+        except asyncio.CancelledError:
+            if self._copying is not None:
+                self._copying.interrupt()  # or its thread would hold up the end until it is done
+            raise
 
     def _save(self, file: Path) -> Saved:
         with _opened(self._path, apsw.SQLITE_OPEN_READWRITE) as db:
             taken_at = to_instant(int(fetch_value(db, "read_time")) * 1000)
-            execute(db, "copy_into", {"file": str(file)})
+            self._copying = db
+            try:
+                execute(db, "copy_into", {"file": str(file)})
+            finally:
+                self._copying = None
         _sync(file)
         with _opened(file, apsw.SQLITE_OPEN_READONLY) as db:
             return Saved(f"sqlite {apsw.sqlite_lib_version()}", taken_at, _read_facts(db))
