@@ -36,6 +36,7 @@ _SHARED = {
     "token": ("k3v9q2xa", "aaaaaaaa"),
     "queue": (OWN, FOREIGN),
     "label": ("gpu", "arm"),
+    "key": ("aaaaaaaaaaaaaaaaaaaaaaaa", "mk_aaaaaaaa"),
 }
 """Names in paths that stand for what tenants share."""
 _IDS = frozenset({"job_id", "run_id", "run_ids", "after", "cursor", "before"})
@@ -94,7 +95,8 @@ class Attacker:
     def _id(self, name: str, drawn: Any, chance: Random) -> Any:
         if name in _SHARED:
             return chance.choice([drawn, *_SHARED[name]])
-        return chance.choice([drawn, self._tenants.own[name], self._tenants.foreign[name]])
+        known = [each[name] for each in (self._tenants.own, self._tenants.foreign) if name in each]
+        return chance.choice([drawn, *known])
 
     def _value(self, key: str, value: Any, chance: Random) -> Any:
         """Return what a field of a body is to hold: the id of something that exists, or what was drawn."""

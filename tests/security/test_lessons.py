@@ -165,8 +165,8 @@ def test_a_worker_cannot_report_an_exception_of_its_choice(tenants: Tenants) -> 
 @pytest.mark.parametrize(
     "text",
     [
-        "${7*7} * * * *",
-        "{{7*7}} * * * *",
+        "${1237*1237} * * * *",
+        "{{1237*1237}} * * * *",
         "%(x)s %s %n * *",
         "{0.__class__.__mro__} * * * *",
         "T(java.lang.Runtime).getRuntime().exec('id') * * *",
@@ -179,7 +179,7 @@ def test_what_is_refused_is_quoted_and_never_carried_out(tenants: Tenants, text:
     body = {"name": text, "cron": text, "function": "work"}
     answer = httpx.post(f"{tenants.url}/api/v1/jobs", json=body, headers=headers)
     assert answer.status_code == 422
-    assert "49" not in answer.text
+    assert "1530169" not in answer.text
     assert "<class" not in answer.text
     assert answer.headers["content-type"].startswith("application/")
 

@@ -9,12 +9,14 @@ import structlog
 
 from mainspring.ports.logs import INFO, LEVEL, WARNING
 
-_All: Any = structlog.make_filtering_bound_logger(logging.DEBUG)
-_debug, _info, _warning = _All.debug, _All.info, _All.warning
-_adebug, _ainfo, _awarning = _All.adebug, _All.ainfo, _All.awarning
+_all: Any = structlog.make_filtering_bound_logger(logging.DEBUG)
+_debug, _info, _warning = _all.debug, _all.info, _all.warning
+_adebug, _ainfo, _awarning = _all.adebug, _all.ainfo, _all.awarning
+# structlog makes the class at run time; this is the type that it has.
+_All: type[structlog.BoundLoggerBase] = _all
 
 
-class LevelledLogger(_All):  # type: ignore[misc] # structlog makes the class at run time
+class LevelledLogger(_All):  # type: ignore[misc, valid-type] # structlog makes the class at run time
     """Writes what is not below `LEVEL`. A call that writes nothing costs one comparison; errors are always written."""
 
     def debug(self, event: str, *args: Any, **values: Any) -> Any:
@@ -45,11 +47,11 @@ class LevelledLogger(_All):  # type: ignore[misc] # structlog makes the class at
 
     def log(self, level: int, event: str, *args: Any, **values: Any) -> Any:
         """Write a line at a level given by its number."""
-        return _All.log(self, level, event, *args, **values) if level >= LEVEL.lowest else None
+        return _all.log(self, level, event, *args, **values) if level >= LEVEL.lowest else None
 
     async def alog(self, level: int, event: str, *args: Any, **values: Any) -> Any:
         """Do as `log` does, in a thread."""
-        return await _All.alog(self, level, event, *args, **values) if level >= LEVEL.lowest else None
+        return await _all.alog(self, level, event, *args, **values) if level >= LEVEL.lowest else None
 
     def is_enabled_for(self, level: int) -> bool:
         """Say whether lines of a level are written."""
