@@ -34,7 +34,7 @@ ONLY_SQLITE = {
     "copy_into": "PostgreSQL is copied by pg_dump",
     "check_pages": "one file, whose pages may be damaged",
     "begin_id_sequences": "a table has a sequence from its first row on",
-    "raise_run_sequence": "a row; on PostgreSQL raise_id_sequences raises all",
+    "raise_run_sequence": "a row; on PostgreSQL raise_id_sequences raises it, too",
     "find_alert_rule": "PostgreSQL sees in what it has written which rows are new",
     "find_channel": "the same",
     "count_redriven": "PostgreSQL counts in advance_redrive",

@@ -97,6 +97,25 @@ async def test_nobody_of_before_is_taken_for_somebody_of_now(
         await connection.close()
 
 
+async def test_tables_of_others_in_the_schema_keep_their_next_ids(
+    tmp_path: Path, postgres_server: str, postgres_database: str
+) -> None:
+    await fill(postgres_database)
+    connection = await asyncpg.connect(postgres_database)
+    await connection.execute("CREATE TABLE mine (id serial PRIMARY KEY)")
+    await connection.execute("INSERT INTO mine DEFAULT VALUES")
+    await connection.close()
+    copy = tmp_path / "copy"
+    saved = await backups(postgres_database).save(copy)
+    with temporary_database(postgres_server) as target:
+        a_day_later = saved.taken_at + timedelta(days=1)  # a step beyond what a serial column takes
+        restored = await backups(target).restore(copy, manifest_of(saved), now=a_day_later)
+        assert restored.step > 2**31
+        connection = await asyncpg.connect(target)
+        assert await connection.fetchval("INSERT INTO mine DEFAULT VALUES RETURNING id") == 2
+        await connection.close()
+
+
 async def test_a_server_that_starts_meanwhile_waits_until_the_restore_is_done(
     tmp_path: Path, postgres_server: str, postgres_database: str
 ) -> None:

@@ -113,6 +113,14 @@ def test_copied_sessions_keep_all_that_is_known_of_them() -> None:
         assert set(re.findall(r"\w+", named[1])) == columns
 
 
+def test_a_restore_raises_every_sequence_of_the_schema_by_its_name() -> None:
+    schema = Path(__file__).parents[3] / "src/mainspring/stores/postgres/schema.sql"
+    declared = set(re.findall(r"^-- SEQUENCE (\w+)$", schema.read_text(), re.MULTILINE))
+    assert "run_sequence" in declared
+    text = load_queries("mainspring.stores.postgres")["raise_id_sequences"].text
+    assert set(re.findall(r"'(\w+)'", text)) == declared
+
+
 async def test_a_store_that_is_there_or_in_use_stays_as_it_is(tmp_path: Path) -> None:
     old = tmp_path / "old" / "mainspring.db"
     await fill(old)
