@@ -9,12 +9,12 @@ import pytest
 
 from mainspring.clock import system_random
 from mainspring.core.backups import FORMAT, BackupManifest, FileFacts
-from mainspring.errors import Conflict, InvalidInput, StoreUnavailable
+from mainspring.errors import Conflict, InvalidInput, SchemaMismatch, StoreUnavailable
 from mainspring.ports.backups import Saved
 from mainspring.ports.store.sessions import NewSession
 from mainspring.stores.postgres import ConnectionOptions, PostgresStore
 from mainspring.stores.postgres.backups import PostgresBackups
-from tests.support.postgres import temporary_database
+from tests.support.postgres import call, execute, temporary_database
 
 pytestmark = pytest.mark.postgres
 NOW = datetime(2026, 11, 27, 12, tzinfo=UTC)
@@ -153,7 +153,8 @@ async def test_what_cannot_be_used_is_named(
         await backups(f"{postgres_server}/there_is_none").save(tmp_path / "copy")
     await fill(postgres_database)
     saved = await backups(postgres_database).save(tmp_path / "copy")
-    (tmp_path / "copy").write_bytes((tmp_path / "copy").read_bytes()[:-200])
+    whole = (tmp_path / "copy").read_bytes()
+    (tmp_path / "copy").write_bytes(whole[:-200])
     with temporary_database(postgres_server) as target:
         with pytest.raises(InvalidInput, match=r"pg_restore is of version .*; 99 or later is needed here"):
             await backups(target).restore(tmp_path / "copy", manifest_of(saved, "pg_dump 99"), now=NOW)
@@ -162,3 +163,28 @@ async def test_what_cannot_be_used_is_named(
         connection = await asyncpg.connect(target)
         assert await connection.fetchval("SELECT count(*) FROM pg_class WHERE relname = 'run'") == 0
         await connection.close()
+        with pytest.raises(SchemaMismatch, match="was broken off"):
+            await PostgresStore(target, random=system_random()).open()
+        (tmp_path / "copy").write_bytes(whole)
+        restored = await backups(target).restore(tmp_path / "copy", manifest_of(saved), now=NOW)
+        assert restored.found == saved.facts, "nothing of the first try is there, so the second may go on"
+
+
+async def test_a_store_in_a_schema_of_its_own_is_restored(
+    tmp_path: Path, postgres_server: str, postgres_database: str
+) -> None:
+    def in_a_schema(dsn: str) -> None:
+        name = dsn.rpartition("/")[2]
+        execute(postgres_server, f'ALTER DATABASE "{name}" SET search_path TO mainspring')
+
+    call(postgres_database, lambda connection: connection.execute("CREATE SCHEMA mainspring"))
+    in_a_schema(postgres_database)
+    await fill(postgres_database)
+    saved = await backups(postgres_database).save(tmp_path / "copy")
+    with temporary_database(postgres_server) as target:
+        in_a_schema(target)  # which comes from the backup
+        restored = await backups(target).restore(tmp_path / "copy", manifest_of(saved), now=NOW)
+        assert (restored.found, restored.sessions) == (saved.facts, 2)
+        store = PostgresStore(target, random=system_random())
+        await store.open()
+        await store.close()

@@ -24,6 +24,7 @@ _IN_THE_WAY = (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
 
 The migration is rolled back, so that those who wait behind it can go on, and then tried again.
 """
+BROKEN_RESTORE = "a restore into this database was broken off; drop the database, and restore into a new one"
 _TRIES = 20
 _PAUSE = 1.0
 _log = structlog.get_logger(__name__)
@@ -45,7 +46,8 @@ async def migrate(
 
     Raises:
         SchemaMismatch: the schema is newer and not compatible with this program, was altered, or lacks a migration in
-            between; the server is too old; or running programs could not work with the new schema.
+            between; the server is too old; running programs could not work with the new schema; or a restore was
+            broken off.
         StoreUnavailable: others were in the way at every try.
     """
     _check_server(connection)
@@ -67,6 +69,8 @@ async def migrate(
 
 async def _apply(connection: Connection, transaction: Transaction, available: Sequence[Migration]) -> None:
     await transaction.fetch("lock_schema")
+    if await transaction.fetch("find_restore_mark"):
+        raise SchemaMismatch(BROKEN_RESTORE)
     await transaction.execute("make_migration_table")
     await transaction.execute("make_compatibility_table")
     applied = {

@@ -9,7 +9,12 @@ SELECT pg_export_snapshot() AS snapshot, now() AS at;
 SELECT class.relname AS name, format('SELECT count(*) FROM %I', class.relname) AS counting
 FROM pg_class AS class
 WHERE class.relnamespace = current_schema()::regnamespace AND class.relkind IN ('r', 'p') AND NOT class.relispartition
+  AND class.relname <> 'mainspring_restoring'
 ORDER BY class.relname;
+
+-- name: name_restore_mark
+-- The schema of the role may come from the backup only.
+SELECT 'CREATE TABLE ' || quote_ident(coalesce(current_schema(), 'public')) || '.mainspring_restoring ()' AS making;
 
 -- name: read_schema_number
 SELECT max(number) AS number FROM migration;
