@@ -12,8 +12,10 @@ from mainspring.core.backups import FORMAT, BackupManifest, FileFacts
 from mainspring.errors import Conflict, InvalidInput, SchemaMismatch, StoreUnavailable
 from mainspring.ports.backups import Saved
 from mainspring.ports.store.sessions import NewSession
+from mainspring.stores._sql.migrate import read_migrations
 from mainspring.stores.postgres import ConnectionOptions, PostgresStore
 from mainspring.stores.postgres.backups import PostgresBackups
+from mainspring.stores.postgres.schema import PACKAGE, migrate
 from tests.support.postgres import call, execute, temporary_database
 
 pytestmark = pytest.mark.postgres
@@ -21,6 +23,10 @@ NOW = datetime(2026, 11, 27, 12, tzinfo=UTC)
 HELD = """INSERT INTO run
     (id, job_id, version, lane_id, kind, state, due_at, ready_at, created_at, timeout_ms, session_id, claim_number)
 VALUES (256, '00000000-0000-0000-0000-000000000000', 1, 1, 'manual', 'RUNNING', now(), now(), now(), 1, $1, 5)"""
+
+OLD_SESSION = """INSERT INTO session
+    (worker, host, pid, slots, queues, types, functions, labels, started_at, last_beat_at)
+VALUES ('a', 'h', 1, 1, '{}', '{}', '{}', '{}', now(), now()) RETURNING id"""
 
 
 def manifest_of(saved: Saved, tool: str | None = None) -> BackupManifest:
@@ -113,6 +119,33 @@ async def test_tables_of_others_in_the_schema_keep_their_next_ids(
         assert restored.step > 2**31
         connection = await asyncpg.connect(target)
         assert await connection.fetchval("INSERT INTO mine DEFAULT VALUES RETURNING id") == 2
+        await connection.close()
+
+
+async def test_a_backup_of_an_older_schema_is_brought_up_to_date(
+    tmp_path: Path, postgres_server: str, postgres_database: str
+) -> None:
+    available = read_migrations(PACKAGE)
+    connection = await asyncpg.connect(postgres_database)
+    await migrate(connection, migrations=available[:33])
+    with pytest.raises(InvalidInput, match="its schema is 0033, and backups begin with 0034"):
+        await backups(postgres_database).save(tmp_path / "copy")
+    await migrate(connection, migrations=available[:34])
+    holder = await connection.fetchval(OLD_SESSION)
+    await connection.execute(HELD, holder)
+    await connection.execute("UPDATE shard_lease SET epoch = 7")
+    await connection.close()
+    saved = await backups(postgres_database).save(tmp_path / "copy")
+    assert saved.facts.schema == 34
+    with temporary_database(postgres_server) as target:
+        restored = await backups(target).restore(tmp_path / "copy", manifest_of(saved), now=NOW)
+        assert (restored.found, restored.sessions, restored.runs) == (saved.facts, 1, 1)
+        connection = await asyncpg.connect(target)
+        assert await connection.fetchval("SELECT max(number) FROM migration") == available[-1].number
+        assert await connection.fetchval("SELECT session_id FROM run") == holder + restored.step
+        assert await connection.fetchval("SELECT min(epoch) FROM shard_lease") == 7 + restored.step
+        unraised = "SELECT count(*) FROM pg_sequences WHERE coalesce(last_value, 0) < $1"
+        assert await connection.fetchval(unraised, restored.step) == 0, "the new tables' too"
         await connection.close()
 
 

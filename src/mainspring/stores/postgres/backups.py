@@ -28,8 +28,8 @@ from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.postgres.connecting import LOST, ConnectionOptions, Dialer, split_hosts
 from mainspring.stores.postgres.connection import Transaction
 from mainspring.stores.postgres.dump_tools import find_tool, run_tool
-from mainspring.stores.postgres.refusals import explain_connect
-from mainspring.stores.postgres.schema import BROKEN_RESTORE, PACKAGE
+from mainspring.stores.postgres.refusals import explain_connect, explain_schema
+from mainspring.stores.postgres.schema import BROKEN_RESTORE, PACKAGE, apply_missing
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
@@ -45,6 +45,8 @@ _SETTINGS = {
 }
 _LOCK_WAIT = "--lock-wait-timeout=60000"
 _RESTORING = ("--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges")
+_OLDEST_SCHEMA = 34
+"""The first with an audit, whose seal is in every manifest."""
 _SHOWN = 3
 
 
@@ -100,6 +102,7 @@ class PostgresBackups:
                     await connection.execute(mark["removing"])
                 await _require_store(transaction)
                 found = await _read_facts(connection, transaction)
+                await apply_missing(connection, transaction)
                 sessions, runs = await _step_over(transaction, step, now)
             return Restored(found=found, step=step, sessions=sessions, runs=runs)
 
@@ -116,6 +119,8 @@ class PostgresBackups:
         connection, dsn = await _dial(options)
         try:
             yield connection, dsn
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, ConnectionError) as error:
+            raise explain_schema(error, options) from error
         finally:
             await connection.close()
 
@@ -171,6 +176,12 @@ async def _read_facts(connection: Connection, transaction: Transaction) -> Store
         for row in await transaction.fetch("list_tables")
     }
     [schema] = await transaction.fetch("read_schema_number")
+    if schema["number"] < _OLDEST_SCHEMA:
+        number = schema["number"]
+        raise InvalidInput(
+            "store",
+            f"its schema is {number:04}, and backups begin with {_OLDEST_SCHEMA:04}; take a copy with pg_dump",
+        )
     seals = await transaction.fetch("read_newest_seal")
     return StoreFacts(
         schema=schema["number"],

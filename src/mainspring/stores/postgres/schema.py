@@ -71,18 +71,42 @@ async def _apply(connection: Connection, transaction: Transaction, available: Se
     await transaction.fetch("lock_schema")
     if await transaction.fetch("find_restore_mark"):
         raise SchemaMismatch(BROKEN_RESTORE)
+    applied, missing = await _find_missing(transaction, available)
+    breaking = find_breaking(applied, missing)
+    if breaking is not None:
+        await refuse_while_running(transaction, breaking)
+    if missing:
+        await transaction.execute("limit_lock_waits")
+    await _apply_each(connection, transaction, missing)
+
+
+async def apply_missing(connection: Connection, transaction: Transaction) -> None:
+    """Apply the missing migrations to a store that nobody uses, within the transaction of a caller.
+
+    Args:
+        transaction: on this connection, which holds the schema's lock.
+
+    Raises:
+        SchemaMismatch: as `migrate` says.
+    """
+    _check_server(connection)
+    _, missing = await _find_missing(transaction, read_migrations(PACKAGE))
+    await _apply_each(connection, transaction, missing)
+
+
+async def _find_missing(
+    transaction: Transaction, available: Sequence[Migration]
+) -> tuple[Mapping[int, Applied], list[Migration]]:
     await transaction.execute("make_migration_table")
     await transaction.execute("make_compatibility_table")
     applied = {
         row["number"]: Applied(row["checksum"], row["compatible_from"])
         for row in await transaction.fetch("read_migrations")
     }
-    missing = pending(applied, available)
-    breaking = find_breaking(applied, missing)
-    if breaking is not None:
-        await refuse_while_running(transaction, breaking)
-    if missing:
-        await transaction.execute("limit_lock_waits")
+    return applied, pending(applied, available)
+
+
+async def _apply_each(connection: Connection, transaction: Transaction, missing: Sequence[Migration]) -> None:
     for migration in missing:
         await transaction.execute(
             "add_migration", number=migration.number, name=migration.name, checksum=migration.checksum
