@@ -9,18 +9,24 @@ import pytest
 
 from mainspring.clock import system_random
 from mainspring.core.backups import FORMAT, BackupManifest, FileFacts
-from mainspring.errors import Conflict, InvalidInput, StoreUnavailable
+from mainspring.errors import Conflict, InvalidInput, SchemaMismatch, StoreUnavailable
 from mainspring.ports.backups import Saved
 from mainspring.ports.store.sessions import NewSession
+from mainspring.stores._sql.migrate import read_migrations
 from mainspring.stores.postgres import ConnectionOptions, PostgresStore
 from mainspring.stores.postgres.backups import PostgresBackups
-from tests.support.postgres import temporary_database
+from mainspring.stores.postgres.schema import PACKAGE, migrate
+from tests.support.postgres import call, execute, temporary_database
 
 pytestmark = pytest.mark.postgres
 NOW = datetime(2026, 11, 27, 12, tzinfo=UTC)
 HELD = """INSERT INTO run
     (id, job_id, version, lane_id, kind, state, due_at, ready_at, created_at, timeout_ms, session_id, claim_number)
 VALUES (256, '00000000-0000-0000-0000-000000000000', 1, 1, 'manual', 'RUNNING', now(), now(), now(), 1, $1, 5)"""
+
+OLD_SESSION = """INSERT INTO session
+    (worker, host, pid, slots, queues, types, functions, labels, started_at, last_beat_at)
+VALUES ('a', 'h', 1, 1, '{}', '{}', '{}', '{}', now(), now()) RETURNING id"""
 
 
 def manifest_of(saved: Saved, tool: str | None = None) -> BackupManifest:
@@ -107,6 +113,52 @@ async def test_nobody_of_before_is_taken_for_somebody_of_now(
         await connection.close()
 
 
+async def test_tables_of_others_in_the_schema_keep_their_next_ids(
+    tmp_path: Path, postgres_server: str, postgres_database: str
+) -> None:
+    await fill(postgres_database)
+    connection = await asyncpg.connect(postgres_database)
+    await connection.execute("CREATE TABLE mine (id serial PRIMARY KEY)")
+    await connection.execute("INSERT INTO mine DEFAULT VALUES")
+    await connection.close()
+    copy = tmp_path / "copy"
+    saved = await backups(postgres_database).save(copy)
+    with temporary_database(postgres_server) as target:
+        a_day_later = saved.taken_at + timedelta(days=1)  # a step beyond what a serial column takes
+        restored = await backups(target).restore(copy, manifest_of(saved), now=a_day_later)
+        assert restored.step > 2**31
+        connection = await asyncpg.connect(target)
+        assert await connection.fetchval("INSERT INTO mine DEFAULT VALUES RETURNING id") == 2
+        await connection.close()
+
+
+async def test_a_backup_of_an_older_schema_is_brought_up_to_date(
+    tmp_path: Path, postgres_server: str, postgres_database: str
+) -> None:
+    available = read_migrations(PACKAGE)
+    connection = await asyncpg.connect(postgres_database)
+    await migrate(connection, migrations=available[:33])
+    with pytest.raises(InvalidInput, match="its schema is 0033, and backups begin with 0034"):
+        await backups(postgres_database).save(tmp_path / "copy")
+    await migrate(connection, migrations=available[:34])
+    holder = await connection.fetchval(OLD_SESSION)
+    await connection.execute(HELD, holder)
+    await connection.execute("UPDATE shard_lease SET epoch = 7")
+    await connection.close()
+    saved = await backups(postgres_database).save(tmp_path / "copy")
+    assert saved.facts.schema == 34
+    with temporary_database(postgres_server) as target:
+        restored = await backups(target).restore(tmp_path / "copy", manifest_of(saved), now=NOW)
+        assert (restored.found, restored.sessions, restored.runs) == (saved.facts, 1, 1)
+        connection = await asyncpg.connect(target)
+        assert await connection.fetchval("SELECT max(number) FROM migration") == available[-1].number
+        assert await connection.fetchval("SELECT session_id FROM run") == holder + restored.step
+        assert await connection.fetchval("SELECT min(epoch) FROM shard_lease") == 7 + restored.step
+        unraised = "SELECT count(*) FROM pg_sequences WHERE coalesce(last_value, 0) < $1"
+        assert await connection.fetchval(unraised, restored.step) == 0, "the new tables' too"
+        await connection.close()
+
+
 async def test_a_server_that_starts_meanwhile_waits_until_the_restore_is_done(
     tmp_path: Path, postgres_server: str, postgres_database: str
 ) -> None:
@@ -144,7 +196,8 @@ async def test_what_cannot_be_used_is_named(
         await backups(f"{postgres_server}/there_is_none").save(tmp_path / "copy")
     await fill(postgres_database)
     saved = await backups(postgres_database).save(tmp_path / "copy")
-    (tmp_path / "copy").write_bytes((tmp_path / "copy").read_bytes()[:-200])
+    whole = (tmp_path / "copy").read_bytes()
+    (tmp_path / "copy").write_bytes(whole[:-200])
     with temporary_database(postgres_server) as target:
         with pytest.raises(InvalidInput, match=r"pg_restore is of version .*; 99 or later is needed here"):
             await backups(target).restore(tmp_path / "copy", manifest_of(saved, "pg_dump 99"), now=NOW)
@@ -153,3 +206,28 @@ async def test_what_cannot_be_used_is_named(
         connection = await asyncpg.connect(target)
         assert await connection.fetchval("SELECT count(*) FROM pg_class WHERE relname = 'run'") == 0
         await connection.close()
+        with pytest.raises(SchemaMismatch, match="was broken off"):
+            await PostgresStore(target, random=system_random()).open()
+        (tmp_path / "copy").write_bytes(whole)
+        restored = await backups(target).restore(tmp_path / "copy", manifest_of(saved), now=NOW)
+        assert restored.found == saved.facts, "nothing of the first try is there, so the second may go on"
+
+
+async def test_a_store_in_a_schema_of_its_own_is_restored(
+    tmp_path: Path, postgres_server: str, postgres_database: str
+) -> None:
+    def in_a_schema(dsn: str) -> None:
+        name = dsn.rpartition("/")[2]
+        execute(postgres_server, f'ALTER DATABASE "{name}" SET search_path TO mainspring')
+
+    call(postgres_database, lambda connection: connection.execute("CREATE SCHEMA mainspring"))
+    in_a_schema(postgres_database)
+    await fill(postgres_database)
+    saved = await backups(postgres_database).save(tmp_path / "copy")
+    with temporary_database(postgres_server) as target:
+        in_a_schema(target)  # which comes from the backup
+        restored = await backups(target).restore(tmp_path / "copy", manifest_of(saved), now=NOW)
+        assert (restored.found, restored.sessions) == (saved.facts, 2)
+        store = PostgresStore(target, random=system_random())
+        await store.open()
+        await store.close()

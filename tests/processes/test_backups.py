@@ -15,8 +15,8 @@ import pytest
 
 from mainspring import App, NotFound
 from tests.chaos.restoring import Verdict, show
-from tests.processes.processes import await_that, run, server
-from tests.support.postgres import temporary_database
+from tests.processes.processes import await_that, run, running, server
+from tests.support.postgres import fetch, temporary_database
 
 PAGE = (Path(__file__).parents[2] / "docs" / "howto" / "back-up-and-restore.md").read_text()
 BACKUP, RESTORE = (
@@ -163,6 +163,41 @@ def test_a_backup_of_postgresql_under_load_proves_itself(
         judged(show(tmp_path, f"--store {postgres_database}", f"--store {other}", runs=100))
         full = run("restore", "copy", "--store", other, cwd=tmp_path)
         assert (full.returncode, "a restore needs an empty one" in full.stderr) == (2, True)
+
+
+RESTORES_AND_WAITS = """#!/bin/sh
+/usr/bin/pg_restore "$@" || exit
+case "$*" in *--version*) exit;; esac
+touch "$FILLED"
+while kill -0 $PPID 2> /dev/null; do sleep 0.05; done
+"""
+
+
+@pytest.mark.postgres
+def test_a_store_whose_restore_was_killed_is_used_by_nothing(
+    tmp_path: Path, postgres_server: str, postgres_database: str
+) -> None:
+    with server("--slots", 0, "--store", postgres_database, cwd=tmp_path):
+        pass
+    assert run("backup", "copy", "--store", postgres_database, cwd=tmp_path).returncode == 0
+    filled = tmp_path / "filled"
+    program = tmp_path / "bin" / "pg_restore"
+    program.parent.mkdir()
+    program.write_text(RESTORES_AND_WAITS)
+    program.chmod(0o755)
+    more = {"PATH": f"{program.parent}:{os.environ['PATH']}", "FILLED": str(filled)}
+    with temporary_database(postgres_server) as target:
+        with running("restore", "copy", "--store", target, cwd=tmp_path, **more) as process:
+            await_that("pg_restore has committed", filled.exists)
+            process.process.kill()
+        assert fetch(target, "SELECT count(*) FROM shard_lease") > 0
+        said = "a restore into this database was broken off"
+        for command in (("server", "--port", 0), ("restore", "copy"), ("backup", "other")):
+            refused = run(*command, "--store", target, cwd=tmp_path)
+            assert (refused.returncode in (1, 2), said in refused.stderr) == (True, True), refused
+    with temporary_database(postgres_server) as target:
+        again = run("restore", "copy", "--store", target, cwd=tmp_path)
+        assert again.returncode == 0, again.stderr
 
 
 @pytest.mark.postgres

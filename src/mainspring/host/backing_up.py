@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import timedelta
 from hashlib import file_digest
 from pathlib import Path
@@ -11,19 +10,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mainspring.core.backups import FORMAT, BackupManifest, FileFacts, Proof, Restored, find_differences
-from mainspring.errors import Conflict, InvalidInput, StoreUnavailable
+from mainspring.errors import InvalidInput
+from mainspring.host.backup_files import manifest_of, reserve
 from mainspring.host.hosting import make_folder
 
 if TYPE_CHECKING:
     from mainspring.config.settings import StoreLocation
-
-_PRIVATE = 0o600
-MANIFEST_END = ".manifest.json"
-
-
-def manifest_of(file: Path) -> Path:
-    """Return where the manifest of a backup lies: beside it."""
-    return file.with_name(f"{file.name}{MANIFEST_END}")
 
 
 async def back_up(location: StoreLocation, file: Path) -> BackupManifest:
@@ -31,36 +23,25 @@ async def back_up(location: StoreLocation, file: Path) -> BackupManifest:
 
     Raises:
         InvalidInput: the file or the store cannot be used.
-        Conflict: there is such a file.
+        Conflict: there is such a file, or another backup writes it.
         StoreUnavailable: the store cannot be copied.
     """
     import mainspring
     from mainspring.runtime import make_backups
 
     backups = make_backups(location)
-    manifest_file = manifest_of(file)
-    for path in (file, manifest_file):
-        if path.exists():
-            raise Conflict("file", f"{path} is there; name another one, or remove it")
-    part = file.with_name(f"{file.name}.part")
-    _make_private(part)
-    try:
-        saved = await backups.save(part)
+    with reserve(file) as reserved:
+        saved = await backups.save(reserved.part)
         manifest = BackupManifest(
             form=FORMAT,
             product=mainspring.__version__,
             kind=backups.kind,
             tool=saved.tool,
             taken_at=saved.taken_at,
-            file=_read_file_facts(part),
+            file=_read_file_facts(reserved.part),
             store=saved.facts,
         )
-        # First the manifest: without the file it is of no use, but nobody takes it for a backup either.
-        _write_whole(manifest_file, msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
-        part.replace(file)
-        _sync_folder(file)
-    finally:
-        part.unlink(missing_ok=True)
+        reserved.finish(msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
     return manifest
 
 
@@ -139,32 +120,3 @@ def _read_file_facts(file: Path) -> FileFacts:
     with file.open("rb") as read:
         digest = file_digest(read, "sha256").hexdigest()
         return FileFacts(bytes=read.tell(), sha256=digest)
-
-
-def _make_private(path: Path) -> None:
-    """Make an empty file that only this user may read: jobs and payloads are in it."""
-    try:
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _PRIVATE))
-    except OSError as error:
-        raise InvalidInput("file", f"{path} cannot be written: {error.strerror}") from None
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    _make_private(path)
-    try:
-        with path.open("r+b") as written:
-            written.write(content)
-            written.flush()
-            os.fsync(written.fileno())
-    except OSError as error:
-        raise StoreUnavailable(f"{path} cannot be written: {error.strerror}") from error
-
-
-def _sync_folder(file: Path) -> None:
-    """Make the file's content and its name outlast a power cut."""
-    for path in (file, file.parent):
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -69,6 +69,10 @@ def _find_secrets(choices: Choices, environment: Mapping[str, str]) -> list[File
     from mainspring.sdk.credentials import TOKEN_FILE_VARIABLE
 
     named = {name: choices[name].value for name in _SECRETS}
+    for place in choices["secrets"].value:
+        scheme, _, path = place.source.partition(":")
+        if scheme == "file":
+            named[f"secrets.{place.name}"] = path
     named[TOKEN_FILE_VARIABLE] = environment.get(TOKEN_FILE_VARIABLE)
     return [look_at_secret(setting, path) for setting, path in named.items() if path]
 
@@ -76,9 +80,15 @@ def _find_secrets(choices: Choices, environment: Mapping[str, str]) -> list[File
 def look_at_secret(setting: str, path: str) -> FileFinding:
     """Return whether others than its user may read a file."""
     try:
-        with Path(path).open("rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
+        # Without waiting for the other end if it is a pipe.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
+        return FileFinding(setting=setting, path=path, is_private=None)
+    try:
+        mode = os.fstat(descriptor).st_mode
+    finally:
+        os.close(descriptor)
+    if not stat.S_ISREG(mode):
         return FileFinding(setting=setting, path=path, is_private=None)
     return FileFinding(setting=setting, path=path, is_private=not mode & _OTHERS)
 

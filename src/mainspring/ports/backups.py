@@ -44,10 +44,11 @@ class BackupStore(Protocol):
 
         Epochs, revisions and the ids that are given next are raised (`core.backups.step_over`), nodes are forgotten,
         and workers' sessions have ended. The runs that were under way belong to ended sessions that no worker has ever
-        had.
+        had. An older schema is brought up to date.
 
         Raises:
             Conflict: the store is not empty.
+            SchemaMismatch: the file's schema is newer, and does not fit this program.
             StoreUnavailable: the store does not answer, or the tool that fills it failed.
             InvalidInput: the tool is missing or too old, or the file is damaged.
         """

@@ -1,5 +1,6 @@
 """What the doctor finds out of this host: its certificate, its secrets, its settings, its file systems."""
 
+import os
 import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -70,6 +71,28 @@ def test_a_secret_is_for_one_user(tmp_path: Path, mode: int, is_private: bool) -
     file.chmod(mode)
     assert look_at_secret("tls.key", str(file)).is_private is is_private
     assert look_at_secret("tls.key", str(tmp_path / "absent")).is_private is None
+
+
+def test_a_folder_or_a_pipe_is_no_secret(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    for path in (tmp_path, tmp_path / "pipe"):
+        assert look_at_secret("secrets.hook", str(path)).is_private is None
+
+
+def test_files_of_the_table_of_secrets_are_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "hook").write_text("x")
+    (tmp_path / "hook").chmod(0o644)
+    file = tmp_path / "mainspring.toml"
+    file.write_text(
+        f'[secrets.ops-hook]\nfrom = "file:{tmp_path}/hook"\ntenants = []\n'
+        f'[secrets.smtp]\nfrom = "file:{tmp_path}/absent"\ntenants = ["*"]\n'
+        '[secrets.token]\nfrom = "env:TOKEN"\ntenants = ["*"]\n'
+    )
+    found = read_settings(read_sources({}, config=str(file)), {})
+    assert {secret.setting: secret.is_private for secret in found.secrets} == {
+        "secrets.ops-hook": False,
+        "secrets.smtp": None,
+    }
 
 
 def test_settings_are_read_as_they_are(tmp_path: Path) -> None:

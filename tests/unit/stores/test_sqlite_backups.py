@@ -14,16 +14,22 @@ from mainspring.core.backups import FORMAT, BackupManifest, FileFacts, Restored
 from mainspring.errors import Conflict, InvalidInput, StoreLocked, StoreUnavailable
 from mainspring.ports.backups import Saved
 from mainspring.ports.store.sessions import NewSession
+from mainspring.stores._sql.migrate import read_migrations
 from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.sqlite import SqliteStore
 from mainspring.stores.sqlite.backups import SqliteBackups
 from mainspring.stores.sqlite.rows import to_micros
+from mainspring.stores.sqlite.store import migrate
 
 NOW = datetime(2026, 11, 27, 12, tzinfo=UTC)
 HOLDING = (
     "INSERT INTO run (id, job_id, version, lane_id, kind, state, due_at, ready_at, created_at, timeout_ms, session_id)"
     " VALUES (256, x'00', 1, 1, 'submitted', 'RUNNING', 0, 0, 0, 1, ?)"
 )
+
+OLD_SESSION = """INSERT INTO session
+    (worker, host, pid, slots, queues, types, functions, labels, started_at, last_beat_at)
+VALUES ('a', 'h', 1, 1, '[]', '[]', '[]', '[]', 0, 0) RETURNING id"""
 
 
 def manifest_of(saved: Saved) -> BackupManifest:
@@ -111,6 +117,32 @@ def test_nobody_of_before_is_taken_for_somebody_of_now(tmp_path: Path) -> None:
     db.close()
 
 
+async def test_a_backup_of_an_older_schema_is_brought_up_to_date(tmp_path: Path) -> None:
+    available = read_migrations("mainspring.stores.sqlite")
+    old, new = tmp_path / "old.db", tmp_path / "new" / "mainspring.db"
+    with apsw.Connection(str(old)) as db:
+        migrate(db, migrations=available[:34])
+        [(holder,)] = rows_of(db, OLD_SESSION)
+        db.execute(HOLDING, (holder,))
+        db.execute("UPDATE shard_lease SET epoch = 7")
+    db.close()
+    copy = tmp_path / "copy"
+    copy.touch()
+    saved = await SqliteBackups(old).save(copy)
+    assert saved.facts.schema == 34
+    new.parent.mkdir()
+    restored = await SqliteBackups(new).restore(copy, manifest_of(saved), now=NOW)
+    assert (restored.found, restored.sessions, restored.runs) == (saved.facts, 1, 1)
+    with apsw.Connection(str(new)) as db:
+        assert rows_of(db, "SELECT max(number) FROM migration") == [(available[-1].number,)]
+        assert rows_of(db, "SELECT session_id FROM run") == [(holder + restored.step,)]
+        assert rows_of(db, "SELECT min(epoch) FROM shard_lease") == [(7 + restored.step,)]
+        sequences: dict[Any, Any] = dict(rows_of(db, "SELECT name, seq FROM sqlite_sequence"))
+        assert "monitor" in sequences, "the new tables' too"
+        assert min(sequences.values()) >= restored.step
+    db.close()
+
+
 def test_copied_sessions_keep_all_that_is_known_of_them() -> None:
     schema = Path(__file__).parents[3] / "src/mainspring/stores/sqlite/schema.sql"
     db = apsw.Connection(":memory:")
@@ -122,6 +154,14 @@ def test_copied_sessions_keep_all_that_is_known_of_them() -> None:
         named = re.search(r"INTO session \(([^)]*)\)", text)
         assert named is not None
         assert set(re.findall(r"\w+", named[1])) == columns
+
+
+def test_a_restore_raises_every_sequence_of_the_schema_by_its_name() -> None:
+    schema = Path(__file__).parents[3] / "src/mainspring/stores/postgres/schema.sql"
+    declared = set(re.findall(r"^-- SEQUENCE (\w+)$", schema.read_text(), re.MULTILINE))
+    assert "run_sequence" in declared
+    text = load_queries("mainspring.stores.postgres")["raise_id_sequences"].text
+    assert set(re.findall(r"'(\w+)'", text)) == declared
 
 
 async def test_a_store_that_is_there_or_in_use_stays_as_it_is(tmp_path: Path) -> None:

@@ -34,7 +34,8 @@ def backup_command(context: click.Context, /, file: str, *, as_json: bool, **_: 
     SQLite, as the server's user. PostgreSQL's program pg_dump has to be installed, at least as new as the server.
     """
     from mainspring.cli.calling import plain
-    from mainspring.host.backing_up import back_up, manifest_of
+    from mainspring.host.backing_up import back_up
+    from mainspring.host.backup_files import manifest_of
 
     choices = read_choices(context).require()
     manifest = asyncio.run(back_up(location_of(choices), Path(file)))

@@ -73,7 +73,7 @@ def secrets(facts: InstallationFacts) -> Finding | None:
         if file.is_private is None:
             return fail(
                 f"{file.setting}: {file.path} cannot be read",
-                "what needs it does not start",
+                "what needs it fails",
                 "see that it is there, and that this user may read it",
             )
         if not file.is_private:

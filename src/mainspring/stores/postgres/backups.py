@@ -28,8 +28,8 @@ from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.postgres.connecting import LOST, ConnectionOptions, Dialer, split_hosts
 from mainspring.stores.postgres.connection import Transaction
 from mainspring.stores.postgres.dump_tools import find_tool, run_tool
-from mainspring.stores.postgres.refusals import explain_connect
-from mainspring.stores.postgres.schema import PACKAGE
+from mainspring.stores.postgres.refusals import explain_connect, explain_schema
+from mainspring.stores.postgres.schema import BROKEN_RESTORE, PACKAGE, apply_missing
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
@@ -37,11 +37,16 @@ if TYPE_CHECKING:
 _SETTINGS = {
     "timezone": "UTC",
     "application_name": "mainspring-backup",
-    # The transaction only holds the snapshot, or the lock, while the program works.
+    # The connection only holds the snapshot, or the lock, while the program works.
     "idle_in_transaction_session_timeout": "0",
+    "idle_session_timeout": "0",
+    "tcp_keepalives_idle": "60",
     "statement_timeout": "0",
 }
 _LOCK_WAIT = "--lock-wait-timeout=60000"
+_RESTORING = ("--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges")
+_OLDEST_SCHEMA = 34
+"""The first with an audit, whose seal is in every manifest."""
 _SHOWN = 3
 
 
@@ -78,29 +83,26 @@ class PostgresBackups:
             return Saved(f"pg_dump {version}", row["at"], facts)
 
     async def restore(self, file: Path, manifest: BackupManifest, *, now: datetime) -> Restored:
-        """See `BackupStore`. Servers that start meanwhile wait until it is done."""
+        """See `BackupStore`. Servers that start meanwhile wait until it is done.
+
+        `pg_restore` commits by itself, and only then the store is made ours. A mark that is there before and goes with
+        the last commit keeps everybody from a store that is in between, should this process or its connection end.
+        """
         step = step_over(manifest.taken_at, now)
         made_by = manifest.tool.partition(" ")[2]
         async with self._connected() as (connection, dsn):
             tool, _ = await find_tool("pg_restore", least=int(made_by) if made_by.isdigit() else 0)
+            transaction = Transaction(connection, self._statements)
+            await transaction.fetch("hold_schema")
             async with connection.transaction():
-                transaction = Transaction(connection, self._statements)
-                await transaction.fetch("lock_schema")
-                if tables := [row["name"] for row in await transaction.fetch("list_tables")]:
-                    named = ", ".join(tables[:_SHOWN]) + (", …" if len(tables) > _SHOWN else "")
-                    raise Conflict(
-                        "store", f"the database has tables ({named}); a restore needs an empty one"
-                    )
-                arguments = [
-                    "--single-transaction",
-                    "--exit-on-error",
-                    "--no-owner",
-                    "--no-privileges",
-                    str(file),
-                ]
-                await run_tool(tool, arguments, dsn=dsn)
+                await _mark(connection, transaction)
+            await run_tool(tool, [*_RESTORING, str(file)], dsn=dsn)
+            async with connection.transaction():
+                for mark in await transaction.fetch("find_restore_mark"):
+                    await connection.execute(mark["removing"])
                 await _require_store(transaction)
                 found = await _read_facts(connection, transaction)
+                await apply_missing(connection, transaction)
                 sessions, runs = await _step_over(transaction, step, now)
             return Restored(found=found, step=step, sessions=sessions, runs=runs)
 
@@ -117,6 +119,8 @@ class PostgresBackups:
         connection, dsn = await _dial(options)
         try:
             yield connection, dsn
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, ConnectionError) as error:
+            raise explain_schema(error, options) from error
         finally:
             await connection.close()
 
@@ -133,7 +137,22 @@ async def _dial(options: ConnectionOptions) -> tuple[Connection, str]:
     raise AssertionError("there is no DSN without a host")
 
 
+async def _mark(connection: Connection, transaction: Transaction) -> None:
+    """Mark an empty database as one that is being restored. One whose restore has failed has its mark already."""
+    is_marked = bool(await transaction.fetch("find_restore_mark"))
+    if tables := [row["name"] for row in await transaction.fetch("list_tables")]:
+        if is_marked:
+            raise Conflict("store", BROKEN_RESTORE)
+        named = ", ".join(tables[:_SHOWN]) + (", …" if len(tables) > _SHOWN else "")
+        raise Conflict("store", f"the database has tables ({named}); a restore needs an empty one")
+    if not is_marked:
+        [row] = await transaction.fetch("name_restore_mark")
+        await connection.execute(row["making"])
+
+
 async def _require_store(transaction: Transaction) -> None:
+    if await transaction.fetch("find_restore_mark"):
+        raise Conflict("store", BROKEN_RESTORE)
     tables = {row["name"] for row in await transaction.fetch("list_tables")}
     if "migration" not in tables or "run" not in tables:
         raise InvalidInput("store", "it is no store of Mainspring")
@@ -157,6 +176,12 @@ async def _read_facts(connection: Connection, transaction: Transaction) -> Store
         for row in await transaction.fetch("list_tables")
     }
     [schema] = await transaction.fetch("read_schema_number")
+    if schema["number"] < _OLDEST_SCHEMA:
+        number = schema["number"]
+        raise InvalidInput(
+            "store",
+            f"its schema is {number:04}, and backups begin with {_OLDEST_SCHEMA:04}; take a copy with pg_dump",
+        )
     seals = await transaction.fetch("read_newest_seal")
     return StoreFacts(
         schema=schema["number"],

@@ -29,7 +29,7 @@ from mainspring.stores.postgres.drivers import FIELD, CallersConnection
 from mainspring.stores.postgres.inserts import LaneIds, insert_decided
 from mainspring.stores.postgres.priorities import class_of
 from mainspring.stores.postgres.rows import job_of
-from mainspring.stores.postgres.schema import PACKAGE
+from mainspring.stores.postgres.schema import BROKEN_RESTORE, PACKAGE
 from mainspring.stores.postgres.submissions import submit_carefully
 
 _MILLISECOND = timedelta(milliseconds=1)
@@ -138,6 +138,8 @@ async def _check_schema(transaction: Transaction) -> None:
     rows = await transaction.fetch("read_migrations")
     applied = {row["number"]: Applied(row["checksum"], row["compatible_from"]) for row in rows}
     missing = pending(applied, read_migrations(PACKAGE))
+    if await transaction.fetch("find_restore_mark"):
+        raise SchemaMismatch(BROKEN_RESTORE)
     if missing:
         raise SchemaMismatch(
             f"the store's tables lack migration {missing[0].number:04}, which this program needs;"

@@ -24,6 +24,7 @@ _IN_THE_WAY = (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
 
 The migration is rolled back, so that those who wait behind it can go on, and then tried again.
 """
+BROKEN_RESTORE = "a restore into this database was broken off; drop the database, and restore into a new one"
 _TRIES = 20
 _PAUSE = 1.0
 _log = structlog.get_logger(__name__)
@@ -45,7 +46,8 @@ async def migrate(
 
     Raises:
         SchemaMismatch: the schema is newer and not compatible with this program, was altered, or lacks a migration in
-            between; the server is too old; or running programs could not work with the new schema.
+            between; the server is too old; running programs could not work with the new schema; or a restore was
+            broken off.
         StoreUnavailable: others were in the way at every try.
     """
     _check_server(connection)
@@ -67,18 +69,44 @@ async def migrate(
 
 async def _apply(connection: Connection, transaction: Transaction, available: Sequence[Migration]) -> None:
     await transaction.fetch("lock_schema")
+    if await transaction.fetch("find_restore_mark"):
+        raise SchemaMismatch(BROKEN_RESTORE)
+    applied, missing = await _find_missing(transaction, available)
+    breaking = find_breaking(applied, missing)
+    if breaking is not None:
+        await refuse_while_running(transaction, breaking)
+    if missing:
+        await transaction.execute("limit_lock_waits")
+    await _apply_each(connection, transaction, missing)
+
+
+async def apply_missing(connection: Connection, transaction: Transaction) -> None:
+    """Apply the missing migrations to a store that nobody uses, within the transaction of a caller.
+
+    Args:
+        transaction: on this connection, which holds the schema's lock.
+
+    Raises:
+        SchemaMismatch: as `migrate` says.
+    """
+    _check_server(connection)
+    _, missing = await _find_missing(transaction, read_migrations(PACKAGE))
+    await _apply_each(connection, transaction, missing)
+
+
+async def _find_missing(
+    transaction: Transaction, available: Sequence[Migration]
+) -> tuple[Mapping[int, Applied], list[Migration]]:
     await transaction.execute("make_migration_table")
     await transaction.execute("make_compatibility_table")
     applied = {
         row["number"]: Applied(row["checksum"], row["compatible_from"])
         for row in await transaction.fetch("read_migrations")
     }
-    missing = pending(applied, available)
-    breaking = find_breaking(applied, missing)
-    if breaking is not None:
-        await refuse_while_running(transaction, breaking)
-    if missing:
-        await transaction.execute("limit_lock_waits")
+    return applied, pending(applied, available)
+
+
+async def _apply_each(connection: Connection, transaction: Transaction, missing: Sequence[Migration]) -> None:
     for migration in missing:
         await transaction.execute(
             "add_migration", number=migration.number, name=migration.name, checksum=migration.checksum

@@ -27,6 +27,7 @@ from mainspring.ports.backups import Saved
 from mainspring.stores.sqlite.connection import LockFile, make_private_file, translate
 from mainspring.stores.sqlite.rows import make_job_id, to_instant, to_micros, to_optional_instant
 from mainspring.stores.sqlite.statements import execute, fetch_row, fetch_rows, fetch_value, fetch_values
+from mainspring.stores.sqlite.store import migrate
 
 _PATIENCE = 10_000
 """Milliseconds to wait for a lock of the process that uses the store."""
@@ -109,6 +110,7 @@ def _make_ours(part: Path, manifest: BackupManifest, now: datetime) -> Restored:
             raise InvalidInput("file", f"it is damaged: {said}")
         found = _read_facts(db)
         db.execute("BEGIN IMMEDIATE")
+        migrate(db)
         sessions, runs = _step_over(db, step, to_micros(now))
         db.execute("COMMIT")
     return Restored(found=found, step=step, sessions=sessions, runs=runs)

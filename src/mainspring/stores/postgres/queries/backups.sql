@@ -9,7 +9,12 @@ SELECT pg_export_snapshot() AS snapshot, now() AS at;
 SELECT class.relname AS name, format('SELECT count(*) FROM %I', class.relname) AS counting
 FROM pg_class AS class
 WHERE class.relnamespace = current_schema()::regnamespace AND class.relkind IN ('r', 'p') AND NOT class.relispartition
+  AND class.relname <> 'mainspring_restoring'
 ORDER BY class.relname;
+
+-- name: name_restore_mark
+-- The schema of the role may come from the backup only.
+SELECT 'CREATE TABLE ' || quote_ident(coalesce(current_schema(), 'public')) || '.mainspring_restoring ()' AS making;
 
 -- name: read_schema_number
 SELECT max(number) AS number FROM migration;
@@ -53,9 +58,13 @@ UPDATE job_clock SET revision = revision + :step::bigint;
 DELETE FROM node;
 
 -- name: raise_id_sequences
+-- Ours by name: tables of others in the schema keep theirs, which may end sooner.
 SELECT setval(format('%I.%I', schemaname, sequencename)::regclass, coalesce(last_value, 0) + :step::bigint)
 FROM pg_sequences
-WHERE schemaname = current_schema();
+WHERE schemaname = current_schema() AND sequencename IN (
+    'alert_id_seq', 'audit_id_seq', 'concurrency_key_id_seq', 'fire_range_id_seq', 'key_hold_id_seq', 'lane_id_seq',
+    'limit_rule_id_seq', 'monitor_id_seq', 'notification_id_seq', 'run_sequence', 'session_id_seq', 'silence_id_seq'
+);
 
 -- name: end_sessions_of_before
 UPDATE session SET state = 'dead', ended_at = :now::timestamptz WHERE state = 'live' RETURNING id;

@@ -4,6 +4,17 @@
 -- Every server may start at once; the others wait here until the transaction ends.
 SELECT pg_advisory_xact_lock(hashtextextended('mainspring.schema', 0));
 
+-- name: hold_schema
+-- The same lock, until the connection ends.
+SELECT pg_advisory_lock(hashtextextended('mainspring.schema', 0));
+
+-- name: find_restore_mark
+-- A restore that is not done has left its mark. It may be in any schema: a backup is of the whole database.
+SELECT 'DROP TABLE ' || quote_ident(namespace.nspname) || '.mainspring_restoring' AS removing
+FROM pg_catalog.pg_class AS class
+JOIN pg_catalog.pg_namespace AS namespace ON namespace.oid = class.relnamespace
+WHERE class.relname = 'mainspring_restoring' AND class.relkind = 'r';
+
 -- name: limit_lock_waits
 -- A change of a table waits for those who use it, and everyone who comes later waits behind that change.
 SET LOCAL lock_timeout = '2s';
