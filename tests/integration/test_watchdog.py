@@ -18,7 +18,7 @@ from mainspring.core.notifications import AlertState, Message
 from mainspring.core.pauses import PauseScope
 from mainspring.core.rights import ALL_TENANTS, AccessRole
 from mainspring.engine.usecases.submissions import Submission
-from mainspring.errors import InvalidInput
+from mainspring.errors import InvalidInput, TookTooLong
 from mainspring.ports.channel import ChannelUnavailable, MessageRefused
 from mainspring.ports.executor import Success
 from mainspring.ports.gateway import Report
@@ -426,3 +426,94 @@ async def test_the_overview_names_the_worst_alert_without_the_error(bench: Bench
     ]
     elsewhere = await bench.client.overviews.read("shop")
     assert [one for one in elsewhere.attention if one.kind == "alerts"] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "reads"),
+    [
+        ("dead_letters", "read_census"),
+        ("no_workers", "read_lanes"),
+        ("no_workers", "list_sessions"),
+        ("oldest_ready", "read_lanes"),
+    ],
+)
+async def test_what_could_not_be_read_neither_fires_nor_ends(
+    bench: Bench, name: str, reads: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bench.rule(name, **({"threshold": 0} if name == "dead_letters" else {"period": "1m"}))
+    job_id = await bench.job(queue="mail")
+    await bench.submit(job_id)
+    if name == "dead_letters":
+        await (await bench.runtime.worker()).work()
+    [told] = await bench.look(60)
+    await bench.rule("missed_run", period="1s")
+    await bench.job(name="each_minute", cron="* * * * *")
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.store, reads, take_too_long)
+        # What else is judged goes on.
+        assert await bench.look(120) == [("firing", "missed_run", "clocks")]
+    assert len(await bench.store.list_open_alerts()) == 2
+    assert told[:2] == ("firing", name)
+
+
+async def take_too_long(*_arguments: Any, **_settings: Any) -> Any:
+    raise TookTooLong("stopped at its limit")
+
+
+@pytest.mark.parametrize("reads", ["find_failing", "list_unnoticed", "list_notifying_jobs"])
+async def test_failures_that_could_not_be_read_stay_unnoticed(
+    bench: Bench, reads: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id = await notifying(bench)
+    await bench.submit(job_id)
+    await (await bench.runtime.worker()).work()
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.store, reads, take_too_long)
+        assert await bench.look() == []
+    assert await bench.look() == [("firing", "job_failed", "job:report")]
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.store, reads, take_too_long)
+        patch.setattr(bench.store, "find_late", take_too_long)
+        assert await bench.look() == []
+    [alert] = await bench.store.list_open_alerts()
+    assert alert.state is AlertState.FIRING
+
+
+async def test_lanes_are_read_in_slices_and_only_for_rules_that_tell(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[Any, Any]] = []
+    read = bench.store.read_lanes
+
+    async def note(queues: Any, **settings: Any) -> Any:
+        asked.append((tuple(queues), settings["limit"]))
+        return await read(queues, **settings)
+
+    monkeypatch.setattr(bench.store, "read_lanes", note)
+    monkeypatch.setattr("mainspring.engine.scheduling.alert_reading._SLICE", 2)
+    await bench.rule("no_workers", channels=[])
+    for number in range(5):
+        await bench.submit(await bench.job(name=f"job_{number}", queue=f"q{number}"))
+    assert await bench.look(1000) == []
+    assert asked == []
+    await bench.rule("oldest_ready", period="90s")
+    told = await bench.look(1)
+    assert sorted(told) == [("firing", "oldest_ready", f"queue:q{number}") for number in range(5)]
+    assert asked[:3] == [(("q0", "q1", "q2", "q3", "q4"), 2)] * 3
+
+
+async def test_jobs_that_are_not_looked_at_this_time_stay_as_they_are(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mainspring.engine.scheduling.job_alerts._PAGE", 2)
+    jobs = [await bench.job(name=f"job_{number}", notify={"to": ["ops"]}) for number in range(5)]
+    for job_id in jobs:
+        await bench.submit(job_id)
+    worker = await bench.runtime.worker()
+    await worker.work()
+    assert len(await bench.look()) == 5
+    assert await bench.look(100) == []
+    for job_id in jobs:
+        await succeed(bench, job_id)
+    ended = [told for _ in range(3) for told in await bench.look()]
+    assert sorted(ended) == [("resolved", "job_failed", f"job:job_{number}") for number in range(5)]

@@ -90,7 +90,7 @@ class Seen:
 
     Attributes:
         dead: the open dead letters, as the last census counted them.
-        lanes: those with ready runs that nothing holds back.
+        lanes: those with ready runs that nothing holds back; none if no rule that judges by them tells a channel.
         overdue: None if nothing is overdue; then `knows_overdue` says whether that is known.
         stuck: runs past their deadline, the worst first.
         monitors: those that may be broken.
@@ -109,6 +109,7 @@ class Seen:
     monitors: Sequence[Monitor] | None = None
 
 
+_OF_LANES = frozenset({RuleKind.NO_WORKERS, RuleKind.OLDEST_READY})
 Found = Iterator[Fact] | None
 """What a rule finds; None if it could not be found out."""
 
@@ -134,6 +135,11 @@ def judge_rule(
         channels=keys_of(rule.channels, rule.tenant, channels),
         facts=facts,
     )
+
+
+def looks_at_lanes_for(rule: AlertRule) -> bool:
+    """Say whether the lanes are looked at for a rule: it judges by them, and has a channel to tell."""
+    return rule.enabled and rule.kind in _OF_LANES and bool(rule.channels)
 
 
 def keys_of(names: Sequence[str], tenant: str, channels: Mapping[str, Channel]) -> tuple[str, ...]:
@@ -165,9 +171,10 @@ def _find_dead_letters(rule: AlertRule, lines: Sequence[DeadLine]) -> Iterator[F
 
 
 def _judge_workers(rule: AlertRule, seen: Seen, now: datetime) -> Found:
-    if seen.lanes is None or seen.workers is None:
+    lanes = seen.lanes if looks_at_lanes_for(rule) else ()
+    if lanes is None or seen.workers is None:
         return None
-    return _find_unserved(rule, seen.lanes, seen.workers, now)
+    return _find_unserved(rule, lanes, seen.workers, now)
 
 
 def _find_unserved(
@@ -304,7 +311,8 @@ def _find_scheduler(rule: AlertRule, facts: SchedulerFacts, now: datetime) -> It
 
 
 def _judge_oldest(rule: AlertRule, seen: Seen, now: datetime) -> Found:
-    return None if seen.lanes is None else _find_oldest(rule, seen.lanes, now)
+    lanes = seen.lanes if looks_at_lanes_for(rule) else ()
+    return None if lanes is None else _find_oldest(rule, lanes, now)
 
 
 def _find_oldest(rule: AlertRule, lanes: Sequence[ReadyLane], now: datetime) -> Iterator[Fact]:

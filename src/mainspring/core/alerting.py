@@ -6,7 +6,7 @@ a crash repeats nothing and forgets nothing: the store saves alerts and messages
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -55,6 +55,8 @@ class Judgement:
     Attributes:
         channels: the keys of the channels that it tells.
         facts: what is so now, each subject once; None if that could not be found out: then everything stays as it is.
+        left_out: tenants and subjects that were not looked at: what is known of them stays as it is.
+        is_cut: not all that is so was found: what is not among the facts stays as it is.
     """
 
     tenant: str
@@ -63,6 +65,8 @@ class Judgement:
     hold: timedelta = timedelta(0)
     channels: tuple[str, ...] = ()
     facts: Sequence[Fact] | None
+    left_out: Collection[tuple[str, str]] = ()
+    is_cut: bool = False
 
     @property
     def key(self) -> tuple[str, str]:
@@ -170,7 +174,9 @@ def _move_all(
                 added.append(_begin(judgement, fact, now))
             else:
                 moved[old.id] = _go_on(judgement, fact, old, now)
-        of_rule[judgement.key] = known
+        stays = [alert for key, alert in known.items() if judgement.is_cut or key in judgement.left_out]
+        moved |= {alert.id: alert for alert in stays}
+        of_rule[judgement.key] = {key: alert for key, alert in known.items() if alert.id not in moved}
     for alert in (alert for known in of_rule.values() for alert in known.values()):
         if alert.state is AlertState.PENDING:
             removed.append(alert.id)

@@ -10,6 +10,7 @@ from mainspring.core.ids import JobId
 from mainspring.core.model import RunKind
 from mainspring.core.notify import LateRun, NotifyingJob, UnnoticedFailure
 from mainspring.core.states import FINAL_STATES, RunState
+from mainspring.ports.store.notify import LOOKED_AT
 from mainspring.stores.memory.rows import RunRow
 from mainspring.stores.memory.tables import Tables
 
@@ -52,10 +53,11 @@ class MemoryNotifyStore:
         return [self._find_late(job_id, before) for job_id, before in wanted]
 
     def _find_late(self, job_id: JobId, before: datetime) -> LateRun | None:
+        live = [row for row in self._newest(job_id) if row.state not in FINAL_STATES]
         late = [
             LateRun(run_id=row.id, due_at=row.due_at)
-            for row in self._newest(job_id)
-            if row.state not in FINAL_STATES and row.kind is not RunKind.BACKFILL and row.due_at < before
+            for row in live[-LOOKED_AT:]
+            if row.kind is not RunKind.BACKFILL and row.due_at < before
         ]
         job = self._tables.jobs.get(job_id)
         if job is not None and job.next_fire is not None and job.next_fire.due_at < before:

@@ -141,7 +141,7 @@ class PostgresAlertStore:
         return [make_silence(dict(row), _same) for row in rows]
 
     async def list_open_alerts(self) -> list[Alert]:
-        rows = await self._connections.fetch(Role.WATCH, "list_open_alerts", is_repeatable=True)
+        rows = await self._connections.fetch(Role.UPKEEP, "list_open_alerts", is_repeatable=True)
         return [_alert_of(row) for row in rows]
 
     async def list_alerts(
@@ -210,7 +210,7 @@ class PostgresAlertStore:
 
     async def list_lost_sessions(self, *, since: datetime) -> list[LostSession]:
         rows = await self._connections.fetch(
-            Role.WATCH, "list_lost_sessions", is_repeatable=True, since=since
+            Role.BROWSE, "list_lost_sessions", is_repeatable=True, since=since
         )
         return [
             LostSession(
@@ -223,7 +223,7 @@ class PostgresAlertStore:
         self, *, after: datetime, before: datetime, limit: int
     ) -> list[AccessToken]:
         rows = await self._connections.fetch(
-            Role.WATCH, "list_expiring_tokens", is_repeatable=True, after=after, before=before, limit=limit
+            Role.BROWSE, "list_expiring_tokens", is_repeatable=True, after=after, before=before, limit=limit
         )
         return list(map(token_of, rows))
 
