@@ -18,7 +18,7 @@ from mainspring.core.notifications import AlertState, Message
 from mainspring.core.pauses import PauseScope
 from mainspring.core.rights import ALL_TENANTS, AccessRole
 from mainspring.engine.usecases.submissions import Submission
-from mainspring.errors import InvalidInput, TookTooLong
+from mainspring.errors import Conflict, InvalidInput, TookTooLong
 from mainspring.ports.channel import ChannelUnavailable, MessageRefused
 from mainspring.ports.executor import Success
 from mainspring.ports.gateway import Report
@@ -517,3 +517,50 @@ async def test_jobs_that_are_not_looked_at_this_time_stay_as_they_are(
         await succeed(bench, job_id)
     ended = [told for _ in range(3) for told in await bench.look()]
     assert sorted(ended) == [("resolved", "job_failed", f"job:job_{number}") for number in range(5)]
+
+
+async def test_a_tenant_has_only_so_many_rules_channels_and_silences(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place, most in [
+        ("alerts.MOST_RULES_OF_TENANT", 1),
+        ("alerts.MOST_SILENCES_OF_TENANT", 1),
+        ("channels.MOST_CHANNELS_OF_TENANT", 1),
+    ]:
+        monkeypatch.setattr(f"mainspring.engine.usecases.{place}", most)
+    client, body = bench.client, {"kind": "dead_letters"}
+
+    async def silence() -> None:
+        await client.alerts.add_silence(
+            "shop",
+            rule=None,
+            subject=None,
+            from_at=None,
+            period=timedelta(minutes=1),
+            reason="r",
+            made_by="ann",
+        )
+
+    await client.alert_rules.put("shop", "first", body)
+    await client.channels.put("shop", "first", PLACE)
+    await silence()
+    await client.alert_rules.put("shop", "first", body)  # what is there can be changed
+    await client.channels.put("shop", "first", PLACE)
+    with pytest.raises(Conflict, match="of at most 1 alert rules"):
+        await client.alert_rules.put("shop", "second", body)
+    with pytest.raises(Conflict, match="of at most 1 channels"):
+        await client.channels.put("shop", "second", PLACE)
+    with pytest.raises(Conflict, match="of at most 1 silences"):
+        await silence()
+    bench.runtime.clock.advance(60)
+    await silence()  # the other is over
+    await client.alert_rules.put("bank", "first", body)
+
+
+async def test_a_rule_of_a_tenant_finds_only_its_own(bench: Bench) -> None:
+    await bench.client.alert_rules.put("shop", "mine", {"kind": "dead_letters", "threshold": 0})
+    job_id = await bench.job(queue="mail")
+    await bench.submit(job_id)
+    await (await bench.runtime.worker()).work()
+    await bench.look()
+    assert await bench.store.list_open_alerts() == []

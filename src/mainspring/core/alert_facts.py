@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import Protocol
+from typing import Any, Protocol
 
 from mainspring.core.access import AccessToken
 from mainspring.core.alerting import MOST_SUBJECTS, Fact, Judgement
@@ -107,6 +107,35 @@ class Seen:
     tokens: Sequence[AccessToken] | None = None
     scheduler: SchedulerFacts | None = None
     monitors: Sequence[Monitor] | None = None
+
+
+class SeenByTenant:
+    """What was read, by tenant: so a rule of a tenant looks through nothing of others."""
+
+    def __init__(self, seen: Seen) -> None:
+        self._seen = seen
+        self._parts: dict[str, dict[str, list[Any]]] = {}
+        parts: tuple[tuple[str, Iterable[tuple[str, Any]]], ...] = (
+            ("dead", ((line.tenant, line) for line in seen.dead or ())),
+            ("lanes", ((lane.key.tenant, lane) for lane in seen.lanes or ())),
+            ("stuck", ((run.tenant, run) for run in seen.stuck or ())),
+            ("monitors", ((monitor.tenant, monitor) for monitor in seen.monitors or ())),
+        )
+        for name, pairs in parts:
+            for tenant, one in pairs:
+                self._parts.setdefault(tenant, {}).setdefault(name, []).append(one)
+
+    def of(self, tenant: str) -> Seen:
+        """Return what a tenant's rules judge by; those of `*` judge by everything."""
+        if tenant == ALL_TENANTS:
+            return self._seen
+        own = self._parts.get(tenant, {})
+        known = {
+            name: own.get(name, ())
+            for name in ("dead", "lanes", "stuck", "monitors")
+            if getattr(self._seen, name) is not None
+        }
+        return replace(self._seen, **known)
 
 
 _OF_LANES = frozenset({RuleKind.NO_WORKERS, RuleKind.OLDEST_READY})

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from mainspring.core.alerts import Alert, Channel, Silence, Telling, is_silenced
+from mainspring.core.alerts import Alert, Channel, Silence, Silencing, Telling
 from mainspring.core.channel_settings import RESENT_EACH
 from mainspring.core.ids import RunId
 from mainspring.core.notifications import (
@@ -126,13 +126,14 @@ def judge_alerts(
         alerts: those that are not RESOLVED.
         channels: by key.
     """
-    added, moved, removed = _move_all(judgements, alerts, channels, silences, now)
+    silencing = Silencing(silences, now)
+    added, moved, removed = _move_all(judgements, alerts, channels, silencing, now)
     told = dict(moved)
     outgoing: list[Outgoing] = []
     waits: list[datetime] = []
     for group, members in _group(moved.values(), channels):
         channel = channels[group.channel]
-        sent, until = _tell_group(channel, members, silences, now)
+        sent, until = _tell_group(channel, members, silencing, now)
         waits += [] if until is None else [until]
         for kind, some in sent:
             outgoing += _write(channel, group, kind, some, now)
@@ -152,7 +153,7 @@ def _move_all(
     judgements: Sequence[Judgement],
     alerts: Sequence[Alert],
     channels: Mapping[str, Channel],
-    silences: Sequence[Silence],
+    silencing: Silencing,
     now: datetime,
 ) -> tuple[list[Alert], dict[int, Alert], list[int]]:
     """Return the alerts that are new, the others by id as they are now, and those that go."""
@@ -180,7 +181,7 @@ def _move_all(
     for alert in (alert for known in of_rule.values() for alert in known.values()):
         if alert.state is AlertState.PENDING:
             removed.append(alert.id)
-        elif alert.telling.is_owed and _is_untold(alert, channels, silences, now):
+        elif alert.telling.is_owed and _is_untold(alert, channels, silencing):
             moved[alert.id] = alert
         else:
             moved[alert.id] = replace(alert, state=AlertState.RESOLVED, resolved_at=now)
@@ -231,11 +232,9 @@ def _channels_of(judgement: Judgement, fact: Fact) -> tuple[str, ...]:
     return judgement.channels if fact.channels is None else fact.channels
 
 
-def _is_untold(
-    alert: Alert, channels: Mapping[str, Channel], silences: Sequence[Silence], now: datetime
-) -> bool:
+def _is_untold(alert: Alert, channels: Mapping[str, Channel], silencing: Silencing) -> bool:
     """Say whether a channel is still to be told that an alert fires."""
-    if is_silenced(alert, silences, now):
+    if silencing.mutes(alert):
         return False
     known = (channels[key] for key in alert.telling.channels if key in channels)
     return any(_hears(channel, alert) and channel.key not in alert.telling.told for channel in known)
@@ -285,13 +284,13 @@ def _group(alerts: Iterable[Alert], channels: Mapping[str, Channel]) -> Iterator
 
 
 def _tell_group(
-    channel: Channel, members: _Members, silences: Sequence[Silence], now: datetime
+    channel: Channel, members: _Members, silencing: Silencing, now: datetime
 ) -> tuple[list[tuple[MessageKind, list[Alert]]], datetime | None]:
     """Return what is told of a group now, and when what waits for others is to be told."""
     sent: list[tuple[MessageKind, list[Alert]]] = []
     if members.ended:
         sent.append((MessageKind.RESOLVED, members.ended))
-    heard = [alert for alert in members.firing if not is_silenced(alert, silences, now)]
+    heard = [alert for alert in members.firing if not silencing.mutes(alert)]
     new = [alert for alert in heard if channel.key not in alert.telling.told]
     old = [alert for alert in heard if channel.key in alert.telling.told]
     until = min((alert.fired_at or now for alert in new), default=None)

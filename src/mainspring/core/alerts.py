@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -17,10 +17,14 @@ from mainspring.core.notifications import AlertState, Severity
 from mainspring.core.options import Option, Options
 from mainspring.core.rights import ALL_TENANTS
 from mainspring.core.times import Duration
-from mainspring.errors import InvalidInput
+from mainspring.errors import Conflict, InvalidInput
 
 MOST_CHANNELS = 20
 """Channels that one rule, or one job, may tell."""
+MOST_RULES_OF_TENANT = 100
+MOST_CHANNELS_OF_TENANT = 50
+MOST_SILENCES_OF_TENANT = 1000
+"""Rules, channels, and silences that are not over, that one tenant may have; and those of the cluster together."""
 GROUP_WAIT = timedelta(seconds=10)
 REPEAT = timedelta(hours=4)
 
@@ -375,15 +379,6 @@ class Silence:
     reason: str
     made_by: str
 
-    def mutes(self, alert: Alert, now: datetime) -> bool:
-        """Say whether an alert is not to be told now."""
-        return (
-            self.from_at <= now < self.until_at
-            and self.tenant in {ALL_TENANTS, alert.tenant}
-            and self.rule in {None, alert.rule}
-            and (self.subject is None or matches(self.subject, alert.subject))
-        )
-
 
 def matches(pattern: str, text: str) -> bool:
     """Say whether a text is as a pattern says, in which `*` stands for any text, and everything else for itself."""
@@ -401,6 +396,40 @@ def matches(pattern: str, text: str) -> bool:
     return len(text) - at >= len(others[-1]) and text.endswith(others[-1])
 
 
-def is_silenced(alert: Alert, silences: Sequence[Silence], now: datetime) -> bool:
-    """Say whether any silence mutes an alert now."""
-    return any(silence.mutes(alert, now) for silence in silences)
+class Silencing:
+    """The silences that hold at one instant, by tenant, rule and subject."""
+
+    def __init__(self, silences: Iterable[Silence], now: datetime) -> None:
+        self._exact: set[tuple[str, str | None, str | None]] = set()
+        self._patterns: dict[tuple[str, str | None], list[str]] = {}
+        for one in silences:
+            if not one.from_at <= now < one.until_at:
+                continue
+            if one.subject is not None and "*" in one.subject:
+                self._patterns.setdefault((one.tenant, one.rule), []).append(one.subject)
+            else:
+                self._exact.add((one.tenant, one.rule, one.subject))
+
+    def mutes(self, alert: Alert) -> bool:
+        """Say whether any silence mutes an alert."""
+        return self._mutes(ALL_TENANTS, alert) or self._mutes(alert.tenant, alert)
+
+    def _mutes(self, tenant: str, alert: Alert) -> bool:
+        for rule in (alert.rule, None):
+            if (tenant, rule, None) in self._exact or (tenant, rule, alert.subject) in self._exact:
+                return True
+            if any(matches(pattern, alert.subject) for pattern in self._patterns.get((tenant, rule), ())):
+                return True
+        return False
+
+
+def check_count(held: int, most: int, tenant: str, *, field: str, noun: str) -> None:
+    """Refuse one more of what a tenant may have only so many of.
+
+    Raises:
+        Conflict: the tenant has as many as it may.
+    """
+    if held >= most:
+        way = "end" if field == "silence" else "delete"
+        owner = "the cluster" if tenant == ALL_TENANTS else f"tenant {tenant!r}"
+        raise Conflict(field, f"{owner} has {held:,} of at most {most:,} {noun}; {way} some first")

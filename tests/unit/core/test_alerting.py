@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mainspring.core.alerting import Fact, Judgement, Outgoing, Verdict, judge_alerts
-from mainspring.core.alerts import Alert, Channel, Silence, matches
+from mainspring.core.alerts import Alert, Channel, Silence, Silencing, check_count, matches
 from mainspring.core.channel_settings import AlertmanagerChannel, ChannelConfig, WebhookChannel
 from mainspring.core.notifications import MOST_ALERTS, AlertState, MessageKind, Severity
+from mainspring.errors import Conflict
 from mainspring.testing.factories import at
 
 HOOK = WebhookChannel(url="https://hooks.example.com/x")
@@ -310,6 +311,45 @@ def test_a_pattern_is_as_the_regular_expression_that_says_the_same(parts: list[s
     assert matches("*".join(parts), text) is expected
 
 
+_words = st.sampled_from(["a", "ab", "b"])
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["*", "shop", "bank"]),
+            st.none() | st.sampled_from(["r", "s"]),
+            st.none() | _words | st.sampled_from(["a*", "*", "*b"]),
+        ),
+        max_size=5,
+    ),
+    _words,
+)
+def test_silences_mute_what_one_of_them_names(
+    made: list[tuple[str, str | None, str | None]], subject: str
+) -> None:
+    silences = [replace(silence(0, 10, pattern), tenant=tenant, rule=rule) for tenant, rule, pattern in made]
+    world = World()
+    world.look(0, [fact(subject)])
+    [alert] = world.alerts.values()
+    expected = any(
+        tenant in {"*", "shop"} and rule in {None, "r"} and matches(pattern or "*", subject)
+        for tenant, rule, pattern in made
+    )
+    assert Silencing(silences, at(0)).mutes(alert) is expected
+    assert not Silencing(silences, at(10)).mutes(alert)
+    assert not Silencing(silences, at(-1)).mutes(alert)
+
+
+def test_a_tenant_has_only_so_many() -> None:
+    check_count(99, 100, "shop", field="rule", noun="alert rules")
+    with pytest.raises(Conflict) as caught:
+        check_count(100, 100, "shop", field="rule", noun="alert rules")
+    assert str(caught.value) == ("rule: tenant 'shop' has 100 of at most 100 alert rules; delete some first")
+    with pytest.raises(Conflict, match="the cluster has 1,000 of at most 1,000 silences; end some first"):
+        check_count(1000, 1000, "*", field="silence", noun="silences")
+
+
 SUBJECTS = ("a", "b", "c")
 looks = st.lists(st.one_of(st.none(), st.sets(st.sampled_from(SUBJECTS))), min_size=1, max_size=60)
 spans = st.tuples(st.integers(0, 600), st.integers(1, 600), st.sampled_from([None, *SUBJECTS]))
@@ -361,10 +401,10 @@ def test_whatever_happens_what_is_told_is_so_and_ends_once(
             muted = [
                 one
                 for one in outgoing.message.alerts
-                if any(each.mutes(world.alerts[one.alert_id], when) for each in world.silences)
+                if Silencing(world.silences, when).mutes(world.alerts[one.alert_id])
             ]
             assert muted == []
     if is_owed:
         for alert in world.alerts.values():
-            is_muted = any(each.mutes(alert, alert.resolved_at or at(0)) for each in world.silences)
+            is_muted = Silencing(world.silences, alert.resolved_at or at(0)).mutes(alert)
             assert alert.id in told or is_muted
