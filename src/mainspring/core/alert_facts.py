@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -94,6 +95,7 @@ class Seen:
         overdue: None if nothing is overdue; then `knows_overdue` says whether that is known.
         stuck: runs past their deadline, the worst first.
         monitors: those that may be broken.
+        cut: kinds of rules for which there was more than was read.
     """
 
     dead: Sequence[DeadLine] | None = None
@@ -107,6 +109,7 @@ class Seen:
     tokens: Sequence[AccessToken] | None = None
     scheduler: SchedulerFacts | None = None
     monitors: Sequence[Monitor] | None = None
+    cut: Collection[RuleKind] = ()
 
 
 class SeenByTenant:
@@ -154,16 +157,31 @@ def judge_rule(
     """
     found = _JUDGES[rule.kind](rule, seen, now) if rule.enabled else iter(())
     facts = None if found is None else [fact for fact in found if _is_of(rule, fact, elsewhere)]
-    if facts is not None:
-        facts = sorted(facts, key=lambda fact: (fact.tenant, fact.subject))[:MOST_SUBJECTS]
+    kept, left_out = (None, ()) if facts is None else _cut(facts)
     return Judgement(
         tenant=rule.tenant,
         rule=rule.name,
         severity=rule.severity,
         hold=rule.hold,
         channels=keys_of(rule.channels, rule.tenant, channels),
-        facts=facts,
+        facts=kept,
+        left_out=left_out,
+        is_cut=rule.kind in seen.cut,
     )
+
+
+def _cut(facts: Iterable[Fact]) -> tuple[list[Fact], Collection[tuple[str, str]]]:
+    """Return the first facts of each tenant, and what the others are about."""
+    kept: list[Fact] = []
+    left_out: set[tuple[str, str]] = set()
+    of_tenant: Counter[str] = Counter()
+    for fact in sorted(facts, key=lambda fact: (fact.tenant, fact.subject)):
+        of_tenant[fact.tenant] += 1
+        if of_tenant[fact.tenant] <= MOST_SUBJECTS:
+            kept.append(fact)
+        else:
+            left_out.add((fact.tenant, fact.subject))
+    return kept, left_out
 
 
 def looks_at_lanes_for(rule: AlertRule) -> bool:

@@ -23,7 +23,7 @@ from mainspring.core.notifications import (
 )
 
 MOST_SUBJECTS = 1000
-"""Alerts that one rule may have at a time."""
+"""Alerts that one rule may have at a time, of each tenant. What is beyond begins no alert, and ends none."""
 _SEVERITIES = tuple(Severity)
 _Subject = tuple[str, str]
 _RuleKey = tuple[str, str]

@@ -12,8 +12,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mainspring.core.alert_facts import Seen, judge_rule
 from mainspring.core.alerting import Fact, Judgement, Outgoing, Verdict, judge_alerts
-from mainspring.core.alerts import Alert, Channel, Silence, Silencing, check_count, matches
+from mainspring.core.alerts import (
+    Alert,
+    AlertRule,
+    Channel,
+    RuleKind,
+    Silence,
+    Silencing,
+    check_count,
+    matches,
+)
+from mainspring.core.census import DeadLine
 from mainspring.core.channel_settings import AlertmanagerChannel, ChannelConfig, WebhookChannel
 from mainspring.core.notifications import MOST_ALERTS, AlertState, MessageKind, Severity
 from mainspring.errors import Conflict
@@ -348,6 +359,38 @@ def test_a_tenant_has_only_so_many() -> None:
     assert str(caught.value) == ("rule: tenant 'shop' has 100 of at most 100 alert rules; delete some first")
     with pytest.raises(Conflict, match="the cluster has 1,000 of at most 1,000 silences; end some first"):
         check_count(1000, 1000, "*", field="silence", noun="silences")
+
+
+RULE = AlertRule(tenant="*", name="dead_letters", kind=RuleKind.DEAD_LETTERS, threshold=0)
+
+
+def test_each_tenant_has_so_many_alerts_of_a_rule_and_none_crowds_out_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mainspring.core.alert_facts.MOST_SUBJECTS", 2)
+    lines = [DeadLine("bank", f"q{number}", 1) for number in range(4)]
+    own = DeadLine("shop", "mail", 1)
+    alerts: dict[tuple[str, str], Alert] = {}
+
+    def look(seconds: float, dead: list[DeadLine], cut: frozenset[RuleKind] = frozenset()) -> list[str]:
+        judgement = judge_rule(RULE, Seen(dead=dead, cut=cut), {}, (), now=at(seconds))
+        verdict = judge_alerts([judgement], list(alerts.values()), {}, (), now=at(seconds))
+        for alert in verdict.added:
+            alerts[alert.tenant, alert.subject] = replace(alert, id=len(alerts) + 1)
+        ended = [alert for alert in verdict.changed if alert.state is AlertState.RESOLVED]
+        for alert in ended:
+            del alerts[alert.tenant, alert.subject]
+        return [alert.subject for alert in ended]
+
+    assert look(0, [*lines[2:], own]) == []
+    assert {tenant for tenant, _ in alerts} == {"bank", "shop"}
+    # Two more queues come before those that fire: these are left out of the judgement, and do not end by it.
+    assert look(10, [*lines, own]) == []
+    assert len(alerts) == 5
+    assert sorted(look(20, [own])) == [f"queue:q{number}" for number in range(4)]
+    # What was not read, because there was too much, ends nothing.
+    assert look(30, [], frozenset({RuleKind.DEAD_LETTERS})) == []
+    assert look(40, []) == ["queue:mail"]
 
 
 SUBJECTS = ("a", "b", "c")

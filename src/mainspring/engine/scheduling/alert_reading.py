@@ -31,7 +31,7 @@ _log = structlog.get_logger(__name__)
 _T = TypeVar("_T")
 _SLICE = 1000
 _MOST_OVERDUE = 1000
-_MOST_STUCK = 100
+_MOST_STUCK = 5000
 _MOST_TOKENS = 1000
 _MOST_MONITORS = 1000
 _WORKERS = frozenset({RuleKind.NO_WORKERS, RuleKind.WORKER_LOST})
@@ -53,6 +53,14 @@ class AlertReader:
         needs_census = RuleKind.DEAD_LETTERS in kinds or looks_at_lanes
         census = await try_read("census", self._store.read_census()) if needs_census else None
         missed = await try_read("overdue", self._read_missed(now)) if RuleKind.MISSED_RUN in kinds else None
+        stuck = await try_read("stuck", self._read_stuck(enabled, now))
+        tokens = await try_read("tokens", self._read_tokens(enabled, now))
+        monitors = await try_read("monitors", self._read_monitors(now)) if RuleKind.MONITOR in kinds else None
+        limits: list[tuple[RuleKind, Sequence[object] | None, int]] = [
+            (RuleKind.STUCK_RUN, stuck, _MOST_STUCK),
+            (RuleKind.TOKEN_EXPIRY, tokens, _MOST_TOKENS),
+            (RuleKind.MONITOR, monitors, _MOST_MONITORS),
+        ]
         return Seen(
             dead=None if census is None else census.dead,
             lanes=await try_read("lanes", self._read_lanes(looks_at_lanes, census, now)),
@@ -61,15 +69,15 @@ class AlertReader:
             knows_overdue=missed is not None,
             ledger=None if missed is None else missed[1],
             lost=await try_read("lost", self._read_lost(enabled, now)),
-            stuck=await try_read("stuck", self._read_stuck(enabled, now)),
-            tokens=await try_read("tokens", self._read_tokens(enabled, now)),
-            scheduler=await try_read("scheduler", self._read_scheduler())
-            if RuleKind.SCHEDULER in kinds
-            else None,
-            monitors=await try_read("monitors", self._read_monitors(now))
-            if RuleKind.MONITOR in kinds
-            else None,
+            stuck=stuck,
+            tokens=tokens,
+            scheduler=await self._try_scheduler() if RuleKind.SCHEDULER in kinds else None,
+            monitors=monitors,
+            cut=frozenset(kind for kind, found, most in limits if found is not None and len(found) >= most),
         )
+
+    async def _try_scheduler(self) -> SchedulerFacts | None:
+        return await try_read("scheduler", self._read_scheduler())
 
     async def _read_lanes(
         self, rules: Sequence[AlertRule], census: Census | None, now: datetime
@@ -118,20 +126,17 @@ class AlertReader:
         if not periods:
             return None
         held = await self._store.list_overdue(now=now - min(periods), limit=_MOST_STUCK)
-        jobs = await self._store.get_jobs([one.job_id for one in held])
-        runs = await self._store.get_runs(
-            [one.run_id for one, job in zip(held, jobs, strict=True) if job is None]
-        )
+        ids = list({one.job_id for one in held})
+        jobs = dict(zip(ids, await self._store.get_jobs(ids), strict=True))
+        runs = await self._store.get_runs([one.run_id for one in held if jobs[one.job_id] is None])
         tenants = {run.id: run.tenant for run in runs if run is not None}
-        return [
-            StuckRun(
-                one.run_id,
-                tenants.get(one.run_id, "") if job is None else job.tenant,
-                format_job_id(one.job_id) if job is None else job.spec.name,
-                one.deadline_at,
-            )
-            for one, job in zip(held, jobs, strict=True)
-        ]
+        found = []
+        for one in held:
+            job = jobs[one.job_id]
+            tenant = tenants.get(one.run_id, "") if job is None else job.tenant
+            name = format_job_id(one.job_id) if job is None else job.spec.name
+            found.append(StuckRun(one.run_id, tenant, name, one.deadline_at))
+        return found
 
     async def _read_tokens(self, rules: Sequence[AlertRule], now: datetime) -> list[AccessToken] | None:
         period = _longest(rules, RuleKind.TOKEN_EXPIRY)
