@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,12 +13,14 @@ from typing import Any
 import pytest
 
 from mainspring.core.access import Account
+from mainspring.core.alerting import Verdict
 from mainspring.core.channel_settings import ChannelConfig
 from mainspring.core.dead_letters import DeadFilter
 from mainspring.core.monitors import PingKind
 from mainspring.core.notifications import AlertState, Message
 from mainspring.core.pauses import PauseScope
 from mainspring.core.rights import ALL_TENANTS, AccessRole
+from mainspring.engine.scheduling.notifier import AT_ONCE, LEASE, LONGEST_SEND, Notifier
 from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import Conflict, InvalidInput, TookTooLong
 from mainspring.ports.channel import ChannelUnavailable, MessageRefused
@@ -30,6 +34,7 @@ from mainspring.stores.postgres import PostgresStore
 from mainspring.stores.sqlite import SqliteStore
 from mainspring.testing.clock import FakeClock
 from mainspring.testing.conformance.alert_facts import make_token
+from mainspring.testing.conformance.alerts import make_outgoing
 from mainspring.testing.factories import at
 from mainspring.testing.manual import ManualRuntime
 
@@ -80,8 +85,7 @@ class Bench:
         await self.runtime.tick("restrictions", "census")
         for _ in range(2):
             await self.runtime.tick("watchdog")
-        while not await self.runtime.services["notifier"].tick(self.runtime.clock.now()):
-            continue
+        await self.runtime.services["notifier"].tick(self.runtime.clock.now())
         return [
             (message.kind.value, message.rule, alert.subject)
             for message in self.post.messages[known:]
@@ -564,3 +568,70 @@ async def test_a_rule_of_a_tenant_finds_only_its_own(bench: Bench) -> None:
     await (await bench.runtime.worker()).work()
     await bench.look()
     assert await bench.store.list_open_alerts() == []
+
+
+class SlowPost(Post):
+    """One receiver takes its time, and one breaks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_answer = asyncio.Event()
+        self.waiting = 0
+        self.told_all = asyncio.Event()
+
+    async def send(self, config: ChannelConfig, message: Message) -> None:
+        assert message.channel_tenant is not None
+        if message.channel_tenant == "slow":
+            self.waiting += 1
+            await self.may_answer.wait()
+        if message.channel_tenant == "broken":
+            raise RuntimeError("a bug")
+        await super().send(config, message)
+        if message.channel_tenant == "fast":
+            self.told_all.set()
+
+
+async def test_a_slow_receiver_and_a_broken_one_hold_up_no_other(bench: Bench) -> None:
+    post = SlowPost()
+    notifier = bench.runtime.services["notifier"]
+    assert isinstance(notifier, Notifier)
+    notifier._sender = post
+    now = bench.runtime.clock.now()
+    for tenant in ("slow", "broken", "fast"):
+        await bench.client.channels.put(tenant, "ops", PLACE)
+    outgoing = [make_outgoing(f"g{number}", channel="slow/ops") for number in range(60)]
+    outgoing += [make_outgoing(channel="broken/ops"), make_outgoing(channel="fast/ops")]
+    outgoing = [
+        replace(one, message=replace(one.message, channel_tenant=one.channel.partition("/")[0]))
+        for one in outgoing
+    ]
+    await bench.runtime.tick("watchdog")
+    epochs = {0: bench.runtime.ownership.epochs[0]}
+    assert await bench.store.save_alerts(Verdict(outgoing=tuple(outgoing)), epochs=epochs, now=now)
+    tick = asyncio.create_task(notifier.tick(now))
+    await post.told_all.wait()
+    assert AT_ONCE <= post.waiting < 2 * AT_ONCE
+    post.may_answer.set()
+    await tick
+    assert len(post.messages) == 61
+    errors = {one.tenant: one.last_error for one in await bench.store.list_channels()}
+    assert errors["broken"] == "it broke: RuntimeError"
+    assert errors["slow"] is None
+
+
+async def test_a_delivery_has_a_limit_below_the_lease(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert LEASE.total_seconds() > LONGEST_SEND
+    monkeypatch.setattr("mainspring.engine.scheduling.notifier.LONGEST_SEND", 0.001)
+    post = SlowPost()
+    notifier = bench.runtime.services["notifier"]
+    assert isinstance(notifier, Notifier)
+    notifier._sender = post
+    await bench.client.channels.put("slow", "ops", PLACE)
+    outgoing = make_outgoing(channel="slow/ops")
+    outgoing = replace(outgoing, message=replace(outgoing.message, channel_tenant="slow"))
+    await bench.runtime.tick("watchdog")
+    epochs, now = {0: bench.runtime.ownership.epochs[0]}, bench.runtime.clock.now()
+    assert await bench.store.save_alerts(Verdict(outgoing=(outgoing,)), epochs=epochs, now=now)
+    await notifier.tick(now)
+    errors = {one.tenant: one.last_error for one in await bench.store.list_channels()}
+    assert errors["slow"] == "no answer within 0.001 s"

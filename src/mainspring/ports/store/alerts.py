@@ -120,9 +120,18 @@ class AlertStore(Protocol):
         ...
 
     async def take_notifications(
-        self, *, epochs: Epochs, now: datetime, again_at: datetime, limit: int
+        self,
+        *,
+        epochs: Epochs,
+        now: datetime,
+        again_at: datetime,
+        limit: int,
+        busy: Sequence[str] = (),
+        busy_tenants: Sequence[str] = (),
     ) -> list[Notification]:
         """Take messages that are due, the oldest first, and return them.
+
+        `busy` are the keys of channels, and `busy_tenants` tenants of channels, of which none is taken.
 
         Unless they are settled, they are due again at `again_at`. A message waits until those are settled that its
         channel was given before it for the same group. Returns none without the epoch of shard 0.

@@ -222,7 +222,14 @@ class MemoryAlertStore:
         return [token for _, _, token in sorted(found)[:limit]]
 
     async def take_notifications(
-        self, *, epochs: Epochs, now: datetime, again_at: datetime, limit: int
+        self,
+        *,
+        epochs: Epochs,
+        now: datetime,
+        again_at: datetime,
+        limit: int,
+        busy: Sequence[str] = (),
+        busy_tenants: Sequence[str] = (),
     ) -> list[Notification]:
         if not self._is_owner(epochs):
             return []
@@ -230,7 +237,14 @@ class MemoryAlertStore:
         rows = [row for row in self._alerts.notifications.values() if not row.is_settled]
         for row in rows:
             first.setdefault((row.outgoing.channel, row.outgoing.group), row.id)
-        due = [row for row in rows if row.next_at <= now and row.id in first.values()]
+        first_ids = {row_id for (channel, _), row_id in first.items() if channel not in busy}
+        due = [
+            row
+            for row in rows
+            if row.next_at <= now
+            and row.id in first_ids
+            and row.outgoing.channel.partition("/")[0] not in busy_tenants
+        ]
         taken = sorted(due, key=lambda row: (row.next_at, row.id))[:limit]
         for row in taken:
             row.attempts, row.next_at = row.attempts + 1, again_at

@@ -228,12 +228,26 @@ class PostgresAlertStore:
         return list(map(token_of, rows))
 
     async def take_notifications(
-        self, *, epochs: Epochs, now: datetime, again_at: datetime, limit: int
+        self,
+        *,
+        epochs: Epochs,
+        now: datetime,
+        again_at: datetime,
+        limit: int,
+        busy: Sequence[str] = (),
+        busy_tenants: Sequence[str] = (),
     ) -> list[Notification]:
         async def work(transaction: Transaction) -> list[Record]:
             if not await holds_shard_0(transaction, epochs):
                 return []
-            return await transaction.fetch("take_notifications", now=now, again_at=again_at, limit=limit)
+            return await transaction.fetch(
+                "take_notifications",
+                now=now,
+                again_at=again_at,
+                limit=limit,
+                busy=list(busy),
+                busy_tenants=list(busy_tenants),
+            )
 
         rows = await self._connections.transact(Role.UPKEEP, work)
         taken = [make_notification(dict(row), row["made_at"]) for row in rows]

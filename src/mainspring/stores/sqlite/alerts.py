@@ -252,10 +252,23 @@ class SqliteAlertStore:
         return list(map(make_token, rows))
 
     async def take_notifications(
-        self, *, epochs: Epochs, now: datetime, again_at: datetime, limit: int
+        self,
+        *,
+        epochs: Epochs,
+        now: datetime,
+        again_at: datetime,
+        limit: int,
+        busy: Sequence[str] = (),
+        busy_tenants: Sequence[str] = (),
     ) -> list[Notification]:
         """See `AlertStore`."""
-        values = {"now": to_micros(now), "again_at": to_micros(again_at), "limit": limit}
+        values = {
+            "now": to_micros(now),
+            "again_at": to_micros(again_at),
+            "limit": limit,
+            "busy": to_json(list(busy)),
+            "busy_tenants": to_json(list(busy_tenants)),
+        }
 
         def work(db: apsw.Connection) -> list[NamedRow]:
             return fetch_rows(db, "take_notifications", values) if owns_shard_0(db, epochs) else []

@@ -301,6 +301,16 @@ class Notifications:
         [second] = await take(store, epochs, 10, limit=1)
         assert first.id < second.id
 
+    async def test_none_is_taken_of_channels_and_tenants_that_are_busy(self, store: Store) -> None:
+        epochs = await own_shards(store)
+        channels = ("shop/ops", "shop/page", "bank/ops")
+        await save(store, epochs, outgoing=[make_outgoing(channel=channel) for channel in channels])
+        settings = {"epochs": epochs, "now": at(10), "again_at": at(11), "limit": 10}
+        [taken] = await store.take_notifications(**settings, busy=["shop/ops"], busy_tenants=["bank"])
+        assert taken.channel == "shop/page"
+        taken_then = await store.take_notifications(**settings, busy=["bank/ops", "shop/x"])
+        assert [one.channel for one in taken_then] == ["shop/ops"]
+
     async def test_what_was_not_delivered_is_tried_again_or_given_up(self, store: Store) -> None:
         epochs = await own_shards(store)
         await store.put_channel(CHANNEL)

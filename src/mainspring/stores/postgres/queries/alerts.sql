@@ -117,7 +117,10 @@ WHERE channel_tenant = :channel_tenant AND channel = :channel AND message_group 
 UPDATE notification SET attempts = attempts + 1, next_at = :again_at
 WHERE id IN (
     SELECT due.id FROM notification AS due
-    WHERE due.sent_at IS NULL AND due.given_up_at IS NULL AND due.next_at <= :now AND NOT EXISTS (
+    WHERE due.sent_at IS NULL AND due.given_up_at IS NULL AND due.next_at <= :now
+      AND due.channel_tenant <> ALL(:busy_tenants::text[])
+      AND due.channel_tenant || '/' || due.channel <> ALL(:busy::text[])
+      AND NOT EXISTS (
         SELECT FROM notification AS earlier
         WHERE earlier.channel_tenant = due.channel_tenant AND earlier.channel = due.channel
           AND earlier.message_group = due.message_group AND earlier.id < due.id

@@ -122,7 +122,10 @@ WHERE channel_tenant = :channel_tenant AND channel = :channel AND message_group 
 UPDATE notification SET attempts = attempts + 1, next_at = :again_at
 WHERE id IN (
     SELECT due.id FROM notification AS due INDEXED BY notification_due
-    WHERE due.sent_at IS NULL AND due.given_up_at IS NULL AND due.next_at <= :now AND NOT EXISTS (
+    WHERE due.sent_at IS NULL AND due.given_up_at IS NULL AND due.next_at <= :now
+      AND due.channel_tenant NOT IN (SELECT value FROM json_each(:busy_tenants))
+      AND due.channel_tenant || '/' || due.channel NOT IN (SELECT value FROM json_each(:busy))
+      AND NOT EXISTS (
         SELECT 1 FROM notification AS earlier INDEXED BY notification_order
         WHERE earlier.channel_tenant = due.channel_tenant AND earlier.channel = due.channel
           AND earlier.message_group = due.message_group AND earlier.id < due.id
