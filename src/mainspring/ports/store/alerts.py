@@ -100,8 +100,8 @@ class AlertStore(Protocol):
 
         `noticed` are failed runs that the alerts tell of: they are not unnoticed any more.
 
-        That something still fires takes the place of such a message of the same channel and group that was not taken
-        yet. An alert is left out that is new, but whose rule has an open one of that subject. Changes leave alone who
+        That something still fires takes the place of such a message of the same channel and group that is not under
+        way. An alert is left out that is new, but whose rule has an open one of that subject. Changes leave alone who
         acknowledged an alert. Return False, and save nothing, without the epoch of shard 0.
         """
         ...
@@ -143,7 +143,8 @@ class AlertStore(Protocol):
     ) -> bool:
         """Note what became of messages that were taken, and the last error of their channels.
 
-        What has been taken again since is left out. Return False, and note nothing, without the epoch of shard 0.
+        What has been taken again since is left out. Nothing is kept of messages that something still fires, once they
+        were delivered or given up. Return False, and note nothing, without the epoch of shard 0.
         """
         ...
 

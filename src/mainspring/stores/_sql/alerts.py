@@ -15,7 +15,7 @@ from mainspring.core.channel_settings import plain_from_channel, read_channel, r
 from mainspring.core.ids import RunId
 from mainspring.core.notifications import AlertState, Message, MessageKind, Severity
 from mainspring.core.notify import NotifyRule
-from mainspring.ports.store.alerts import Notification
+from mainspring.ports.store.alerts import Notification, SettledNotification
 
 _rules = msgspec.json.Decoder(AlertRule)
 _tellings = msgspec.json.Decoder(Telling)
@@ -150,6 +150,11 @@ def repeats_of(outgoing: Sequence[Outgoing]) -> list[dict[str, str]]:
         }
         for channel, group in sorted(found)
     ]
+
+
+def is_over_repeat(settled: SettledNotification) -> bool:
+    """Say whether a message that something still fires is not tried again: then nothing of it is kept."""
+    return settled.again_at is None and settled.notification.message.kind is MessageKind.REPEAT
 
 
 def make_notification(row: Mapping[str, Any], made_at: datetime) -> Notification:

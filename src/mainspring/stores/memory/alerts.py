@@ -194,7 +194,8 @@ class MemoryAlertStore:
         self._alerts.notifications = {
             row.id: row
             for row in self._alerts.notifications.values()
-            if row.attempts
+            if row.is_settled
+            or (row.attempts and row.last_error is None)
             or row.outgoing.message.kind is not MessageKind.REPEAT
             or (row.outgoing.channel, row.outgoing.group) not in told
         }
@@ -247,7 +248,7 @@ class MemoryAlertStore:
         ]
         taken = sorted(due, key=lambda row: (row.next_at, row.id))[:limit]
         for row in taken:
-            row.attempts, row.next_at = row.attempts + 1, again_at
+            row.attempts, row.next_at, row.last_error = row.attempts + 1, again_at, None
         return [
             Notification(
                 id=row.id,
@@ -273,6 +274,8 @@ class MemoryAlertStore:
                 row.sent_at = now
             elif one.again_at is None:
                 row.given_up_at = now
+            if row.is_settled and row.outgoing.message.kind is MessageKind.REPEAT:
+                del self._alerts.notifications[row.id]
             self._note_delivery(row.outgoing.channel, one.error, now)
         return True
 

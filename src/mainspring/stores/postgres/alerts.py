@@ -21,6 +21,7 @@ from mainspring.stores._sql.alerts import (
     encode_alerts,
     encode_channel,
     encode_outgoing,
+    is_over_repeat,
     make_alert,
     make_channel,
     make_notification,
@@ -287,6 +288,8 @@ async def _settle(transaction: Transaction, settled: SettledNotification, now: d
         error=settled.error,
         now=now,
     )
+    if is_over_repeat(settled):
+        await transaction.execute("forget_repeat", notification_id=notification.id)
     for row in channels:
         await transaction.execute(
             "note_delivery", tenant=row["channel_tenant"], name=row["channel"], error=settled.error, now=now

@@ -22,6 +22,7 @@ from mainspring.stores._sql.alerts import (
     encode_alerts,
     encode_channel,
     encode_outgoing,
+    is_over_repeat,
     make_alert,
     make_channel,
     make_notification,
@@ -318,6 +319,8 @@ def _settle(db: apsw.Connection, settled: SettledNotification, now: int) -> None
         "now": now,
     }
     channel = fetch_row(db, "settle_notification", values)
+    if is_over_repeat(settled):
+        execute(db, "forget_repeat", {"notification_id": notification.id})
     if channel is not None:
         key = {"tenant": channel.channel_tenant, "name": channel.channel}
         execute(db, "note_delivery", {**key, "error": settled.error, "now": now})

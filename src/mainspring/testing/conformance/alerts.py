@@ -294,6 +294,28 @@ class Notifications:
             )
         assert told == [MessageKind.REPEAT] * 3
 
+    async def test_what_still_fires_takes_the_place_of_what_could_not_be_told(self, store: Store) -> None:
+        epochs = await own_shards(store)
+        repeat = make_outgoing()
+        repeat = replace(repeat, message=replace(repeat.message, kind=MessageKind.REPEAT))
+        newer = replace(repeat, message=replace(repeat.message, at=at(65)))
+        await save(store, epochs, outgoing=(repeat,))
+        [taken] = await take(store, epochs, 10)
+        failed = SettledNotification(notification=taken, again_at=at(99), error="away")
+        assert await store.settle_notifications([failed], epochs=epochs, now=at(11))
+        await save(store, epochs, outgoing=(newer,))
+        [again] = await take(store, epochs, 70)
+        assert again.message.at == at(65)
+        # It is under way now: the next one waits for it.
+        await save(store, epochs, outgoing=(repeat,))
+        assert await take(store, epochs, 71) == []
+        done = SettledNotification(notification=again)
+        assert await store.settle_notifications([done], epochs=epochs, now=at(72))
+        [last] = await take(store, epochs, 73)
+        done = SettledNotification(notification=last)
+        assert await store.settle_notifications([done], epochs=epochs, now=at(74))
+        assert await store.prune_alerts(before=at(1000), limit=10, epochs=epochs) == 0  # they are gone
+
     async def test_a_limit_takes_those_that_have_waited_longest(self, store: Store) -> None:
         epochs = await own_shards(store)
         await save(store, epochs, outgoing=(make_outgoing("a"), make_outgoing("b")))

@@ -116,10 +116,12 @@ ORDER BY token.expires_at, token.prefix LIMIT :limit;
 -- That something still fires is told once when a channel takes messages again.
 DELETE FROM notification
 WHERE channel_tenant = :channel_tenant AND channel = :channel AND message_group = :message_group
-  AND sent_at IS NULL AND given_up_at IS NULL AND attempts = 0 AND json_extract(message, '$.kind') = 'repeat';
+  AND sent_at IS NULL AND given_up_at IS NULL AND (attempts = 0 OR last_error IS NOT NULL)
+  AND json_extract(message, '$.kind') = 'repeat';
 
 -- name: take_notifications
-UPDATE notification SET attempts = attempts + 1, next_at = :again_at
+-- One without an error that was taken is under way.
+UPDATE notification SET attempts = attempts + 1, next_at = :again_at, last_error = NULL
 WHERE id IN (
     SELECT due.id FROM notification AS due INDEXED BY notification_due
     WHERE due.sent_at IS NULL AND due.given_up_at IS NULL AND due.next_at <= :now
@@ -142,6 +144,11 @@ UPDATE notification SET
     given_up_at = CASE WHEN :error IS NOT NULL AND :again_at IS NULL THEN :now END
 WHERE id = :notification_id AND attempts = :attempts AND sent_at IS NULL AND given_up_at IS NULL
 RETURNING channel_tenant, channel;
+
+-- name: forget_repeat
+-- That something still fires is of no use once it was told, or given up.
+DELETE FROM notification
+WHERE id = :notification_id AND (sent_at IS NOT NULL OR given_up_at IS NOT NULL) AND json_extract(message, '$.kind') = 'repeat';
 
 -- name: prune_alerts
 DELETE FROM alert WHERE id IN (
