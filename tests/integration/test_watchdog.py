@@ -406,7 +406,39 @@ async def test_the_alert_of_a_job_that_is_deleted_ends(bench: Bench) -> None:
     await (await bench.runtime.worker()).work()
     assert await bench.look() == [("firing", "job_failed", "job:report")]
     await bench.client.jobs.delete("default", job_id)
+    assert await bench.look() == []  # it has not recovered
+    assert await bench.store.list_open_alerts() == []
+
+
+async def test_the_alert_of_a_job_that_tells_nothing_any_more_ends_without_a_word(bench: Bench) -> None:
+    job_id = await notifying(bench)
+    await bench.submit(job_id)
+    await (await bench.runtime.worker()).work()
+    assert await bench.look() == [("firing", "job_failed", "job:report")]
+    await bench.client.jobs.edit("default", job_id, {"notify": None})
+    assert await bench.look() == []
+    assert await bench.store.list_open_alerts() == []
+
+
+async def test_a_failure_that_is_dealt_with_ends(bench: Bench) -> None:
+    job_id = await notifying(bench)
+    await bench.submit(job_id)
+    await (await bench.runtime.worker()).work()
+    assert await bench.look() == [("firing", "job_failed", "job:report")]
+    await bench.client.dead_letters.discard("default", DeadFilter(until=at(10_000_000)), reason="test")
     assert await bench.look() == [("resolved", "job_failed", "job:report")]
+
+
+async def test_failures_from_before_a_job_told_nothing_are_not_told_later(bench: Bench) -> None:
+    job_id = await notifying(bench)
+    await bench.submit(job_id)
+    await (await bench.runtime.worker()).work()
+    assert len(await bench.store.list_unnoticed(limit=10)) == 1
+    await bench.client.jobs.edit("default", job_id, {"notify": None})
+    assert await bench.store.list_unnoticed(limit=10) == []
+    await succeed(bench, job_id)
+    await bench.client.jobs.edit("default", job_id, {"notify": {"to": ["ops"]}})
+    assert await bench.look() == []
 
 
 async def test_a_channel_that_does_not_exist_is_refused(bench: Bench) -> None:

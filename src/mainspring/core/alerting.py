@@ -56,6 +56,7 @@ class Judgement:
         channels: the keys of the channels that it tells.
         facts: what is so now, each subject once; None if that could not be found out: then everything stays as it is.
         left_out: tenants and subjects that were not looked at: what is known of them stays as it is.
+        subjects: tenants and subjects that there are; what is not among them ends without a word. None are all.
         is_cut: not all that is so was found: what is not among the facts stays as it is.
     """
 
@@ -66,6 +67,7 @@ class Judgement:
     channels: tuple[str, ...] = ()
     facts: Sequence[Fact] | None
     left_out: Collection[tuple[str, str]] = ()
+    subjects: Collection[tuple[str, str]] | None = None
     is_cut: bool = False
 
     @property
@@ -177,7 +179,13 @@ def _move_all(
                 moved[old.id] = _go_on(judgement, fact, old, now)
         stays = [alert for key, alert in known.items() if judgement.is_cut or key in judgement.left_out]
         moved |= {alert.id: alert for alert in stays}
-        of_rule[judgement.key] = {key: alert for key, alert in known.items() if alert.id not in moved}
+        of_rule[judgement.key] = {
+            key: alert
+            if judgement.subjects is None or key in judgement.subjects
+            else replace(alert, telling=replace(alert.telling, tells_end=False))
+            for key, alert in known.items()
+            if alert.id not in moved
+        }
     for alert in (alert for known in of_rule.values() for alert in known.values()):
         if alert.state is AlertState.PENDING:
             removed.append(alert.id)
@@ -234,10 +242,13 @@ def _channels_of(judgement: Judgement, fact: Fact) -> tuple[str, ...]:
 
 def _is_untold(alert: Alert, channels: Mapping[str, Channel], silencing: Silencing) -> bool:
     """Say whether a channel is still to be told that an alert fires."""
-    if silencing.mutes(alert):
-        return False
     known = (channels[key] for key in alert.telling.channels if key in channels)
-    return any(_hears(channel, alert) and channel.key not in alert.telling.told for channel in known)
+    return any(
+        _hears(channel, alert)
+        and channel.key not in alert.telling.told
+        and not silencing.mutes(alert, channel)
+        for channel in known
+    )
 
 
 def _hears(channel: Channel, alert: Alert) -> bool:
@@ -290,7 +301,7 @@ def _tell_group(
     sent: list[tuple[MessageKind, list[Alert]]] = []
     if members.ended:
         sent.append((MessageKind.RESOLVED, members.ended))
-    heard = [alert for alert in members.firing if not silencing.mutes(alert)]
+    heard = [alert for alert in members.firing if not silencing.mutes(alert, channel)]
     new = [alert for alert in heard if channel.key not in alert.telling.told]
     old = [alert for alert in heard if channel.key in alert.telling.told]
     until = min((alert.fired_at or now for alert in new), default=None)

@@ -365,7 +365,7 @@ class Silence:
     """For a while, alerts that it matches are not told. They are listed, and the end of what was told is told.
 
     Attributes:
-        tenant: whose alerts it silences; `*` are those of all tenants.
+        tenant: whose alerts it silences, on that tenant's channels; `*` are those of all tenants, on every channel.
         rule: the name of the rule whose alerts it silences; None is every rule.
         subject: what they are about, with `*` for any text; None is everything.
     """
@@ -410,9 +410,12 @@ class Silencing:
             else:
                 self._exact.add((one.tenant, one.rule, one.subject))
 
-    def mutes(self, alert: Alert) -> bool:
-        """Say whether any silence mutes an alert."""
-        return self._mutes(ALL_TENANTS, alert) or self._mutes(alert.tenant, alert)
+    def mutes(self, alert: Alert, channel: Channel | None = None) -> bool:
+        """Say whether any silence mutes an alert, for a channel or at all. A tenant's mutes none of the cluster's."""
+        if self._mutes(ALL_TENANTS, alert):
+            return True
+        is_shared = channel is not None and channel.tenant == ALL_TENANTS
+        return not is_shared and self._mutes(alert.tenant, alert)
 
     def _mutes(self, tenant: str, alert: Alert) -> bool:
         for rule in (alert.rule, None):

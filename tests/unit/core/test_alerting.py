@@ -214,6 +214,18 @@ def test_the_end_of_what_was_told_is_told_under_a_silence_too() -> None:
     assert world.kinds() == [MessageKind.FIRING, MessageKind.RESOLVED]
 
 
+def test_a_tenants_silence_mutes_no_channel_of_the_cluster() -> None:
+    shared = replace(OPS, tenant="*")
+    world = World(channels=(OPS, shared), silences=[silence(0, 100)])
+    for seconds in (0, 10):
+        world.look(seconds, [fact()])
+    assert [outgoing.channel for _, outgoing in world.sent] == [shared.key]
+    world = World(channels=(OPS, shared), silences=[replace(silence(0, 100), tenant="*")])
+    for seconds in (0, 10):
+        world.look(seconds, [fact()])
+    assert world.sent == []
+
+
 def test_a_silence_mutes_no_other_subject() -> None:
     world = World(silences=[silence(0, 100, subject="queue:m*")])
     both = [fact(), fact("queue:bulk")]

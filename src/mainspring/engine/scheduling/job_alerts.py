@@ -17,6 +17,7 @@ from mainspring.core.notify import (
     JOB_LATE,
     JobsSeen,
     LateRun,
+    NotifyEvent,
     NotifyingJob,
     UnnoticedFailure,
     find_failed,
@@ -68,8 +69,15 @@ class JobAlerts:
         failed = None if failing is None else list(find_failed(seen, channels))
         left_out = {(job.tenant, subject_of(job)) for job in others}
         judgements = [
-            replace(_judge(JOB_FAILED, failed), left_out=left_out),
-            _judge(JOB_LATE, None if late is None else list(find_late(seen, channels, now))),
+            replace(
+                _judge(JOB_FAILED, failed),
+                left_out=left_out,
+                subjects={(job.tenant, subject_of(job)) for job in jobs if NotifyEvent.FAILED in job.rule.on},
+            ),
+            replace(
+                _judge(JOB_LATE, None if late is None else list(find_late(seen, channels, now))),
+                subjects={(job.tenant, subject_of(job)) for job in jobs if job.rule.late_after is not None},
+            ),
         ]
         return judgements, [failure.run_id for failure in unnoticed or ()]
 

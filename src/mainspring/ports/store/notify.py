@@ -31,7 +31,8 @@ class NotifyStore(Protocol):
         """Say which jobs have failed so many times in a row, and return their newest failed runs.
 
         Those are the newest runs that FAILED; none that was made after the first of these has SUCCEEDED. Runs that
-        were skipped or cancelled do not count. Ask for at most 1,000 jobs at a time.
+        were skipped or cancelled do not count. If one of them was redriven or discarded as a dead letter, it has been
+        dealt with, and the job does not fail any more. Ask for at most 1,000 jobs at a time.
 
         Raises:
             TookTooLong: the search was stopped at its limit, as lists are.

@@ -41,6 +41,8 @@ class MemoryNotifyStore:
                 return None
             if row.state is RunState.FAILED:
                 found.append(row)
+                if row.settled is not None:
+                    return None
                 if len(found) == failures:
                     return _view(found[0])
         return None
@@ -63,6 +65,12 @@ class MemoryNotifyStore:
         if job is not None and job.next_fire is not None and job.next_fire.due_at < before:
             late.append(LateRun(run_id=None, due_at=job.next_fire.due_at))
         return min(late, key=lambda one: (one.due_at, one.run_id or 0), default=None)
+
+
+def forget_unnoticed(tables: Tables, job_id: JobId) -> None:
+    """Note that a job tells nobody any more, not even of what has failed."""
+    for key in tables.runs_of_job[job_id].below(None):
+        tables.runs[key[0]].is_unnoticed = False
 
 
 def _view(row: RunRow) -> UnnoticedFailure:

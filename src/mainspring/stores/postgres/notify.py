@@ -71,4 +71,11 @@ async def keep_notify(transaction: Transaction, specs: Mapping[JobId, JobSpec], 
     if kept:
         await transaction.execute("keep_notify", job_ids=list(kept), rules=list(kept.values()))
     if not are_new and (others := sorted(specs.keys() - kept.keys())):
-        await transaction.execute("drop_notify", job_ids=others)
+        await drop_notify(transaction, others)
+
+
+async def drop_notify(transaction: Transaction, job_ids: Sequence[JobId]) -> None:
+    """Note, within a transaction, that jobs tell nobody any more, not even of what has failed."""
+    dropped = await transaction.fetch("drop_notify", job_ids=job_ids)
+    if dropped:
+        await transaction.execute("forget_unnoticed", job_ids=[row["job_id"] for row in dropped])

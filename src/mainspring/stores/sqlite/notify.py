@@ -74,4 +74,11 @@ def keep_notify(db: apsw.Connection, job_id: JobId, spec: JobSpec, *, is_new: bo
     if spec.notify is not None:
         execute(db, "keep_notify", {"job_id": job_id.bytes, "rule": encode(spec.notify)})
     elif not is_new:
-        execute(db, "drop_notify", {"job_id": job_id.bytes})
+        drop_notify(db, job_id)
+
+
+def drop_notify(db: apsw.Connection, job_id: JobId) -> None:
+    """Note, within a transaction, that a job tells nobody any more, not even of what has failed."""
+    key = {"job_id": job_id.bytes}
+    if fetch_rows(db, "drop_notify", key):
+        execute(db, "forget_unnoticed", key)

@@ -6,7 +6,10 @@ SELECT job_id, notify FROM unnest(:job_ids::uuid[], :rules::text[]) AS new (job_
 ON CONFLICT (job_id) DO UPDATE SET notify = excluded.notify;
 
 -- name: drop_notify
-DELETE FROM job_notify WHERE job_notify.job_id = ANY(:job_ids::uuid[]);
+DELETE FROM job_notify WHERE job_notify.job_id = ANY(:job_ids::uuid[]) RETURNING job_id;
+
+-- name: forget_unnoticed
+UPDATE dead_run SET is_unnoticed = NULL WHERE dead_run.is_unnoticed AND dead_run.job_id = ANY(:job_ids::uuid[]);
 
 -- name: list_notifying_jobs
 SELECT job.id, job.tenant, job.name, job_notify.notify
@@ -24,14 +27,14 @@ UPDATE dead_run SET is_unnoticed = NULL WHERE dead_run.id = ANY(:run_ids::bigint
 SELECT newest.job_id, newest.id, newest.error
 FROM unnest(:job_ids::uuid[], :failures::integer[]) AS wanted (job_id, failures)
 CROSS JOIN LATERAL (
-    SELECT count(*) AS count, min(dead.id) AS first_id, max(dead.id) AS last_id
+    SELECT count(*) AS count, min(dead.id) AS first_id, max(dead.id) AS last_id, count(dead.settled_at) AS settled
     FROM (
-        SELECT dead_run.id FROM dead_run
+        SELECT dead_run.id, dead_run.settled_at FROM dead_run
         WHERE dead_run.job_id = wanted.job_id ORDER BY dead_run.id DESC LIMIT wanted.failures
     ) AS dead
 ) AS failed
 JOIN dead_run AS newest ON newest.id = failed.last_id
-WHERE failed.count = wanted.failures AND NOT EXISTS (
+WHERE failed.count = wanted.failures AND failed.settled = 0 AND NOT EXISTS (
     SELECT FROM run_history
     WHERE run_history.job_id = wanted.job_id AND run_history.id > failed.first_id AND run_history.state = 'SUCCEEDED'
 );

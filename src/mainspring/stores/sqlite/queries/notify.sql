@@ -5,7 +5,11 @@ INSERT INTO job_notify (job_id, notify) VALUES (:job_id, :rule)
 ON CONFLICT (job_id) DO UPDATE SET notify = excluded.notify;
 
 -- name: drop_notify
-DELETE FROM job_notify WHERE job_id = :job_id;
+DELETE FROM job_notify WHERE job_id = :job_id RETURNING job_id;
+
+-- name: forget_unnoticed
+UPDATE dead_run INDEXED BY dead_run_unnoticed SET is_unnoticed = NULL
+WHERE is_unnoticed AND job_id = :job_id;
 
 -- name: list_notifying_jobs
 SELECT job.id, job.tenant, job.name, job_notify.notify
@@ -22,14 +26,14 @@ UPDATE dead_run SET is_unnoticed = NULL WHERE id IN (SELECT value FROM json_each
 -- name: find_failing
 SELECT newest.id, newest.error
 FROM (
-    SELECT count(*) AS count, min(dead.id) AS first_id, max(dead.id) AS last_id
+    SELECT count(*) AS count, min(dead.id) AS first_id, max(dead.id) AS last_id, count(dead.settled_at) AS settled
     FROM (
-        SELECT dead_run.id FROM dead_run INDEXED BY dead_run_job
+        SELECT dead_run.id, dead_run.settled_at FROM dead_run INDEXED BY dead_run_job
         WHERE dead_run.job_id = :job_id ORDER BY dead_run.id DESC LIMIT :failures
     ) AS dead
 ) AS failed
 CROSS JOIN dead_run AS newest ON newest.id = failed.last_id
-WHERE failed.count = :failures AND NOT EXISTS (
+WHERE failed.count = :failures AND failed.settled = 0 AND NOT EXISTS (
     SELECT 1 FROM run_history
     WHERE run_history.job_id = :job_id AND run_history.id > failed.first_id AND run_history.state = 'SUCCEEDED'
 );
