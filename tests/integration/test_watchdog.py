@@ -667,3 +667,43 @@ async def test_a_delivery_has_a_limit_below_the_lease(bench: Bench, monkeypatch:
     await notifier.tick(now)
     errors = {one.tenant: one.last_error for one in await bench.store.list_channels()}
     assert errors["slow"] == "no answer within 0.001 s"
+
+
+@pytest.mark.parametrize("how", ["refused", "disabled"])
+async def test_what_was_never_told_is_told_once_the_channel_is_mended(bench: Bench, how: str) -> None:
+    await bench.rule("no_workers", threshold=1)
+    bench.post.trouble = ChannelUnavailable("away")
+    assert await bench.look() == []
+    if how == "refused":
+        bench.post.trouble = MessageRefused("404")
+    else:
+        await bench.client.channels.put(ALL_TENANTS, "ops", {**PLACE, "enabled": False})
+    assert await bench.look() == []
+    assert await bench.look(120) == []
+    tried = len(bench.post.tried)
+    bench.post.trouble = None
+    assert await bench.look(120) == []
+    assert len(bench.post.tried) == tried  # nothing says yet that it is mended
+    await bench.client.channels.put(ALL_TENANTS, "ops", PLACE)
+    assert await bench.look() == [("firing", "no_workers", "slots")]
+    await bench.runtime.worker()
+    assert await bench.look() == [("resolved", "no_workers", "slots")]
+
+
+@pytest.mark.parametrize("how", ["refused", "deleted", "too_late"])
+async def test_the_end_of_what_was_never_told_is_not_told(bench: Bench, how: str) -> None:
+    await bench.rule("no_workers", threshold=1)
+    bench.post.trouble = ChannelUnavailable("away")
+    assert await bench.look() == []
+    await bench.runtime.worker()
+    assert await bench.look() == []  # its end waits behind it
+    if how == "deleted":
+        await bench.client.channels.delete(ALL_TENANTS, "ops")
+        await bench.client.channels.put(ALL_TENANTS, "ops", PLACE)
+    else:
+        bench.post.trouble = MessageRefused("404")
+        await bench.look(86_400 if how == "too_late" else 30)
+    bench.post.trouble = None
+    assert await bench.look(60) == []
+    assert await bench.look(60) == []
+    assert await bench.store.list_undelivered(limit=10) == []

@@ -20,10 +20,13 @@ from mainspring.core.notifications import (
     Message,
     MessageKind,
     Severity,
+    leave_out,
 )
 
 MOST_SUBJECTS = 1000
 """Alerts that one rule may have at a time, of each tenant. What is beyond begins no alert, and ends none."""
+MENDED_AFTER = timedelta(minutes=1)
+"""When a channel that could not be told is told again, if it has no error now."""
 _SEVERITIES = tuple(Severity)
 _Subject = tuple[str, str]
 _RuleKey = tuple[str, str]
@@ -91,6 +94,21 @@ class Outgoing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Undelivered:
+    """A message that has not been delivered, of a group of which one was given up.
+
+    Attributes:
+        is_given_up: it is the one that was given up; the others wait behind it.
+    """
+
+    id: int
+    channel: str
+    group: str
+    message: Message
+    is_given_up: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """What is to be saved.
 
@@ -99,6 +117,9 @@ class Verdict:
         changed: alerts that are other than before.
         removed: pending alerts that have ended: nobody ever knew of them.
         outgoing: messages.
+        given_up: messages that were given up, and of which the alerts now say so.
+        dropped: messages that are of no use now: they are about nothing that was told.
+        rewritten: messages that leave out what was never told, by id.
         next_at: when something is to be told that waits for others; None if nothing does.
     """
 
@@ -106,12 +127,15 @@ class Verdict:
     changed: tuple[Alert, ...] = ()
     removed: tuple[int, ...] = ()
     outgoing: tuple[Outgoing, ...] = ()
+    given_up: tuple[int, ...] = ()
+    dropped: tuple[int, ...] = ()
+    rewritten: tuple[tuple[int, Message], ...] = ()
     next_at: datetime | None = None
 
     @property
     def is_change(self) -> bool:
         """Whether there is anything to save."""
-        return bool(self.added or self.changed or self.removed or self.outgoing)
+        return bool(self.added or self.changed or self.removed or self.outgoing or self.given_up)
 
 
 def judge_alerts(
@@ -121,15 +145,19 @@ def judge_alerts(
     silences: Sequence[Silence],
     *,
     now: datetime,
+    undelivered: Sequence[Undelivered] = (),
 ) -> Verdict:
     """Return what becomes of all alerts, and what is told.
 
     Args:
         alerts: those that are not RESOLVED.
         channels: by key.
+        undelivered: messages that something fires that were given up, and those behind them, in order of their ids.
     """
     silencing = Silencing(silences, now)
-    added, moved, removed = _move_all(judgements, alerts, channels, silencing, now)
+    lost, settled = _take_back(undelivered)
+    known = [_lose(alert, lost, channels, now) for alert in alerts]
+    added, moved, removed = _move_all(judgements, known, channels, silencing, now)
     told = dict(moved)
     outgoing: list[Outgoing] = []
     waits: list[datetime] = []
@@ -147,8 +175,45 @@ def judge_alerts(
         changed=tuple(alert for alert in told.values() if alert != before[alert.id]),
         removed=tuple(removed),
         outgoing=tuple(outgoing),
+        given_up=settled.given_up,
+        dropped=settled.dropped,
+        rewritten=settled.rewritten,
         next_at=min(waits, default=None),
     )
+
+
+def _take_back(undelivered: Sequence[Undelivered]) -> tuple[dict[str, set[int]], Verdict]:
+    """Return which alerts each channel was not told of, and what becomes of the messages."""
+    of_group: dict[tuple[str, str], set[int]] = {}
+    given_up, dropped, rewritten = [], [], []
+    for one in undelivered:
+        lost = of_group.setdefault((one.channel, one.group), set())
+        if one.is_given_up:
+            given_up.append(one.id)
+            lost.update(one.message.alert_ids or [facts.alert_id for facts in one.message.alerts])
+            continue
+        message = leave_out(one.message, lost)
+        if message is None:
+            dropped.append(one.id)
+        elif message.count != one.message.count:
+            rewritten.append((one.id, message))
+    of_channel: dict[str, set[int]] = {}
+    for (channel, _), ids in of_group.items():
+        of_channel.setdefault(channel, set()).update(ids)
+    return of_channel, Verdict(given_up=tuple(given_up), dropped=tuple(dropped), rewritten=tuple(rewritten))
+
+
+def _lose(
+    alert: Alert, lost: Mapping[str, Collection[int]], channels: Mapping[str, Channel], now: datetime
+) -> Alert:
+    """Return an alert that counts as told only where it was, and where there still is a channel."""
+    telling = alert.telling
+    gone = {key for key in telling.told if key not in channels or alert.id in lost.get(key, ())}
+    if not gone:
+        return alert
+    told = {key: when for key, when in telling.told.items() if key not in gone}
+    marks = {**telling.lost, **{key: now for key in gone if key in channels}}
+    return replace(alert, telling=replace(telling, told=told, lost=marks))
 
 
 def _move_all(
@@ -246,6 +311,7 @@ def _is_untold(alert: Alert, channels: Mapping[str, Channel], silencing: Silenci
     return any(
         _hears(channel, alert)
         and channel.key not in alert.telling.told
+        and channel.key not in alert.telling.lost
         and not silencing.mutes(alert, channel)
         for channel in known
     )
@@ -302,7 +368,11 @@ def _tell_group(
     if members.ended:
         sent.append((MessageKind.RESOLVED, members.ended))
     heard = [alert for alert in members.firing if not silencing.mutes(alert, channel)]
-    new = [alert for alert in heard if channel.key not in alert.telling.told]
+    new = [
+        alert
+        for alert in heard
+        if channel.key not in alert.telling.told and _may_be_told(channel, alert.telling, now)
+    ]
     old = [alert for alert in heard if channel.key in alert.telling.told]
     until = min((alert.fired_at or now for alert in new), default=None)
     if until is not None and until + channel.group_wait <= now:
@@ -314,8 +384,18 @@ def _tell_group(
     return sent, until + channel.group_wait if until is not None and is_waiting else None
 
 
+def _may_be_told(channel: Channel, telling: Telling, now: datetime) -> bool:
+    """Say whether to tell a channel that was told in vain: once it works again, or after its usual time."""
+    lost_at = telling.lost.get(channel.key)
+    if lost_at is None:
+        return True
+    return now - lost_at >= (MENDED_AFTER if channel.last_error is None else channel.repeat)
+
+
 def _note(alert: Alert, channel: str, now: datetime) -> Alert:
-    return replace(alert, telling=replace(alert.telling, told={**alert.telling.told, channel: now}))
+    telling = alert.telling
+    lost = {key: when for key, when in telling.lost.items() if key != channel}
+    return replace(alert, telling=replace(telling, told={**telling.told, channel: now}, lost=lost))
 
 
 def _write(
@@ -335,6 +415,7 @@ def _write(
             more=0 if names_all else len(alerts) - len(some),
             at=now,
             channel_tenant=channel.tenant,
+            alert_ids=tuple(alert.id for alert in (some if names_all else alerts)),
         )
         yield Outgoing(channel=channel.key, group=group.key, message=message)
 

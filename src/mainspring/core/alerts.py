@@ -253,12 +253,14 @@ class Telling:
     Attributes:
         channels: the keys of the channels that are to be told of it; see `channel_key`.
         told: when each channel was last told that it fires.
+        lost: when it turned out that a channel could not be told of it.
         tells_end: whether its end is told to those that were told of it.
         is_owed: it is told even if it is over before it was told.
     """
 
     channels: tuple[str, ...] = ()
     told: dict[str, datetime] = field(default_factory=dict)
+    lost: dict[str, datetime] = field(default_factory=dict)
     tells_end: bool = True
     is_owed: bool = False
 

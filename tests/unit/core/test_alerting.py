@@ -7,13 +7,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import count
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mainspring.core.alert_facts import Seen, judge_rule
-from mainspring.core.alerting import Fact, Judgement, Outgoing, Verdict, judge_alerts
+from mainspring.core.alerting import Fact, Judgement, Outgoing, Undelivered, Verdict, judge_alerts
 from mainspring.core.alerts import (
     Alert,
     AlertRule,
@@ -26,7 +27,7 @@ from mainspring.core.alerts import (
 )
 from mainspring.core.census import DeadLine
 from mainspring.core.channel_settings import AlertmanagerChannel, ChannelConfig, WebhookChannel
-from mainspring.core.notifications import MOST_ALERTS, AlertState, MessageKind, Severity
+from mainspring.core.notifications import MOST_ALERTS, AlertState, MessageKind, Severity, leave_out
 from mainspring.errors import Conflict
 from mainspring.testing.factories import at
 
@@ -403,6 +404,95 @@ def test_each_tenant_has_so_many_alerts_of_a_rule_and_none_crowds_out_another(
     # What was not read, because there was too much, ends nothing.
     assert look(30, [], frozenset({RuleKind.DEAD_LETTERS})) == []
     assert look(40, []) == ["queue:mail"]
+
+
+Step = tuple[frozenset[str], str]
+_steps = st.lists(
+    st.tuples(
+        st.frozensets(st.sampled_from(["a", "b", "c"])), st.sampled_from(["deliver", "lose", "wait", "mend"])
+    ),
+    max_size=30,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(steps=_steps, lasting=st.frozensets(st.sampled_from(["a", "b", "c"])))
+def test_whatever_is_given_up_only_what_was_told_ends_and_what_lasts_is_told(
+    steps: list[Step], lasting: frozenset[str]
+) -> None:
+    """O1 to O3 of the design by what was delivered, not by what was written."""
+    alerts: dict[int, Alert] = {}
+    waiting: list[Undelivered] = []
+    ids = count(1)
+    delivered: dict[int, list[MessageKind]] = {}
+    channel = OPS
+    history = [*steps, *[(lasting, "mend")] * 12, *[(frozenset[str](), "deliver")] * 4]
+    for number, (subjects, outcome) in enumerate(history):
+        now = at(number * 30)
+        if number == len(steps) + 12:
+            telling = [kinds for one, kinds in delivered.items() if alerts[one].state is AlertState.FIRING]
+            assert len(telling) == len(lasting)  # O1
+        judgement = Judgement(
+            tenant="shop",
+            rule="r",
+            severity=Severity.WARNING,
+            channels=(OPS.key,),
+            facts=[fact(one) for one in sorted(subjects)],
+        )
+        open_ones = [alert for alert in alerts.values() if alert.state is not AlertState.RESOLVED]
+        stalled = waiting if waiting and waiting[0].is_given_up else []
+        verdict = judge_alerts([judgement], open_ones, {OPS.key: channel}, (), now=now, undelivered=stalled)
+        rewritten = dict(verdict.rewritten)
+        gone = {*verdict.given_up, *verdict.dropped}
+        waiting = [
+            replace(one, message=rewritten.get(one.id, one.message)) for one in waiting if one.id not in gone
+        ]
+        alerts |= {alert.id: alert for alert in verdict.changed}
+        alerts |= {alert.id: alert for alert in (replace(alert, id=next(ids)) for alert in verdict.added)}
+        for one in verdict.outgoing:
+            if one.message.kind is MessageKind.REPEAT:
+                waiting = [each for each in waiting if each.message.kind is not MessageKind.REPEAT]
+            waiting.append(
+                Undelivered(
+                    id=next(ids), channel=one.channel, group=one.group, message=one.message, is_given_up=False
+                )
+            )
+        if outcome == "mend":
+            channel = replace(channel, last_error=None)
+        while waiting and outcome in {"deliver", "mend"} and not waiting[0].is_given_up:
+            message = waiting.pop(0).message
+            channel = replace(channel, last_error=None)
+            for each in message.alerts:
+                delivered.setdefault(each.alert_id, []).append(message.kind)
+        if waiting and outcome == "lose" and not waiting[0].is_given_up:
+            channel = replace(channel, last_error="404")
+            if waiting[0].message.kind is MessageKind.FIRING:
+                waiting[0] = replace(waiting[0], is_given_up=True)
+            else:
+                waiting.pop(0)
+    for kinds in delivered.values():
+        assert kinds[0] is MessageKind.FIRING  # O2: neither an end nor a repeat of what was never told
+        assert kinds.count(MessageKind.FIRING) == 1
+        assert kinds.count(MessageKind.RESOLVED) <= 1
+    assert sum(one.message.kind is MessageKind.REPEAT for one in waiting) <= 1
+
+
+def test_a_message_leaves_out_what_was_never_told() -> None:
+    world = World()
+    many = [fact(f"queue:{number:02}") for number in range(25)]
+    world.look(0, many)
+    world.look(10, many)
+    message = world.sent[0][1].message
+    ids = message.alert_ids
+    assert len(ids) == 25
+    told = leave_out(message, ids[:3])
+    assert told is not None
+    assert (len(told.alerts), told.more, told.alert_ids) == (17, 5, ids[3:])
+    told = leave_out(message, ids[22:])
+    assert told is not None
+    assert (len(told.alerts), told.more) == (20, 2)
+    assert leave_out(message, ids) is None
+    assert leave_out(message, ()) == message
 
 
 SUBJECTS = ("a", "b", "c")

@@ -28,6 +28,8 @@ KEEP = timedelta(days=30)
 """For how long alerts that are resolved, and messages that were delivered, can be looked at."""
 _PRUNE_EVERY = timedelta(hours=1)
 _PRUNED_AT_ONCE = 1000
+_MOST_UNDELIVERED = 100
+"""Groups of messages that are looked at in one tick, of those of which one was given up."""
 
 
 class Watchdog:
@@ -77,9 +79,12 @@ class Watchdog:
         alerts = await self._store.list_open_alerts()
         channels = {channel.key: channel for channel in await self._store.list_channels()}
         silences = await self._store.list_silences(ending_after=now)
+        undelivered = await self._store.list_undelivered(limit=_MOST_UNDELIVERED)
         judgements = await self._judge(channels, now)
         of_jobs, noticed = await self._jobs.judge(alerts, channels, now)
-        verdict = judge_alerts([*judgements, *of_jobs], alerts, channels, silences, now=now)
+        verdict = judge_alerts(
+            [*judgements, *of_jobs], alerts, channels, silences, now=now, undelivered=undelivered
+        )
         if (verdict.is_change or noticed) and not await self._store.save_alerts(
             verdict, epochs=epochs, now=now, noticed=noticed
         ):

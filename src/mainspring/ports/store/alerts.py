@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Protocol
 
 from mainspring.core.access import AccessToken
-from mainspring.core.alerting import Verdict
+from mainspring.core.alerting import Undelivered, Verdict
 from mainspring.core.alerts import Alert, AlertRule, Channel, Silence
 from mainspring.core.audit import AuditEntry
 from mainspring.core.ids import RunId, SessionId
-from mainspring.core.notifications import AlertState, Message
+from mainspring.core.notifications import AlertState, Message, MessageKind
 from mainspring.core.values import value
 from mainspring.ports.store.nodes import Epochs
+
+NEVER = datetime(9999, 1, 1, tzinfo=UTC)
+"""When a message is due that was given up, while its alerts still count as told."""
 
 
 class AlertStore(Protocol):
@@ -138,6 +141,14 @@ class AlertStore(Protocol):
         """
         ...
 
+    async def list_undelivered(self, *, limit: int) -> list[Undelivered]:
+        """Return the messages that something fires that were given up, and those behind them, in order of their ids.
+
+        They are those of some groups, at most `limit`. Until `save_alerts` has noted in the alerts that they were not
+        told, nothing more of such a group is taken.
+        """
+        ...
+
     async def settle_notifications(
         self, settled: Sequence[SettledNotification], *, epochs: Epochs, now: datetime
     ) -> bool:
@@ -196,3 +207,9 @@ class SettledNotification:
     notification: Notification
     again_at: datetime | None = None
     error: str | None = None
+
+    @property
+    def next_at(self) -> datetime | None:
+        """When the message is due again, if it is. One that something fires is never, until its alerts know of it."""
+        is_lost = self.error is not None and self.again_at is None
+        return NEVER if is_lost and self.notification.message.kind is MessageKind.FIRING else self.again_at

@@ -9,12 +9,12 @@ from itertools import count, islice
 from typing import Any
 
 from mainspring.core.access import AccessToken
-from mainspring.core.alerting import Outgoing, Verdict
+from mainspring.core.alerting import Outgoing, Undelivered, Verdict
 from mainspring.core.alerts import Alert, AlertRule, Channel, Silence, channel_key
 from mainspring.core.audit import AuditEntry
 from mainspring.core.ids import RunId
 from mainspring.core.notifications import AlertState, MessageKind
-from mainspring.ports.store.alerts import LostSession, Notification, SettledNotification
+from mainspring.ports.store.alerts import NEVER, LostSession, Notification, SettledNotification
 from mainspring.ports.store.nodes import Epochs
 from mainspring.stores.memory.access import AccessTables
 from mainspring.stores.memory.audit import write_audit
@@ -183,11 +183,21 @@ class MemoryAlertStore:
         for alert_id in verdict.removed:
             if alert_id in alerts and alerts[alert_id].state is AlertState.PENDING:
                 del alerts[alert_id]
+        self._note_given_up(verdict, now)
         self._drop_repeats(verdict.outgoing)
         for outgoing in verdict.outgoing:
             row = NotificationRow(next(self._alerts.sequence), outgoing, made_at=now, next_at=now)
             self._alerts.notifications[row.id] = row
         return True
+
+    def _note_given_up(self, verdict: Verdict, now: datetime) -> None:
+        rows = self._alerts.notifications
+        for row_id in verdict.given_up:
+            rows[row_id].given_up_at = rows[row_id].next_at = now
+        for row_id in verdict.dropped:
+            del rows[row_id]
+        for row_id, message in verdict.rewritten:
+            rows[row_id].outgoing = replace(rows[row_id].outgoing, message=message)
 
     def _drop_repeats(self, outgoing: Sequence[Outgoing]) -> None:
         told = {(one.channel, one.group) for one in outgoing if one.message.kind is MessageKind.REPEAT}
@@ -260,6 +270,24 @@ class MemoryAlertStore:
             for row in sorted(taken, key=lambda row: row.id)
         ]
 
+    async def list_undelivered(self, *, limit: int) -> list[Undelivered]:
+        rows = [row for row in self._alerts.notifications.values() if not row.is_settled]
+        stalled = dict.fromkeys(
+            (row.outgoing.channel, row.outgoing.group) for row in rows if row.next_at >= NEVER
+        )
+        wanted = set(islice(stalled, limit))
+        return [
+            Undelivered(
+                id=row.id,
+                channel=row.outgoing.channel,
+                group=row.outgoing.group,
+                message=row.outgoing.message,
+                is_given_up=row.next_at >= NEVER,
+            )
+            for row in rows
+            if (row.outgoing.channel, row.outgoing.group) in wanted
+        ]
+
     async def settle_notifications(
         self, settled: Sequence[SettledNotification], *, epochs: Epochs, now: datetime
     ) -> bool:
@@ -269,10 +297,10 @@ class MemoryAlertStore:
             row = self._alerts.notifications.get(one.notification.id)
             if row is None or row.is_settled or row.attempts != one.notification.attempts:
                 continue
-            row.last_error, row.next_at = one.error, one.again_at or row.next_at
+            row.last_error, row.next_at = one.error, one.next_at or row.next_at
             if one.error is None:
                 row.sent_at = now
-            elif one.again_at is None:
+            elif one.next_at is None:
                 row.given_up_at = now
             if row.is_settled and row.outgoing.message.kind is MessageKind.REPEAT:
                 del self._alerts.notifications[row.id]

@@ -347,10 +347,39 @@ class Notifications:
         late = SettledNotification(notification=taken, error=None)
         assert await store.settle_notifications([late], epochs=epochs, now=at(16)) is True
         assert (await store.list_channels())[0].last_error == "refused"
+        assert await store.list_undelivered(limit=10) == []
         given_up = SettledNotification(notification=again, error="gone")
         assert await store.settle_notifications([given_up], epochs=epochs, now=at(17)) is True
         assert (await store.list_channels())[0].last_error == "gone"
         assert await take(store, epochs, 1000) == []
+
+    async def test_what_waits_behind_what_was_given_up_is_held_until_its_alerts_know(
+        self, store: Store
+    ) -> None:
+        epochs = await own_shards(store)
+        first = make_outgoing()
+        end = replace(first, message=replace(first.message, kind=MessageKind.RESOLVED))
+        await save(store, epochs, outgoing=(first, end, end, make_outgoing("b")))
+        taken, elsewhere = await take(store, epochs, 10)
+        settled = [
+            SettledNotification(notification=taken, error="gone"),
+            SettledNotification(notification=elsewhere),
+        ]
+        assert await store.settle_notifications(settled, epochs=epochs, now=at(11))
+        assert await take(store, epochs, 100_000) == []
+        found = await store.list_undelivered(limit=10)
+        assert [one.is_given_up for one in found] == [True, False, False]
+        assert [(one.channel, one.group) for one in found] == [("shop/ops", "a")] * 3
+        assert [one.message for one in found] == [first.message, end.message, end.message]
+        ids = [one.id for one in found]
+        other = replace(end.message, more=0)
+        verdict = Verdict(given_up=(ids[0],), dropped=(ids[1],), rewritten=((ids[2], other),))
+        assert await store.save_alerts(verdict, epochs=STALE, now=at(12)) is False
+        assert await store.list_undelivered(limit=10) == found
+        assert await store.save_alerts(verdict, epochs=epochs, now=at(12)) is True
+        assert await store.list_undelivered(limit=10) == []
+        [last] = await take(store, epochs, 13)
+        assert last.message == replace(other, id=f"ntf_{ids[2]}")
 
     async def test_a_delivery_clears_the_error(self, store: Store) -> None:
         epochs = await own_shards(store)

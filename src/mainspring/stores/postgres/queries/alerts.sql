@@ -132,6 +132,33 @@ WHERE id IN (
 )
 RETURNING {notification_columns};
 
+-- name: list_undelivered
+-- Messages that were given up, and those behind them.
+SELECT waiting.id, waiting.channel_tenant, waiting.channel, waiting.message_group, waiting.message,
+       waiting.next_at >= :never AS is_given_up
+FROM (
+    SELECT DISTINCT due.channel_tenant, due.channel, due.message_group FROM notification AS due
+    WHERE due.sent_at IS NULL AND due.given_up_at IS NULL AND due.next_at >= :never LIMIT :limit
+) AS stalled
+CROSS JOIN LATERAL (
+    SELECT * FROM notification
+    WHERE notification.channel_tenant = stalled.channel_tenant AND notification.channel = stalled.channel
+      AND notification.message_group = stalled.message_group
+      AND notification.sent_at IS NULL AND notification.given_up_at IS NULL
+) AS waiting
+ORDER BY waiting.id;
+
+-- name: give_up_notifications
+UPDATE notification SET given_up_at = :now, next_at = :now WHERE id = ANY(:notification_ids::bigint[]);
+
+-- name: drop_notifications
+DELETE FROM notification WHERE id = ANY(:notification_ids::bigint[]);
+
+-- name: rewrite_notifications
+UPDATE notification SET message = new.message
+FROM json_to_recordset(:messages::json) AS new (id bigint, message text)
+WHERE notification.id = new.id;
+
 -- name: settle_notification
 UPDATE notification SET
     next_at = coalesce(:again_at::timestamptz, next_at), last_error = :error::text,

@@ -137,6 +137,31 @@ WHERE id IN (
 )
 RETURNING {notification_columns};
 
+-- name: list_undelivered
+-- Messages that were given up, and those behind them.
+SELECT waiting.id, waiting.channel_tenant, waiting.channel, waiting.message_group, waiting.message,
+       waiting.next_at >= :never AS is_given_up
+FROM (
+    SELECT DISTINCT due.channel_tenant, due.channel, due.message_group FROM notification AS due INDEXED BY notification_due
+    WHERE due.sent_at IS NULL AND due.given_up_at IS NULL AND due.next_at >= :never LIMIT :limit
+) AS stalled
+CROSS JOIN notification AS waiting INDEXED BY notification_order
+    ON waiting.channel_tenant = stalled.channel_tenant AND waiting.channel = stalled.channel
+    AND waiting.message_group = stalled.message_group
+    AND waiting.sent_at IS NULL AND waiting.given_up_at IS NULL
+ORDER BY waiting.id;
+
+-- name: give_up_notifications
+UPDATE notification SET given_up_at = :now, next_at = :now WHERE id IN (SELECT value FROM json_each(:notification_ids));
+
+-- name: drop_notifications
+DELETE FROM notification WHERE id IN (SELECT value FROM json_each(:notification_ids));
+
+-- name: rewrite_notifications
+UPDATE notification SET message = json_extract(new.value, '$.message')
+FROM json_each(:messages) AS new
+WHERE notification.id = json_extract(new.value, '$.id');
+
 -- name: settle_notification
 UPDATE notification SET
     next_at = coalesce(:again_at, next_at), last_error = :error,
