@@ -133,7 +133,7 @@ class SeenByTenant:
         if tenant == ALL_TENANTS:
             return self._seen
         own = self._parts.get(tenant, {})
-        known = {
+        known: dict[str, Any] = {
             name: own.get(name, ())
             for name in ("dead", "lanes", "stuck", "monitors")
             if getattr(self._seen, name) is not None
