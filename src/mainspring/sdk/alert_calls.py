@@ -27,10 +27,18 @@ class AlertCalls(Transport):
     """A part of `AsyncClient`. With the scope `cluster`, a call is about what all tenants share."""
 
     async def list_alerts(
-        self, *, state: str = "open", before: int | None = None, limit: int = 100
+        self, *, state: str = "open", scope: str = "tenant", before: int | None = None, limit: int = 100
     ) -> AlertPage:
-        """Return a page of alerts, the newest first: those that are `open`, `firing` or `resolved`."""
-        query: dict[str, str | int | None] = {"state": state, "before": before, "limit": limit}
+        """Return a page of alerts, the newest first: those that are `open`, `firing` or `resolved`.
+
+        With the scope `cluster`, it is those of all tenants.
+        """
+        query: dict[str, str | int | None] = {
+            "state": state,
+            "scope": scope,
+            "before": before,
+            "limit": limit,
+        }
         return await self.call(operations.LIST_ALERTS, query=query)
 
     async def acknowledge_alert(self, alert_id: int | str) -> AlertView:

@@ -742,9 +742,16 @@ class SyncClient(Lists):
             lambda client: client.get_usage(since=since, until=until, step=step, queue=queue)
         )
 
-    def list_alerts(self, *, state: str = "open", before: int | None = None, limit: int = 100) -> AlertPage:
-        """Return a page of alerts, the newest first: those that are `open`, `firing` or `resolved`."""
-        return self._perform(lambda client: client.list_alerts(state=state, before=before, limit=limit))
+    def list_alerts(
+        self, *, state: str = "open", scope: str = "tenant", before: int | None = None, limit: int = 100
+    ) -> AlertPage:
+        """Return a page of alerts, the newest first: those that are `open`, `firing` or `resolved`.
+
+        With the scope `cluster`, it is those of all tenants.
+        """
+        return self._perform(
+            lambda client: client.list_alerts(state=state, scope=scope, before=before, limit=limit)
+        )
 
     def acknowledge_alert(self, alert_id: int | str) -> AlertView:
         """Note that the caller looks after an alert, unless another does already."""

@@ -243,6 +243,9 @@ async def test_rules_and_channels_of_all_tenants_need_the_right_in_all_of_them(
             assert refused.status_code == 403, refused.text
         everywhere = await http.put(f"{path}?scope=cluster", json=body, headers=bearer(admin))
         assert everywhere.status_code == 201
+    for token, status in ((text, 403), (admin, 200)):
+        listed = await http.get("/api/v1/alerts?scope=cluster", headers=bearer(token))
+        assert listed.status_code == status
     silence = {"period": "1h", "reason": "x"}
     refused = await http.post("/api/v1/silences?scope=cluster", json=silence, headers=bearer(text))
     assert refused.status_code == 403

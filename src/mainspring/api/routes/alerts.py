@@ -40,7 +40,7 @@ async def list_alerts(call: Call) -> AlertPage:
     limit: int = call.query["limit"]
     before = call.query.get("before")
     found = await call.engine.alerts.list_page(
-        _tenants_of(call),
+        None if _owner_of(call) == ALL_TENANTS else _tenants_of(call),
         states=_STATES[read_one_of(call.query["state"], "state", _STATES)],
         before=None if before is None else _number(before, "before"),
         limit=limit,

@@ -34,16 +34,25 @@ def alert_group() -> None:
 @kind_option("--state", OneOf(("open", "firing", "resolved")), default="open", words="Which alerts to list.")
 @kind_option("--limit", _PAGE, default="20", words="The most to list.")
 @kind_option("--before", _ID, words="Only alerts before this one, to go on with a list.")
+@cluster_option("the alerts of the tenant and about what all share", "those of all tenants")
 @caller_options
 @json_option
-def list_command(state: str, limit: int, before: int | None, server: str, *, as_json: bool) -> None:
+def list_command(
+    state: str, limit: int, before: int | None, server: str, *, scope: str, as_json: bool
+) -> None:
     """List alerts, the newest first."""
-    page = call(server, lambda client: client.list_alerts(state=state, before=before, limit=limit))
+    page = call(
+        server, lambda client: client.list_alerts(state=state, scope=scope, before=before, limit=limit)
+    )
     if as_json:
         print_json(plain(page))
         return
-    heading = ("ALERT", "STATE", "SEVERITY", "RULE", "SINCE", "SUMMARY", "TOLD TO")
-    print_table(heading, map(_row, page.items), empty="no alerts")
+    heading: tuple[str, ...] = ("ALERT", "STATE", "SEVERITY", "RULE", "SINCE", "SUMMARY", "TOLD TO")
+    rows = [_row(alert) for alert in page.items]
+    if scope == "cluster":
+        heading = ("TENANT", *heading)
+        rows = [(alert.tenant, *row) for alert, row in zip(page.items, rows, strict=True)]
+    print_table(heading, rows, empty="no alerts")
     if page.next is not None:
         click.echo(f"for earlier ones, add --before {page.next}", err=True)
 

@@ -158,13 +158,13 @@ class Alerts:
 
     async def list_page(
         self,
-        tenants: Sequence[str],
+        tenants: Sequence[str] | None,
         *,
         states: Sequence[AlertState] = OPEN,
         before: int | None = None,
         limit: int = 100,
     ) -> list[ShownAlert]:
-        """Return a page of the alerts of some tenants, the newest first."""
+        """Return a page of the alerts of some tenants, or of all, the newest first."""
         found = await self._store.list_alerts(tenants, states=states, before=before, limit=limit)
         return await self._show(found)
 

@@ -75,13 +75,13 @@ class AlertStore(Protocol):
 
     async def list_alerts(
         self,
-        tenants: Sequence[str],
+        tenants: Sequence[str] | None,
         *,
         states: Sequence[AlertState],
         before: int | None = None,
         limit: int = 100,
     ) -> list[Alert]:
-        """Return a page of the alerts of some tenants that are in one of these states, the newest first."""
+        """Return a page of the alerts of some tenants (of all if None) in one of these states, the newest first."""
         ...
 
     async def acknowledge_alert(

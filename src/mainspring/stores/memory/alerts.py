@@ -129,7 +129,7 @@ class MemoryAlertStore:
 
     async def list_alerts(
         self,
-        tenants: Sequence[str],
+        tenants: Sequence[str] | None,
         *,
         states: Sequence[AlertState],
         before: int | None = None,
@@ -138,7 +138,9 @@ class MemoryAlertStore:
         found = (
             alert
             for alert in reversed(self._alerts.alerts.values())
-            if alert.tenant in tenants and alert.state in states and (before is None or alert.id < before)
+            if (tenants is None or alert.tenant in tenants)
+            and alert.state in states
+            and (before is None or alert.id < before)
         )
         return list(islice(found, limit))
 

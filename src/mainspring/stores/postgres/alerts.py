@@ -149,17 +149,18 @@ class PostgresAlertStore:
 
     async def list_alerts(
         self,
-        tenants: Sequence[str],
+        tenants: Sequence[str] | None,
         *,
         states: Sequence[AlertState],
         before: int | None = None,
         limit: int = 100,
     ) -> list[Alert]:
+        values = {} if tenants is None else {"tenants": list(tenants)}
         rows = await self._connections.fetch(
             Role.BROWSE,
-            "list_alerts",
+            "list_all_alerts" if tenants is None else "list_alerts",
             is_repeatable=True,
-            tenants=list(tenants),
+            **values,
             states=[state.value for state in states],
             before=LAST_ID if before is None else before,
             limit=limit,

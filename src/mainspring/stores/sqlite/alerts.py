@@ -173,22 +173,22 @@ class SqliteAlertStore:
 
     async def list_alerts(
         self,
-        tenants: Sequence[str],
+        tenants: Sequence[str] | None,
         *,
         states: Sequence[AlertState],
         before: int | None = None,
         limit: int = 100,
     ) -> list[Alert]:
         """See `AlertStore`."""
-        values = {
-            "tenants": to_json(list(tenants)),
+        values: dict[str, Any] = {
             "states": to_json([state.value for state in states]),
             "before": _LAST_ID if before is None else before,
             "limit": limit,
         }
-        return list(
-            map(_alert_of, await self._browser.call(lambda db: fetch_rows(db, "list_alerts", values)))
-        )
+        name = "list_all_alerts"
+        if tenants is not None:
+            name, values["tenants"] = "list_alerts", to_json(list(tenants))
+        return list(map(_alert_of, await self._browser.call(lambda db: fetch_rows(db, name, values))))
 
     async def acknowledge_alert(
         self,

@@ -240,6 +240,8 @@ class AlertsAreKept:
         assert await store.list_alerts(["shop"], states=OPEN, before=b.id) == [a]
         assert await store.list_alerts(["x"], states=[AlertState.FIRING]) == [d]
         assert await store.list_alerts(["shop"], states=[AlertState.RESOLVED]) == []
+        assert await store.list_alerts(None, states=OPEN) == [d, c, b, a]
+        assert await store.list_alerts(None, states=[AlertState.FIRING], before=d.id, limit=1) == [c]
 
 
 class Notifications:

@@ -46,6 +46,11 @@ LIST_ALERTS = Operation(
             "Only alerts in this state: `open` (PENDING and FIRING), `firing`, `resolved`.",
             default="open",
         ),
+        Parameter(
+            "scope",
+            "`tenant`: as above. `cluster`: the alerts of all tenants; that needs the right for all tenants.",
+            default="tenant",
+        ),
         LIMIT,
         Parameter("before", "Only alerts before this one: the `next` of the previous page."),
     ),

@@ -57,6 +57,11 @@ SELECT {alert.alert_columns} FROM alert
 WHERE alert.tenant = ANY(:tenants::text[]) AND alert.id < :before AND alert.state = ANY(:states::text[])
 ORDER BY alert.id DESC LIMIT :limit;
 
+-- name: list_all_alerts
+SELECT {alert.alert_columns} FROM alert
+WHERE alert.id < :before AND alert.state = ANY(:states::text[])
+ORDER BY alert.id DESC LIMIT :limit;
+
 -- name: get_alert
 SELECT {alert.alert_columns} FROM alert WHERE alert.id = :alert_id AND alert.tenant = ANY(:tenants::text[]);
 

@@ -61,6 +61,11 @@ WHERE alert.tenant IN (SELECT value FROM json_each(:tenants)) AND alert.id < :be
   AND alert.state IN (SELECT value FROM json_each(:states))
 ORDER BY alert.id DESC LIMIT :limit;
 
+-- name: list_all_alerts
+SELECT {alert.alert_columns} FROM alert NOT INDEXED
+WHERE alert.id < :before AND alert.state IN (SELECT value FROM json_each(:states))
+ORDER BY alert.id DESC LIMIT :limit;
+
 -- name: get_alert
 SELECT {alert.alert_columns} FROM alert
 WHERE alert.id = :alert_id AND alert.tenant IN (SELECT value FROM json_each(:tenants));
