@@ -113,6 +113,10 @@ JOB_KEY = "SEARCH job sqlite_autoindex_job_1"
         ("list_unnoticed", ["SCAN dead_run dead_run_unnoticed"]),
         ("notice_failures", [f"SEARCH dead_run {KEY}"]),
         ("find_late", ["SEARCH run run_job", CLOCK_KEY]),
+        (
+            "find_failing",
+            ["SEARCH dead_run dead_run_job", f"SEARCH dead_run {KEY}", "SEARCH run_history run_history_job"],
+        ),
         ("list_open_alerts", ["SCAN alert alert_open"]),
         ("list_alerts", ["SEARCH alert alert_page"]),
         ("change_alerts", [f"SEARCH alert {KEY}"]),

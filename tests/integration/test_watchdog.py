@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,14 +13,16 @@ from typing import Any
 import pytest
 
 from mainspring.core.access import Account
+from mainspring.core.alerting import Verdict
 from mainspring.core.channel_settings import ChannelConfig
 from mainspring.core.dead_letters import DeadFilter
 from mainspring.core.monitors import PingKind
 from mainspring.core.notifications import AlertState, Message
 from mainspring.core.pauses import PauseScope
 from mainspring.core.rights import ALL_TENANTS, AccessRole
+from mainspring.engine.scheduling.notifier import AT_ONCE, LEASE, LONGEST_SEND, Notifier
 from mainspring.engine.usecases.submissions import Submission
-from mainspring.errors import InvalidInput
+from mainspring.errors import Conflict, InvalidInput, TookTooLong
 from mainspring.ports.channel import ChannelUnavailable, MessageRefused
 from mainspring.ports.executor import Success
 from mainspring.ports.gateway import Report
@@ -30,6 +34,7 @@ from mainspring.stores.postgres import PostgresStore
 from mainspring.stores.sqlite import SqliteStore
 from mainspring.testing.clock import FakeClock
 from mainspring.testing.conformance.alert_facts import make_token
+from mainspring.testing.conformance.alerts import make_outgoing
 from mainspring.testing.factories import at
 from mainspring.testing.manual import ManualRuntime
 
@@ -80,8 +85,7 @@ class Bench:
         await self.runtime.tick("restrictions", "census")
         for _ in range(2):
             await self.runtime.tick("watchdog")
-        while not await self.runtime.services["notifier"].tick(self.runtime.clock.now()):
-            continue
+        await self.runtime.services["notifier"].tick(self.runtime.clock.now())
         return [
             (message.kind.value, message.rule, alert.subject)
             for message in self.post.messages[known:]
@@ -402,7 +406,39 @@ async def test_the_alert_of_a_job_that_is_deleted_ends(bench: Bench) -> None:
     await (await bench.runtime.worker()).work()
     assert await bench.look() == [("firing", "job_failed", "job:report")]
     await bench.client.jobs.delete("default", job_id)
+    assert await bench.look() == []  # it has not recovered
+    assert await bench.store.list_open_alerts() == []
+
+
+async def test_the_alert_of_a_job_that_tells_nothing_any_more_ends_without_a_word(bench: Bench) -> None:
+    job_id = await notifying(bench)
+    await bench.submit(job_id)
+    await (await bench.runtime.worker()).work()
+    assert await bench.look() == [("firing", "job_failed", "job:report")]
+    await bench.client.jobs.edit("default", job_id, {"notify": None})
+    assert await bench.look() == []
+    assert await bench.store.list_open_alerts() == []
+
+
+async def test_a_failure_that_is_dealt_with_ends(bench: Bench) -> None:
+    job_id = await notifying(bench)
+    await bench.submit(job_id)
+    await (await bench.runtime.worker()).work()
+    assert await bench.look() == [("firing", "job_failed", "job:report")]
+    await bench.client.dead_letters.discard("default", DeadFilter(until=at(10_000_000)), reason="test")
     assert await bench.look() == [("resolved", "job_failed", "job:report")]
+
+
+async def test_failures_from_before_a_job_told_nothing_are_not_told_later(bench: Bench) -> None:
+    job_id = await notifying(bench)
+    await bench.submit(job_id)
+    await (await bench.runtime.worker()).work()
+    assert len(await bench.store.list_unnoticed(limit=10)) == 1
+    await bench.client.jobs.edit("default", job_id, {"notify": None})
+    assert await bench.store.list_unnoticed(limit=10) == []
+    await succeed(bench, job_id)
+    await bench.client.jobs.edit("default", job_id, {"notify": {"to": ["ops"]}})
+    assert await bench.look() == []
 
 
 async def test_a_channel_that_does_not_exist_is_refused(bench: Bench) -> None:
@@ -426,3 +462,248 @@ async def test_the_overview_names_the_worst_alert_without_the_error(bench: Bench
     ]
     elsewhere = await bench.client.overviews.read("shop")
     assert [one for one in elsewhere.attention if one.kind == "alerts"] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "reads"),
+    [
+        ("dead_letters", "read_census"),
+        ("no_workers", "read_lanes"),
+        ("no_workers", "list_sessions"),
+        ("oldest_ready", "read_lanes"),
+    ],
+)
+async def test_what_could_not_be_read_neither_fires_nor_ends(
+    bench: Bench, name: str, reads: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bench.rule(name, **({"threshold": 0} if name == "dead_letters" else {"period": "1m"}))
+    job_id = await bench.job(queue="mail")
+    await bench.submit(job_id)
+    if name == "dead_letters":
+        await (await bench.runtime.worker()).work()
+    [told] = await bench.look(60)
+    await bench.rule("missed_run", period="1s")
+    await bench.job(name="each_minute", cron="* * * * *")
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.store, reads, take_too_long)
+        # What else is judged goes on.
+        assert await bench.look(120) == [("firing", "missed_run", "clocks")]
+    assert len(await bench.store.list_open_alerts()) == 2
+    assert told[:2] == ("firing", name)
+
+
+async def take_too_long(*_arguments: Any, **_settings: Any) -> Any:
+    raise TookTooLong("stopped at its limit")
+
+
+@pytest.mark.parametrize("reads", ["find_failing", "list_unnoticed", "list_notifying_jobs"])
+async def test_failures_that_could_not_be_read_stay_unnoticed(
+    bench: Bench, reads: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id = await notifying(bench)
+    await bench.submit(job_id)
+    await (await bench.runtime.worker()).work()
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.store, reads, take_too_long)
+        assert await bench.look() == []
+    assert await bench.look() == [("firing", "job_failed", "job:report")]
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.store, reads, take_too_long)
+        patch.setattr(bench.store, "find_late", take_too_long)
+        assert await bench.look() == []
+    [alert] = await bench.store.list_open_alerts()
+    assert alert.state is AlertState.FIRING
+
+
+async def test_lanes_are_read_in_slices_and_only_for_rules_that_tell(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[Any, Any]] = []
+    read = bench.store.read_lanes
+
+    async def note(queues: Any, **settings: Any) -> Any:
+        asked.append((tuple(queues), settings["limit"]))
+        return await read(queues, **settings)
+
+    monkeypatch.setattr(bench.store, "read_lanes", note)
+    monkeypatch.setattr("mainspring.engine.scheduling.alert_reading._SLICE", 2)
+    await bench.rule("no_workers", channels=[])
+    for number in range(5):
+        await bench.submit(await bench.job(name=f"job_{number}", queue=f"q{number}"))
+    assert await bench.look(1000) == []
+    assert asked == []
+    await bench.rule("oldest_ready", period="90s")
+    told = await bench.look(1)
+    assert sorted(told) == [("firing", "oldest_ready", f"queue:q{number}") for number in range(5)]
+    assert asked[:3] == [(("q0", "q1", "q2", "q3", "q4"), 2)] * 3
+
+
+async def test_jobs_that_are_not_looked_at_this_time_stay_as_they_are(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mainspring.engine.scheduling.job_alerts._PAGE", 2)
+    jobs = [await bench.job(name=f"job_{number}", notify={"to": ["ops"]}) for number in range(5)]
+    for job_id in jobs:
+        await bench.submit(job_id)
+    worker = await bench.runtime.worker()
+    await worker.work()
+    assert len(await bench.look()) == 5
+    assert await bench.look(100) == []
+    for job_id in jobs:
+        await succeed(bench, job_id)
+    ended = [told for _ in range(3) for told in await bench.look()]
+    assert sorted(ended) == [("resolved", "job_failed", f"job:job_{number}") for number in range(5)]
+
+
+async def test_a_tenant_has_only_so_many_rules_channels_and_silences(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place, most in [
+        ("alerts.MOST_RULES_OF_TENANT", 1),
+        ("alerts.MOST_SILENCES_OF_TENANT", 1),
+        ("channels.MOST_CHANNELS_OF_TENANT", 1),
+    ]:
+        monkeypatch.setattr(f"mainspring.engine.usecases.{place}", most)
+    client, body = bench.client, {"kind": "dead_letters"}
+
+    async def silence() -> None:
+        await client.alerts.add_silence(
+            "shop",
+            rule=None,
+            subject=None,
+            from_at=None,
+            period=timedelta(minutes=1),
+            reason="r",
+            made_by="ann",
+        )
+
+    await client.alert_rules.put("shop", "first", body)
+    await client.channels.put("shop", "first", PLACE)
+    await silence()
+    await client.alert_rules.put("shop", "first", body)  # what is there can be changed
+    await client.channels.put("shop", "first", PLACE)
+    with pytest.raises(Conflict, match="of at most 1 alert rules"):
+        await client.alert_rules.put("shop", "second", body)
+    with pytest.raises(Conflict, match="of at most 1 channels"):
+        await client.channels.put("shop", "second", PLACE)
+    with pytest.raises(Conflict, match="of at most 1 silences"):
+        await silence()
+    bench.runtime.clock.advance(60)
+    await silence()  # the other is over
+    await client.alert_rules.put("bank", "first", body)
+
+
+async def test_a_rule_of_a_tenant_finds_only_its_own(bench: Bench) -> None:
+    await bench.client.alert_rules.put("shop", "mine", {"kind": "dead_letters", "threshold": 0})
+    job_id = await bench.job(queue="mail")
+    await bench.submit(job_id)
+    await (await bench.runtime.worker()).work()
+    await bench.look()
+    assert await bench.store.list_open_alerts() == []
+
+
+class SlowPost(Post):
+    """One receiver takes its time, and one breaks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_answer = asyncio.Event()
+        self.waiting = 0
+        self.told_all = asyncio.Event()
+
+    async def send(self, config: ChannelConfig, message: Message) -> None:
+        assert message.channel_tenant is not None
+        if message.channel_tenant == "slow":
+            self.waiting += 1
+            await self.may_answer.wait()
+        if message.channel_tenant == "broken":
+            raise RuntimeError("a bug")
+        await super().send(config, message)
+        if message.channel_tenant == "fast":
+            self.told_all.set()
+
+
+async def test_a_slow_receiver_and_a_broken_one_hold_up_no_other(bench: Bench) -> None:
+    post = SlowPost()
+    notifier = bench.runtime.services["notifier"]
+    assert isinstance(notifier, Notifier)
+    notifier._sender = post
+    now = bench.runtime.clock.now()
+    for tenant in ("slow", "broken", "fast"):
+        await bench.client.channels.put(tenant, "ops", PLACE)
+    outgoing = [make_outgoing(f"g{number}", channel="slow/ops") for number in range(60)]
+    outgoing += [make_outgoing(channel="broken/ops"), make_outgoing(channel="fast/ops")]
+    outgoing = [
+        replace(one, message=replace(one.message, channel_tenant=one.channel.partition("/")[0]))
+        for one in outgoing
+    ]
+    await bench.runtime.tick("watchdog")
+    epochs = {0: bench.runtime.ownership.epochs[0]}
+    assert await bench.store.save_alerts(Verdict(outgoing=tuple(outgoing)), epochs=epochs, now=now)
+    tick = asyncio.create_task(notifier.tick(now))
+    await post.told_all.wait()
+    assert AT_ONCE <= post.waiting < 2 * AT_ONCE
+    post.may_answer.set()
+    await tick
+    assert len(post.messages) == 61
+    errors = {one.tenant: one.last_error for one in await bench.store.list_channels()}
+    assert errors["broken"] == "it broke: RuntimeError"
+    assert errors["slow"] is None
+
+
+async def test_a_delivery_has_a_limit_below_the_lease(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert LEASE.total_seconds() > LONGEST_SEND
+    monkeypatch.setattr("mainspring.engine.scheduling.notifier.LONGEST_SEND", 0.001)
+    post = SlowPost()
+    notifier = bench.runtime.services["notifier"]
+    assert isinstance(notifier, Notifier)
+    notifier._sender = post
+    await bench.client.channels.put("slow", "ops", PLACE)
+    outgoing = make_outgoing(channel="slow/ops")
+    outgoing = replace(outgoing, message=replace(outgoing.message, channel_tenant="slow"))
+    await bench.runtime.tick("watchdog")
+    epochs, now = {0: bench.runtime.ownership.epochs[0]}, bench.runtime.clock.now()
+    assert await bench.store.save_alerts(Verdict(outgoing=(outgoing,)), epochs=epochs, now=now)
+    await notifier.tick(now)
+    errors = {one.tenant: one.last_error for one in await bench.store.list_channels()}
+    assert errors["slow"] == "no answer within 0.001 s"
+
+
+@pytest.mark.parametrize("how", ["refused", "disabled"])
+async def test_what_was_never_told_is_told_once_the_channel_is_mended(bench: Bench, how: str) -> None:
+    await bench.rule("no_workers", threshold=1)
+    bench.post.trouble = ChannelUnavailable("away")
+    assert await bench.look() == []
+    if how == "refused":
+        bench.post.trouble = MessageRefused("404")
+    else:
+        await bench.client.channels.put(ALL_TENANTS, "ops", {**PLACE, "enabled": False})
+    assert await bench.look() == []
+    assert await bench.look(120) == []
+    tried = len(bench.post.tried)
+    bench.post.trouble = None
+    assert await bench.look(120) == []
+    assert len(bench.post.tried) == tried  # nothing says yet that it is mended
+    await bench.client.channels.put(ALL_TENANTS, "ops", PLACE)
+    assert await bench.look() == [("firing", "no_workers", "slots")]
+    await bench.runtime.worker()
+    assert await bench.look() == [("resolved", "no_workers", "slots")]
+
+
+@pytest.mark.parametrize("how", ["refused", "deleted", "too_late"])
+async def test_the_end_of_what_was_never_told_is_not_told(bench: Bench, how: str) -> None:
+    await bench.rule("no_workers", threshold=1)
+    bench.post.trouble = ChannelUnavailable("away")
+    assert await bench.look() == []
+    await bench.runtime.worker()
+    assert await bench.look() == []  # its end waits behind it
+    if how == "deleted":
+        await bench.client.channels.delete(ALL_TENANTS, "ops")
+        await bench.client.channels.put(ALL_TENANTS, "ops", PLACE)
+    else:
+        bench.post.trouble = MessageRefused("404")
+        await bench.look(86_400 if how == "too_late" else 30)
+    bench.post.trouble = None
+    assert await bench.look(60) == []
+    assert await bench.look(60) == []
+    assert await bench.store.list_undelivered(limit=10) == []

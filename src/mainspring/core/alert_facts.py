@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import Protocol
+from typing import Any, Protocol
 
 from mainspring.core.access import AccessToken
 from mainspring.core.alerting import MOST_SUBJECTS, Fact, Judgement
@@ -90,10 +91,11 @@ class Seen:
 
     Attributes:
         dead: the open dead letters, as the last census counted them.
-        lanes: those with ready runs that nothing holds back.
+        lanes: those with ready runs that nothing holds back; none if no rule that judges by them tells a channel.
         overdue: None if nothing is overdue; then `knows_overdue` says whether that is known.
         stuck: runs past their deadline, the worst first.
         monitors: those that may be broken.
+        cut: kinds of rules for which there was more than was read.
     """
 
     dead: Sequence[DeadLine] | None = None
@@ -107,8 +109,39 @@ class Seen:
     tokens: Sequence[AccessToken] | None = None
     scheduler: SchedulerFacts | None = None
     monitors: Sequence[Monitor] | None = None
+    cut: Collection[RuleKind] = ()
 
 
+class SeenByTenant:
+    """What was read, by tenant: so a rule of a tenant looks through nothing of others."""
+
+    def __init__(self, seen: Seen) -> None:
+        self._seen = seen
+        self._parts: dict[str, dict[str, list[Any]]] = {}
+        parts: tuple[tuple[str, Iterable[tuple[str, Any]]], ...] = (
+            ("dead", ((line.tenant, line) for line in seen.dead or ())),
+            ("lanes", ((lane.key.tenant, lane) for lane in seen.lanes or ())),
+            ("stuck", ((run.tenant, run) for run in seen.stuck or ())),
+            ("monitors", ((monitor.tenant, monitor) for monitor in seen.monitors or ())),
+        )
+        for name, pairs in parts:
+            for tenant, one in pairs:
+                self._parts.setdefault(tenant, {}).setdefault(name, []).append(one)
+
+    def of(self, tenant: str) -> Seen:
+        """Return what a tenant's rules judge by; those of `*` judge by everything."""
+        if tenant == ALL_TENANTS:
+            return self._seen
+        own = self._parts.get(tenant, {})
+        known: dict[str, Any] = {
+            name: own.get(name, ())
+            for name in ("dead", "lanes", "stuck", "monitors")
+            if getattr(self._seen, name) is not None
+        }
+        return replace(self._seen, **known)
+
+
+_OF_LANES = frozenset({RuleKind.NO_WORKERS, RuleKind.OLDEST_READY})
 Found = Iterator[Fact] | None
 """What a rule finds; None if it could not be found out."""
 
@@ -124,16 +157,36 @@ def judge_rule(
     """
     found = _JUDGES[rule.kind](rule, seen, now) if rule.enabled else iter(())
     facts = None if found is None else [fact for fact in found if _is_of(rule, fact, elsewhere)]
-    if facts is not None:
-        facts = sorted(facts, key=lambda fact: (fact.tenant, fact.subject))[:MOST_SUBJECTS]
+    kept, left_out = (None, ()) if facts is None else _cut(facts)
     return Judgement(
         tenant=rule.tenant,
         rule=rule.name,
         severity=rule.severity,
         hold=rule.hold,
         channels=keys_of(rule.channels, rule.tenant, channels),
-        facts=facts,
+        facts=kept,
+        left_out=left_out,
+        is_cut=rule.kind in seen.cut,
     )
+
+
+def _cut(facts: Iterable[Fact]) -> tuple[list[Fact], Collection[tuple[str, str]]]:
+    """Return the first facts of each tenant, and what the others are about."""
+    kept: list[Fact] = []
+    left_out: set[tuple[str, str]] = set()
+    of_tenant: Counter[str] = Counter()
+    for fact in sorted(facts, key=lambda fact: (fact.tenant, fact.subject)):
+        of_tenant[fact.tenant] += 1
+        if of_tenant[fact.tenant] <= MOST_SUBJECTS:
+            kept.append(fact)
+        else:
+            left_out.add((fact.tenant, fact.subject))
+    return kept, left_out
+
+
+def looks_at_lanes_for(rule: AlertRule) -> bool:
+    """Say whether the lanes are looked at for a rule: it judges by them, and has a channel to tell."""
+    return rule.enabled and rule.kind in _OF_LANES and bool(rule.channels)
 
 
 def keys_of(names: Sequence[str], tenant: str, channels: Mapping[str, Channel]) -> tuple[str, ...]:
@@ -165,9 +218,10 @@ def _find_dead_letters(rule: AlertRule, lines: Sequence[DeadLine]) -> Iterator[F
 
 
 def _judge_workers(rule: AlertRule, seen: Seen, now: datetime) -> Found:
-    if seen.lanes is None or seen.workers is None:
+    lanes = seen.lanes if looks_at_lanes_for(rule) else ()
+    if lanes is None or seen.workers is None:
         return None
-    return _find_unserved(rule, seen.lanes, seen.workers, now)
+    return _find_unserved(rule, lanes, seen.workers, now)
 
 
 def _find_unserved(
@@ -304,7 +358,8 @@ def _find_scheduler(rule: AlertRule, facts: SchedulerFacts, now: datetime) -> It
 
 
 def _judge_oldest(rule: AlertRule, seen: Seen, now: datetime) -> Found:
-    return None if seen.lanes is None else _find_oldest(rule, seen.lanes, now)
+    lanes = seen.lanes if looks_at_lanes_for(rule) else ()
+    return None if lanes is None else _find_oldest(rule, lanes, now)
 
 
 def _find_oldest(rule: AlertRule, lanes: Sequence[ReadyLane], now: datetime) -> Iterator[Fact]:

@@ -6,11 +6,11 @@ a crash repeats nothing and forgets nothing: the store saves alerts and messages
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from mainspring.core.alerts import Alert, Channel, Silence, Telling, is_silenced
+from mainspring.core.alerts import Alert, Channel, Silence, Silencing, Telling
 from mainspring.core.channel_settings import RESENT_EACH
 from mainspring.core.ids import RunId
 from mainspring.core.notifications import (
@@ -20,10 +20,13 @@ from mainspring.core.notifications import (
     Message,
     MessageKind,
     Severity,
+    leave_out,
 )
 
 MOST_SUBJECTS = 1000
-"""Alerts that one rule may have at a time."""
+"""Alerts that one rule may have at a time, of each tenant. What is beyond begins no alert, and ends none."""
+MENDED_AFTER = timedelta(minutes=1)
+"""When a channel that could not be told is told again, if it has no error now."""
 _SEVERITIES = tuple(Severity)
 _Subject = tuple[str, str]
 _RuleKey = tuple[str, str]
@@ -55,6 +58,9 @@ class Judgement:
     Attributes:
         channels: the keys of the channels that it tells.
         facts: what is so now, each subject once; None if that could not be found out: then everything stays as it is.
+        left_out: tenants and subjects that were not looked at: what is known of them stays as it is.
+        subjects: tenants and subjects that there are; what is not among them ends without a word. None are all.
+        is_cut: not all that is so was found: what is not among the facts stays as it is.
     """
 
     tenant: str
@@ -63,6 +69,9 @@ class Judgement:
     hold: timedelta = timedelta(0)
     channels: tuple[str, ...] = ()
     facts: Sequence[Fact] | None
+    left_out: Collection[tuple[str, str]] = ()
+    subjects: Collection[tuple[str, str]] | None = None
+    is_cut: bool = False
 
     @property
     def key(self) -> tuple[str, str]:
@@ -85,6 +94,21 @@ class Outgoing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Undelivered:
+    """A message that has not been delivered, of a group of which one was given up.
+
+    Attributes:
+        is_given_up: it is the one that was given up; the others wait behind it.
+    """
+
+    id: int
+    channel: str
+    group: str
+    message: Message
+    is_given_up: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """What is to be saved.
 
@@ -93,6 +117,9 @@ class Verdict:
         changed: alerts that are other than before.
         removed: pending alerts that have ended: nobody ever knew of them.
         outgoing: messages.
+        given_up: messages that were given up, and of which the alerts now say so.
+        dropped: messages that are of no use now: they are about nothing that was told.
+        rewritten: messages that leave out what was never told, by id.
         next_at: when something is to be told that waits for others; None if nothing does.
     """
 
@@ -100,12 +127,15 @@ class Verdict:
     changed: tuple[Alert, ...] = ()
     removed: tuple[int, ...] = ()
     outgoing: tuple[Outgoing, ...] = ()
+    given_up: tuple[int, ...] = ()
+    dropped: tuple[int, ...] = ()
+    rewritten: tuple[tuple[int, Message], ...] = ()
     next_at: datetime | None = None
 
     @property
     def is_change(self) -> bool:
         """Whether there is anything to save."""
-        return bool(self.added or self.changed or self.removed or self.outgoing)
+        return bool(self.added or self.changed or self.removed or self.outgoing or self.given_up)
 
 
 def judge_alerts(
@@ -115,20 +145,25 @@ def judge_alerts(
     silences: Sequence[Silence],
     *,
     now: datetime,
+    undelivered: Sequence[Undelivered] = (),
 ) -> Verdict:
     """Return what becomes of all alerts, and what is told.
 
     Args:
         alerts: those that are not RESOLVED.
         channels: by key.
+        undelivered: messages that something fires that were given up, and those behind them, in order of their ids.
     """
-    added, moved, removed = _move_all(judgements, alerts, channels, silences, now)
+    silencing = Silencing(silences, now)
+    lost, settled = _take_back(undelivered)
+    known = [_lose(alert, lost, channels, now) for alert in alerts]
+    added, moved, removed = _move_all(judgements, known, channels, silencing, now)
     told = dict(moved)
     outgoing: list[Outgoing] = []
     waits: list[datetime] = []
     for group, members in _group(moved.values(), channels):
         channel = channels[group.channel]
-        sent, until = _tell_group(channel, members, silences, now)
+        sent, until = _tell_group(channel, members, silencing, now)
         waits += [] if until is None else [until]
         for kind, some in sent:
             outgoing += _write(channel, group, kind, some, now)
@@ -140,15 +175,52 @@ def judge_alerts(
         changed=tuple(alert for alert in told.values() if alert != before[alert.id]),
         removed=tuple(removed),
         outgoing=tuple(outgoing),
+        given_up=settled.given_up,
+        dropped=settled.dropped,
+        rewritten=settled.rewritten,
         next_at=min(waits, default=None),
     )
+
+
+def _take_back(undelivered: Sequence[Undelivered]) -> tuple[dict[str, set[int]], Verdict]:
+    """Return which alerts each channel was not told of, and what becomes of the messages."""
+    of_group: dict[tuple[str, str], set[int]] = {}
+    given_up, dropped, rewritten = [], [], []
+    for one in undelivered:
+        lost = of_group.setdefault((one.channel, one.group), set())
+        if one.is_given_up:
+            given_up.append(one.id)
+            lost.update(one.message.alert_ids or [facts.alert_id for facts in one.message.alerts])
+            continue
+        message = leave_out(one.message, lost)
+        if message is None:
+            dropped.append(one.id)
+        elif message.count != one.message.count:
+            rewritten.append((one.id, message))
+    of_channel: dict[str, set[int]] = {}
+    for (channel, _), ids in of_group.items():
+        of_channel.setdefault(channel, set()).update(ids)
+    return of_channel, Verdict(given_up=tuple(given_up), dropped=tuple(dropped), rewritten=tuple(rewritten))
+
+
+def _lose(
+    alert: Alert, lost: Mapping[str, Collection[int]], channels: Mapping[str, Channel], now: datetime
+) -> Alert:
+    """Return an alert that counts as told only where it was, and where there still is a channel."""
+    telling = alert.telling
+    gone = {key for key in telling.told if key not in channels or alert.id in lost.get(key, ())}
+    if not gone:
+        return alert
+    told = {key: when for key, when in telling.told.items() if key not in gone}
+    marks = {**telling.lost, **{key: now for key in gone if key in channels}}
+    return replace(alert, telling=replace(telling, told=told, lost=marks))
 
 
 def _move_all(
     judgements: Sequence[Judgement],
     alerts: Sequence[Alert],
     channels: Mapping[str, Channel],
-    silences: Sequence[Silence],
+    silencing: Silencing,
     now: datetime,
 ) -> tuple[list[Alert], dict[int, Alert], list[int]]:
     """Return the alerts that are new, the others by id as they are now, and those that go."""
@@ -170,11 +242,19 @@ def _move_all(
                 added.append(_begin(judgement, fact, now))
             else:
                 moved[old.id] = _go_on(judgement, fact, old, now)
-        of_rule[judgement.key] = known
+        stays = [alert for key, alert in known.items() if judgement.is_cut or key in judgement.left_out]
+        moved |= {alert.id: alert for alert in stays}
+        of_rule[judgement.key] = {
+            key: alert
+            if judgement.subjects is None or key in judgement.subjects
+            else replace(alert, telling=replace(alert.telling, tells_end=False))
+            for key, alert in known.items()
+            if alert.id not in moved
+        }
     for alert in (alert for known in of_rule.values() for alert in known.values()):
         if alert.state is AlertState.PENDING:
             removed.append(alert.id)
-        elif alert.telling.is_owed and _is_untold(alert, channels, silences, now):
+        elif alert.telling.is_owed and _is_untold(alert, channels, silencing):
             moved[alert.id] = alert
         else:
             moved[alert.id] = replace(alert, state=AlertState.RESOLVED, resolved_at=now)
@@ -225,14 +305,16 @@ def _channels_of(judgement: Judgement, fact: Fact) -> tuple[str, ...]:
     return judgement.channels if fact.channels is None else fact.channels
 
 
-def _is_untold(
-    alert: Alert, channels: Mapping[str, Channel], silences: Sequence[Silence], now: datetime
-) -> bool:
+def _is_untold(alert: Alert, channels: Mapping[str, Channel], silencing: Silencing) -> bool:
     """Say whether a channel is still to be told that an alert fires."""
-    if is_silenced(alert, silences, now):
-        return False
     known = (channels[key] for key in alert.telling.channels if key in channels)
-    return any(_hears(channel, alert) and channel.key not in alert.telling.told for channel in known)
+    return any(
+        _hears(channel, alert)
+        and channel.key not in alert.telling.told
+        and channel.key not in alert.telling.lost
+        and not silencing.mutes(alert, channel)
+        for channel in known
+    )
 
 
 def _hears(channel: Channel, alert: Alert) -> bool:
@@ -279,14 +361,18 @@ def _group(alerts: Iterable[Alert], channels: Mapping[str, Channel]) -> Iterator
 
 
 def _tell_group(
-    channel: Channel, members: _Members, silences: Sequence[Silence], now: datetime
+    channel: Channel, members: _Members, silencing: Silencing, now: datetime
 ) -> tuple[list[tuple[MessageKind, list[Alert]]], datetime | None]:
     """Return what is told of a group now, and when what waits for others is to be told."""
     sent: list[tuple[MessageKind, list[Alert]]] = []
     if members.ended:
         sent.append((MessageKind.RESOLVED, members.ended))
-    heard = [alert for alert in members.firing if not is_silenced(alert, silences, now)]
-    new = [alert for alert in heard if channel.key not in alert.telling.told]
+    heard = [alert for alert in members.firing if not silencing.mutes(alert, channel)]
+    new = [
+        alert
+        for alert in heard
+        if channel.key not in alert.telling.told and _may_be_told(channel, alert.telling, now)
+    ]
     old = [alert for alert in heard if channel.key in alert.telling.told]
     until = min((alert.fired_at or now for alert in new), default=None)
     if until is not None and until + channel.group_wait <= now:
@@ -298,8 +384,18 @@ def _tell_group(
     return sent, until + channel.group_wait if until is not None and is_waiting else None
 
 
+def _may_be_told(channel: Channel, telling: Telling, now: datetime) -> bool:
+    """Say whether to tell a channel that was told in vain: once it works again, or after its usual time."""
+    lost_at = telling.lost.get(channel.key)
+    if lost_at is None:
+        return True
+    return now - lost_at >= (MENDED_AFTER if channel.last_error is None else channel.repeat)
+
+
 def _note(alert: Alert, channel: str, now: datetime) -> Alert:
-    return replace(alert, telling=replace(alert.telling, told={**alert.telling.told, channel: now}))
+    telling = alert.telling
+    lost = {key: when for key, when in telling.lost.items() if key != channel}
+    return replace(alert, telling=replace(telling, told={**telling.told, channel: now}, lost=lost))
 
 
 def _write(
@@ -319,6 +415,7 @@ def _write(
             more=0 if names_all else len(alerts) - len(some),
             at=now,
             channel_tenant=channel.tenant,
+            alert_ids=tuple(alert.id for alert in (some if names_all else alerts)),
         )
         yield Outgoing(channel=channel.key, group=group.key, message=message)
 

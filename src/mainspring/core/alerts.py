@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -17,10 +17,14 @@ from mainspring.core.notifications import AlertState, Severity
 from mainspring.core.options import Option, Options
 from mainspring.core.rights import ALL_TENANTS
 from mainspring.core.times import Duration
-from mainspring.errors import InvalidInput
+from mainspring.errors import Conflict, InvalidInput
 
 MOST_CHANNELS = 20
 """Channels that one rule, or one job, may tell."""
+MOST_RULES_OF_TENANT = 100
+MOST_CHANNELS_OF_TENANT = 50
+MOST_SILENCES_OF_TENANT = 1000
+"""Rules, channels, and silences that are not over, that one tenant may have; and those of the cluster together."""
 GROUP_WAIT = timedelta(seconds=10)
 REPEAT = timedelta(hours=4)
 
@@ -249,12 +253,14 @@ class Telling:
     Attributes:
         channels: the keys of the channels that are to be told of it; see `channel_key`.
         told: when each channel was last told that it fires.
+        lost: when it turned out that a channel could not be told of it.
         tells_end: whether its end is told to those that were told of it.
         is_owed: it is told even if it is over before it was told.
     """
 
     channels: tuple[str, ...] = ()
     told: dict[str, datetime] = field(default_factory=dict)
+    lost: dict[str, datetime] = field(default_factory=dict)
     tells_end: bool = True
     is_owed: bool = False
 
@@ -361,7 +367,7 @@ class Silence:
     """For a while, alerts that it matches are not told. They are listed, and the end of what was told is told.
 
     Attributes:
-        tenant: whose alerts it silences; `*` are those of all tenants.
+        tenant: whose alerts it silences, on that tenant's channels; `*` are those of all tenants, on every channel.
         rule: the name of the rule whose alerts it silences; None is every rule.
         subject: what they are about, with `*` for any text; None is everything.
     """
@@ -374,15 +380,6 @@ class Silence:
     until_at: datetime
     reason: str
     made_by: str
-
-    def mutes(self, alert: Alert, now: datetime) -> bool:
-        """Say whether an alert is not to be told now."""
-        return (
-            self.from_at <= now < self.until_at
-            and self.tenant in {ALL_TENANTS, alert.tenant}
-            and self.rule in {None, alert.rule}
-            and (self.subject is None or matches(self.subject, alert.subject))
-        )
 
 
 def matches(pattern: str, text: str) -> bool:
@@ -401,6 +398,43 @@ def matches(pattern: str, text: str) -> bool:
     return len(text) - at >= len(others[-1]) and text.endswith(others[-1])
 
 
-def is_silenced(alert: Alert, silences: Sequence[Silence], now: datetime) -> bool:
-    """Say whether any silence mutes an alert now."""
-    return any(silence.mutes(alert, now) for silence in silences)
+class Silencing:
+    """The silences that hold at one instant, by tenant, rule and subject."""
+
+    def __init__(self, silences: Iterable[Silence], now: datetime) -> None:
+        self._exact: set[tuple[str, str | None, str | None]] = set()
+        self._patterns: dict[tuple[str, str | None], list[str]] = {}
+        for one in silences:
+            if not one.from_at <= now < one.until_at:
+                continue
+            if one.subject is not None and "*" in one.subject:
+                self._patterns.setdefault((one.tenant, one.rule), []).append(one.subject)
+            else:
+                self._exact.add((one.tenant, one.rule, one.subject))
+
+    def mutes(self, alert: Alert, channel: Channel | None = None) -> bool:
+        """Say whether any silence mutes an alert, for a channel or at all. A tenant's mutes none of the cluster's."""
+        if self._mutes(ALL_TENANTS, alert):
+            return True
+        is_shared = channel is not None and channel.tenant == ALL_TENANTS
+        return not is_shared and self._mutes(alert.tenant, alert)
+
+    def _mutes(self, tenant: str, alert: Alert) -> bool:
+        for rule in (alert.rule, None):
+            if (tenant, rule, None) in self._exact or (tenant, rule, alert.subject) in self._exact:
+                return True
+            if any(matches(pattern, alert.subject) for pattern in self._patterns.get((tenant, rule), ())):
+                return True
+        return False
+
+
+def check_count(held: int, most: int, tenant: str, *, field: str, noun: str) -> None:
+    """Refuse one more of what a tenant may have only so many of.
+
+    Raises:
+        Conflict: the tenant has as many as it may.
+    """
+    if held >= most:
+        way = "end" if field == "silence" else "delete"
+        owner = "the cluster" if tenant == ALL_TENANTS else f"tenant {tenant!r}"
+        raise Conflict(field, f"{owner} has {held:,} of at most {most:,} {noun}; {way} some first")

@@ -73,13 +73,16 @@ class Census:
         """Whether whoever asks gets a count of now, because that is quick, or this one is incomplete."""
         return self.took <= QUICK or self.total <= FEW or self.is_cut
 
-    def may_wait(self, period: timedelta, now: datetime) -> bool:
-        """Say whether a run may have been ready for a period: one that was counted has, or the count is too old."""
+    def queues_that_wait(self, period: timedelta, now: datetime) -> tuple[str, ...] | None:
+        """Return the queues of which a run may have been ready for a period; None if it may be one of any queue."""
         if self.is_cut or now - self.taken_at > NEW_ENOUGH:
-            return True
-        return any(
-            line.state in READY_STATES and line.earliest_ready_at <= now - period for line in self.live
-        )
+            return None
+        waiting = {
+            line.queue
+            for line in self.live
+            if line.state in READY_STATES and line.earliest_ready_at <= now - period
+        }
+        return tuple(sorted(waiting))
 
     def lines_of(self, tenant: str) -> list[LiveLine]:
         """Return the lines of a tenant's live runs."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
@@ -81,6 +81,7 @@ class Message:
         more: how many there are beyond these.
         channel_tenant: whose channel it is, and whose secrets it may use; None: the same tenant's.
         at: when the message was made, the same for each retry.
+        alert_ids: the ids of all alerts that it is about, those among `more` too.
     """
 
     id: str
@@ -92,6 +93,7 @@ class Message:
     at: datetime
     more: int = 0
     channel_tenant: str | None = None
+    alert_ids: tuple[int, ...] = ()
 
     @property
     def count(self) -> int:
@@ -105,6 +107,17 @@ class Message:
         first = self.alerts[0].summary if self.alerts else self.rule
         rest = f" (and {self.count - 1} more)" if self.count > 1 else ""
         return f"{word} {self.rule}: {first}{rest}"
+
+
+def leave_out(message: Message, alert_ids: Collection[int]) -> Message | None:
+    """Return a message without some alerts; None if it is about no other."""
+    ids = message.alert_ids or tuple(one.alert_id for one in message.alerts)
+    kept_ids = tuple(one for one in ids if one not in alert_ids)
+    kept = tuple(one for one in message.alerts if one.alert_id not in alert_ids)
+    if not kept:
+        return None
+    gone = len(ids) - len(kept_ids) - (len(message.alerts) - len(kept))
+    return replace(message, alerts=kept, more=max(message.more - gone, 0), alert_ids=kept_ids)
 
 
 _WORDS: Mapping[MessageKind, str] = {

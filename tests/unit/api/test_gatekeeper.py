@@ -10,6 +10,9 @@ import pytest
 from httpx import AsyncClient, Response
 
 from mainspring.core.access import write_token
+from mainspring.core.alerting import Verdict
+from mainspring.core.alerts import Alert
+from mainspring.core.notifications import AlertState, Severity
 from mainspring.core.rights import RIGHTS_OF, AccessRole, Right
 from mainspring.engine.usecases.identities import (
     BLIND_SECONDS,
@@ -247,6 +250,37 @@ async def test_rules_and_channels_of_all_tenants_need_the_right_in_all_of_them(
     refused = await http.post("/api/v1/silences?scope=cluster", json=silence, headers=bearer(text))
     assert refused.status_code == 403
     assert (await http.post("/api/v1/silences", json=silence, headers=bearer(text))).status_code == 201
+
+
+async def test_who_reads_everywhere_looks_after_no_alert_of_the_cluster(
+    http: AsyncClient, admin: str, runtime: ManualRuntime
+) -> None:
+    now = runtime.clock.now()
+    alerts = tuple(
+        Alert(
+            id=0,
+            tenant=tenant,
+            rule_tenant="*",
+            rule="scheduler",
+            subject="shards",
+            state=AlertState.FIRING,
+            severity=Severity.WARNING,
+            since=now,
+            summary="many",
+        )
+        for tenant in ("*", "shop")
+    )
+    epochs = runtime.ownership.epochs
+    assert await runtime.store.save_alerts(Verdict(added=alerts), epochs=epochs, now=now)
+    shared, own = await runtime.store.list_open_alerts()
+    text = await make_token(http, admin, "ann", {"shop": "editor", "*": "viewer"}, "editor")
+    headers = {**bearer(text), "mainspring-tenant": "shop"}
+    listed = await http.get("/api/v1/alerts", headers=headers)
+    assert [one["alert_id"] for one in listed.json()["items"]] == [own.id, shared.id]
+    path = "/api/v1/alerts/{}/acknowledge"
+    assert (await http.post(path.format(shared.id), headers=headers)).status_code == 404
+    assert (await http.post(path.format(own.id), headers=headers)).status_code == 200
+    assert (await http.post(path.format(shared.id), headers=bearer(admin))).status_code == 200
 
 
 # -- the end of a token ------------------------------------------------------------------------------------------------

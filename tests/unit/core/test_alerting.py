@@ -7,15 +7,28 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import count
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mainspring.core.alerting import Fact, Judgement, Outgoing, Verdict, judge_alerts
-from mainspring.core.alerts import Alert, Channel, Silence, matches
+from mainspring.core.alert_facts import Seen, judge_rule
+from mainspring.core.alerting import Fact, Judgement, Outgoing, Undelivered, Verdict, judge_alerts
+from mainspring.core.alerts import (
+    Alert,
+    AlertRule,
+    Channel,
+    RuleKind,
+    Silence,
+    Silencing,
+    check_count,
+    matches,
+)
+from mainspring.core.census import DeadLine
 from mainspring.core.channel_settings import AlertmanagerChannel, ChannelConfig, WebhookChannel
-from mainspring.core.notifications import MOST_ALERTS, AlertState, MessageKind, Severity
+from mainspring.core.notifications import MOST_ALERTS, AlertState, MessageKind, Severity, leave_out
+from mainspring.errors import Conflict
 from mainspring.testing.factories import at
 
 HOOK = WebhookChannel(url="https://hooks.example.com/x")
@@ -202,6 +215,18 @@ def test_the_end_of_what_was_told_is_told_under_a_silence_too() -> None:
     assert world.kinds() == [MessageKind.FIRING, MessageKind.RESOLVED]
 
 
+def test_a_tenants_silence_mutes_no_channel_of_the_cluster() -> None:
+    shared = replace(OPS, tenant="*")
+    world = World(channels=(OPS, shared), silences=[silence(0, 100)])
+    for seconds in (0, 10):
+        world.look(seconds, [fact()])
+    assert [outgoing.channel for _, outgoing in world.sent] == [shared.key]
+    world = World(channels=(OPS, shared), silences=[replace(silence(0, 100), tenant="*")])
+    for seconds in (0, 10):
+        world.look(seconds, [fact()])
+    assert world.sent == []
+
+
 def test_a_silence_mutes_no_other_subject() -> None:
     world = World(silences=[silence(0, 100, subject="queue:m*")])
     both = [fact(), fact("queue:bulk")]
@@ -310,6 +335,166 @@ def test_a_pattern_is_as_the_regular_expression_that_says_the_same(parts: list[s
     assert matches("*".join(parts), text) is expected
 
 
+_words = st.sampled_from(["a", "ab", "b"])
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["*", "shop", "bank"]),
+            st.none() | st.sampled_from(["r", "s"]),
+            st.none() | _words | st.sampled_from(["a*", "*", "*b"]),
+        ),
+        max_size=5,
+    ),
+    _words,
+)
+def test_silences_mute_what_one_of_them_names(
+    made: list[tuple[str, str | None, str | None]], subject: str
+) -> None:
+    silences = [replace(silence(0, 10, pattern), tenant=tenant, rule=rule) for tenant, rule, pattern in made]
+    world = World()
+    world.look(0, [fact(subject)])
+    [alert] = world.alerts.values()
+    expected = any(
+        tenant in {"*", "shop"} and rule in {None, "r"} and matches(pattern or "*", subject)
+        for tenant, rule, pattern in made
+    )
+    assert Silencing(silences, at(0)).mutes(alert) is expected
+    assert not Silencing(silences, at(10)).mutes(alert)
+    assert not Silencing(silences, at(-1)).mutes(alert)
+
+
+def test_a_tenant_has_only_so_many() -> None:
+    check_count(99, 100, "shop", field="rule", noun="alert rules")
+    with pytest.raises(Conflict) as caught:
+        check_count(100, 100, "shop", field="rule", noun="alert rules")
+    assert str(caught.value) == ("rule: tenant 'shop' has 100 of at most 100 alert rules; delete some first")
+    with pytest.raises(Conflict, match="the cluster has 1,000 of at most 1,000 silences; end some first"):
+        check_count(1000, 1000, "*", field="silence", noun="silences")
+
+
+RULE = AlertRule(tenant="*", name="dead_letters", kind=RuleKind.DEAD_LETTERS, threshold=0)
+
+
+def test_each_tenant_has_so_many_alerts_of_a_rule_and_none_crowds_out_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mainspring.core.alert_facts.MOST_SUBJECTS", 2)
+    lines = [DeadLine("bank", f"q{number}", 1) for number in range(4)]
+    own = DeadLine("shop", "mail", 1)
+    alerts: dict[tuple[str, str], Alert] = {}
+
+    def look(seconds: float, dead: list[DeadLine], cut: frozenset[RuleKind] = frozenset()) -> list[str]:
+        judgement = judge_rule(RULE, Seen(dead=dead, cut=cut), {}, (), now=at(seconds))
+        verdict = judge_alerts([judgement], list(alerts.values()), {}, (), now=at(seconds))
+        for alert in verdict.added:
+            alerts[alert.tenant, alert.subject] = replace(alert, id=len(alerts) + 1)
+        ended = [alert for alert in verdict.changed if alert.state is AlertState.RESOLVED]
+        for alert in ended:
+            del alerts[alert.tenant, alert.subject]
+        return [alert.subject for alert in ended]
+
+    assert look(0, [*lines[2:], own]) == []
+    assert {tenant for tenant, _ in alerts} == {"bank", "shop"}
+    # Two more queues come before those that fire: these are left out of the judgement, and do not end by it.
+    assert look(10, [*lines, own]) == []
+    assert len(alerts) == 5
+    assert sorted(look(20, [own])) == [f"queue:q{number}" for number in range(4)]
+    # What was not read, because there was too much, ends nothing.
+    assert look(30, [], frozenset({RuleKind.DEAD_LETTERS})) == []
+    assert look(40, []) == ["queue:mail"]
+
+
+Step = tuple[frozenset[str], str]
+_steps = st.lists(
+    st.tuples(
+        st.frozensets(st.sampled_from(["a", "b", "c"])), st.sampled_from(["deliver", "lose", "wait", "mend"])
+    ),
+    max_size=30,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(steps=_steps, lasting=st.frozensets(st.sampled_from(["a", "b", "c"])))
+def test_whatever_is_given_up_only_what_was_told_ends_and_what_lasts_is_told(
+    steps: list[Step], lasting: frozenset[str]
+) -> None:
+    """O1 to O3 of the design by what was delivered, not by what was written."""
+    alerts: dict[int, Alert] = {}
+    waiting: list[Undelivered] = []
+    ids = count(1)
+    delivered: dict[int, list[MessageKind]] = {}
+    channel = OPS
+    history = [*steps, *[(lasting, "mend")] * 12, *[(frozenset[str](), "deliver")] * 4]
+    for number, (subjects, outcome) in enumerate(history):
+        now = at(number * 30)
+        if number == len(steps) + 12:
+            telling = [kinds for one, kinds in delivered.items() if alerts[one].state is AlertState.FIRING]
+            assert len(telling) == len(lasting)  # O1
+        judgement = Judgement(
+            tenant="shop",
+            rule="r",
+            severity=Severity.WARNING,
+            channels=(OPS.key,),
+            facts=[fact(one) for one in sorted(subjects)],
+        )
+        open_ones = [alert for alert in alerts.values() if alert.state is not AlertState.RESOLVED]
+        stalled = waiting if waiting and waiting[0].is_given_up else []
+        verdict = judge_alerts([judgement], open_ones, {OPS.key: channel}, (), now=now, undelivered=stalled)
+        rewritten = dict(verdict.rewritten)
+        gone = {*verdict.given_up, *verdict.dropped}
+        waiting = [
+            replace(one, message=rewritten.get(one.id, one.message)) for one in waiting if one.id not in gone
+        ]
+        alerts |= {alert.id: alert for alert in verdict.changed}
+        alerts |= {alert.id: alert for alert in (replace(alert, id=next(ids)) for alert in verdict.added)}
+        for one in verdict.outgoing:
+            if one.message.kind is MessageKind.REPEAT:
+                waiting = [each for each in waiting if each.message.kind is not MessageKind.REPEAT]
+            waiting.append(
+                Undelivered(
+                    id=next(ids), channel=one.channel, group=one.group, message=one.message, is_given_up=False
+                )
+            )
+        if outcome == "mend":
+            channel = replace(channel, last_error=None)
+        while waiting and outcome in {"deliver", "mend"} and not waiting[0].is_given_up:
+            message = waiting.pop(0).message
+            channel = replace(channel, last_error=None)
+            for each in message.alerts:
+                delivered.setdefault(each.alert_id, []).append(message.kind)
+        if waiting and outcome == "lose" and not waiting[0].is_given_up:
+            channel = replace(channel, last_error="404")
+            if waiting[0].message.kind is MessageKind.FIRING:
+                waiting[0] = replace(waiting[0], is_given_up=True)
+            else:
+                waiting.pop(0)
+    for kinds in delivered.values():
+        assert kinds[0] is MessageKind.FIRING  # O2: neither an end nor a repeat of what was never told
+        assert kinds.count(MessageKind.FIRING) == 1
+        assert kinds.count(MessageKind.RESOLVED) <= 1
+    assert sum(one.message.kind is MessageKind.REPEAT for one in waiting) <= 1
+
+
+def test_a_message_leaves_out_what_was_never_told() -> None:
+    world = World()
+    many = [fact(f"queue:{number:02}") for number in range(25)]
+    world.look(0, many)
+    world.look(10, many)
+    message = world.sent[0][1].message
+    ids = message.alert_ids
+    assert len(ids) == 25
+    told = leave_out(message, ids[:3])
+    assert told is not None
+    assert (len(told.alerts), told.more, told.alert_ids) == (17, 5, ids[3:])
+    told = leave_out(message, ids[22:])
+    assert told is not None
+    assert (len(told.alerts), told.more) == (20, 2)
+    assert leave_out(message, ids) is None
+    assert leave_out(message, ()) == message
+
+
 SUBJECTS = ("a", "b", "c")
 looks = st.lists(st.one_of(st.none(), st.sets(st.sampled_from(SUBJECTS))), min_size=1, max_size=60)
 spans = st.tuples(st.integers(0, 600), st.integers(1, 600), st.sampled_from([None, *SUBJECTS]))
@@ -361,10 +546,10 @@ def test_whatever_happens_what_is_told_is_so_and_ends_once(
             muted = [
                 one
                 for one in outgoing.message.alerts
-                if any(each.mutes(world.alerts[one.alert_id], when) for each in world.silences)
+                if Silencing(world.silences, when).mutes(world.alerts[one.alert_id])
             ]
             assert muted == []
     if is_owed:
         for alert in world.alerts.values():
-            is_muted = any(each.mutes(alert, alert.resolved_at or at(0)) for each in world.silences)
+            is_muted = Silencing(world.silences, alert.resolved_at or at(0)).mutes(alert)
             assert alert.id in told or is_muted

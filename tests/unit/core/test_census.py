@@ -39,15 +39,15 @@ def test_of_too_many_lines_of_dead_letters_the_largest_are_kept() -> None:
     assert census.is_cut
 
 
-def test_a_census_tells_whether_a_run_may_have_waited() -> None:
+def test_a_census_tells_in_which_queues_a_run_may_have_waited() -> None:
     line = LiveLine("default", "mail", RunState.PENDING, 3, at(100))
     census = make_census([line], [], [], taken_at=at(110), took=timedelta(0))
     minute = timedelta(minutes=1)
-    assert not census.may_wait(minute, at(159.999999))
-    assert census.may_wait(minute, at(160))
+    assert census.queues_that_wait(minute, at(159.999999)) == ()
+    assert census.queues_that_wait(minute, at(160)) == ("mail",)
     running = make_census(
         [line._replace(state=RunState.RUNNING)], [], [], taken_at=at(110), took=timedelta(0)
     )
-    assert not running.may_wait(minute, at(170))
-    assert running.may_wait(minute, at(170.000001))  # who knows what became ready since
-    assert replace(running, is_cut=True).may_wait(minute, at(160))
+    assert running.queues_that_wait(minute, at(170)) == ()
+    assert running.queues_that_wait(minute, at(170.000001)) is None  # who knows what became ready since
+    assert replace(running, is_cut=True).queues_that_wait(minute, at(160)) is None

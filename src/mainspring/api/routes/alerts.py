@@ -51,9 +51,9 @@ async def list_alerts(call: Call) -> AlertPage:
 @handles(operations.ACKNOWLEDGE_ALERT)
 async def acknowledge_alert(call: Call) -> AlertView:
     alert_id = _path_number(call.key, "alert")
-    return _view(
-        await call.engine.alerts.acknowledge(_tenants_of(call), alert_id, made_by=call.made_by, by=call.actor)
-    )
+    is_for_all = call.operation.right in call.principal.shared_rights
+    tenants = [call.tenant, ALL_TENANTS] if is_for_all else [call.tenant]
+    return _view(await call.engine.alerts.acknowledge(tenants, alert_id, made_by=call.made_by, by=call.actor))
 
 
 def _view(shown: ShownAlert) -> AlertView:

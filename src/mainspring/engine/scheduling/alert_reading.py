@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Sequence
 from datetime import datetime, timedelta
+from typing import TypeVar
+
+import structlog
 
 from mainspring.core.access import AccessToken
-from mainspring.core.alert_facts import LostWorker, OverdueFire, ReadyLane, SchedulerFacts, Seen, StuckRun
+from mainspring.core.alert_facts import (
+    LostWorker,
+    OverdueFire,
+    ReadyLane,
+    SchedulerFacts,
+    Seen,
+    StuckRun,
+    looks_at_lanes_for,
+)
 from mainspring.core.alerts import AlertRule, RuleKind
 from mainspring.core.census import Census
-from mainspring.core.ids import format_job_id
+from mainspring.core.ids import LaneId, format_job_id
+from mainspring.core.ledger_check import LedgerCheck
 from mainspring.core.monitors import Monitor
 from mainspring.engine.common.restrictions import RestrictionFollower
-from mainspring.errors import TookTooLong
+from mainspring.errors import StoreUnavailable
 from mainspring.ports.store import Store
-from mainspring.ports.store.sessions import SessionFacts
 
+_log = structlog.get_logger(__name__)
+_T = TypeVar("_T")
+_SLICE = 1000
 _MOST_OVERDUE = 1000
-_MOST_STUCK = 100
+_MOST_STUCK = 5000
 _MOST_TOKENS = 1000
 _MOST_MONITORS = 1000
-_LANES = frozenset({RuleKind.NO_WORKERS, RuleKind.OLDEST_READY})
 _WORKERS = frozenset({RuleKind.NO_WORKERS, RuleKind.WORKER_LOST})
 _LONGEST = timedelta(days=365)
 
 
 class AlertReader:
-    """Reads what there is to judge. What the store is too busy for is left out."""
+    """Reads what there is to judge. What cannot be read in time is left out: it neither fires nor ends anything."""
 
     def __init__(self, store: Store, restrictions: RestrictionFollower) -> None:
         self._store = store
@@ -36,53 +49,70 @@ class AlertReader:
         """Return what these rules need."""
         enabled = [rule for rule in rules if rule.enabled]
         kinds = {rule.kind for rule in enabled}
-        needs_census = RuleKind.DEAD_LETTERS in kinds or _LANES & kinds
-        census = await self._store.read_census() if needs_census else None
-        overdue, knows_overdue = await self._read_overdue(kinds, now)
+        looks_at_lanes = [rule for rule in enabled if looks_at_lanes_for(rule)]
+        needs_census = RuleKind.DEAD_LETTERS in kinds or looks_at_lanes
+        census = await try_read("census", self._store.read_census()) if needs_census else None
+        missed = await try_read("overdue", self._read_missed(now)) if RuleKind.MISSED_RUN in kinds else None
+        stuck = await try_read("stuck", self._read_stuck(enabled, now))
+        tokens = await try_read("tokens", self._read_tokens(enabled, now))
+        monitors = await try_read("monitors", self._read_monitors(now)) if RuleKind.MONITOR in kinds else None
+        limits: list[tuple[RuleKind, Sequence[object] | None, int]] = [
+            (RuleKind.STUCK_RUN, stuck, _MOST_STUCK),
+            (RuleKind.TOKEN_EXPIRY, tokens, _MOST_TOKENS),
+            (RuleKind.MONITOR, monitors, _MOST_MONITORS),
+        ]
         return Seen(
             dead=None if census is None else census.dead,
-            lanes=await self._read_lanes(enabled, census, now) if _LANES & kinds else None,
-            workers=await self._read_workers() if _WORKERS & kinds else None,
-            overdue=overdue,
-            knows_overdue=knows_overdue,
-            ledger=await self._store.read_ledger_check() if RuleKind.MISSED_RUN in kinds else None,
-            lost=await self._read_lost(enabled, now),
-            stuck=await self._read_stuck(enabled, now),
-            tokens=await self._read_tokens(enabled, now),
-            scheduler=await self._read_scheduler() if RuleKind.SCHEDULER in kinds else None,
-            monitors=await self._read_monitors(now) if RuleKind.MONITOR in kinds else None,
+            lanes=await try_read("lanes", self._read_lanes(looks_at_lanes, census, now)),
+            workers=await try_read("workers", self._store.list_sessions()) if _WORKERS & kinds else None,
+            overdue=None if missed is None else missed[0],
+            knows_overdue=missed is not None,
+            ledger=None if missed is None else missed[1],
+            lost=await try_read("lost", self._read_lost(enabled, now)),
+            stuck=stuck,
+            tokens=tokens,
+            scheduler=await self._try_scheduler() if RuleKind.SCHEDULER in kinds else None,
+            monitors=monitors,
+            cut=frozenset(kind for kind, found, most in limits if found is not None and len(found) >= most),
         )
+
+    async def _try_scheduler(self) -> SchedulerFacts | None:
+        return await try_read("scheduler", self._read_scheduler())
 
     async def _read_lanes(
         self, rules: Sequence[AlertRule], census: Census | None, now: datetime
     ) -> list[ReadyLane]:
-        """Return the lanes with ready runs; none if the last census shows that no run has waited for so long."""
-        periods = [rule.period or timedelta(0) for rule in rules if rule.kind in _LANES]
-        if census is not None and not census.may_wait(min(periods), now):
+        """Return the lanes with ready runs, of the queues where a run may have waited for so long.
+
+        The last census says which these are, or that there is none. It is read in slices, so that what else is read
+        over the same connection, such as the lanes for claims, waits for one slice only.
+        """
+        if not rules:
+            return []
+        period = min(rule.period or timedelta(0) for rule in rules)
+        queues = None if census is None else census.queues_that_wait(period, now)
+        if queues is not None and not queues:
             return []
         pauses = self._restrictions.current.pauses
-        found = []
-        for lane in await self._store.read_lanes(()):
-            ready = [at for at in (lane.earliest_ready_at, lane.earliest_quarantined_at) if at is not None]
-            if ready and min(ready) <= now and not pauses.is_held(lane.key, now):
-                found.append(ReadyLane(lane.key, min(ready)))
-        return found
+        found: list[ReadyLane] = []
+        after: LaneId | None = None
+        while True:
+            lanes = await self._store.read_lanes(queues or (), after=after, limit=_SLICE)
+            for lane in lanes:
+                ready = [
+                    at for at in (lane.earliest_ready_at, lane.earliest_quarantined_at) if at is not None
+                ]
+                if ready and min(ready) <= now and not pauses.is_held(lane.key, now):
+                    found.append(ReadyLane(lane.key, min(ready)))
+            if len(lanes) < _SLICE:
+                return found
+            after = lanes[-1].id
 
-    async def _read_workers(self) -> list[SessionFacts]:
-        return await self._store.list_sessions()
-
-    async def _read_overdue(
-        self, kinds: Collection[RuleKind], now: datetime
-    ) -> tuple[OverdueFire | None, bool]:
-        if RuleKind.MISSED_RUN not in kinds:
-            return None, False
-        try:
-            found = await self._store.count_overdue(before=now, limit=_MOST_OVERDUE)
-        except TookTooLong:
-            return None, False
-        if found.oldest_due_at is None:
-            return None, True
-        return OverdueFire(found.clocks, found.oldest_due_at), True
+    async def _read_missed(self, now: datetime) -> tuple[OverdueFire | None, LedgerCheck | None]:
+        found = await self._store.count_overdue(before=now, limit=_MOST_OVERDUE)
+        oldest = found.oldest_due_at
+        overdue = None if oldest is None else OverdueFire(found.clocks, oldest)
+        return overdue, await self._store.read_ledger_check()
 
     async def _read_lost(self, rules: Sequence[AlertRule], now: datetime) -> list[LostWorker] | None:
         period = _longest(rules, RuleKind.WORKER_LOST)
@@ -96,20 +126,17 @@ class AlertReader:
         if not periods:
             return None
         held = await self._store.list_overdue(now=now - min(periods), limit=_MOST_STUCK)
-        jobs = await self._store.get_jobs([one.job_id for one in held])
-        runs = await self._store.get_runs(
-            [one.run_id for one, job in zip(held, jobs, strict=True) if job is None]
-        )
+        ids = list({one.job_id for one in held})
+        jobs = dict(zip(ids, await self._store.get_jobs(ids), strict=True))
+        runs = await self._store.get_runs([one.run_id for one in held if jobs[one.job_id] is None])
         tenants = {run.id: run.tenant for run in runs if run is not None}
-        return [
-            StuckRun(
-                one.run_id,
-                tenants.get(one.run_id, "") if job is None else job.tenant,
-                format_job_id(one.job_id) if job is None else job.spec.name,
-                one.deadline_at,
-            )
-            for one, job in zip(held, jobs, strict=True)
-        ]
+        found = []
+        for one in held:
+            job = jobs[one.job_id]
+            tenant = tenants.get(one.run_id, "") if job is None else job.tenant
+            name = format_job_id(one.job_id) if job is None else job.spec.name
+            found.append(StuckRun(one.run_id, tenant, name, one.deadline_at))
+        return found
 
     async def _read_tokens(self, rules: Sequence[AlertRule], now: datetime) -> list[AccessToken] | None:
         period = _longest(rules, RuleKind.TOKEN_EXPIRY)
@@ -135,6 +162,15 @@ class AlertReader:
 
 
 _REFUSALS = {"clock": "clock", "tzdata": "time zone data"}
+
+
+async def try_read(facts: str, reading: Awaitable[_T]) -> _T | None:
+    """Return what is read, or None if the store stops it or is too busy: then it was not looked at."""
+    try:
+        return await reading
+    except StoreUnavailable as error:
+        _log.warning("alert_facts_missing", facts=facts, error=str(error))
+        return None
 
 
 def _longest(rules: Sequence[AlertRule], kind: RuleKind) -> timedelta | None:

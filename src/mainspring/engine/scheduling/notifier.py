@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
@@ -14,13 +15,22 @@ from mainspring.ports.channel import ChannelUnavailable, MessageRefused, Sender
 from mainspring.ports.clock import Clock, Waiter
 from mainspring.ports.store import Store
 from mainspring.ports.store.alerts import Notification, SettledNotification
+from mainspring.ports.store.nodes import Epochs
 from mainspring.ports.telemetry import Measure
 
 _log = structlog.get_logger(__name__)
 PERIOD = 5.0
 BATCH = 50
+"""Messages that are under way before no more are taken."""
 LEASE = timedelta(minutes=2)
 """After a crash, a message that was taken is delivered after this: it may come twice, with one id."""
+LONGEST_SEND = 60.0
+"""How long one delivery may take in all, in seconds: less than the lease, whatever the time-out of each step is."""
+AT_ONCE = 4
+"""Messages to one channel that are under way before no more are taken for it. A slow receiver holds up no other."""
+AT_ONCE_OF_TENANT = 12
+_LOOK = 1.0
+"""How often it is looked for other messages, in seconds, while a receiver takes its time."""
 GIVEN_UP_AFTER = timedelta(days=1)
 _FIRST_PAUSE = timedelta(seconds=5)
 _LONGEST_PAUSE = timedelta(minutes=10)
@@ -50,21 +60,54 @@ class Notifier:
             yield Measure("notifications_total", count, (outcome,))
 
     async def tick(self, now: datetime) -> float:
-        """Deliver what is due. Come back at once while there is more."""
+        """Deliver what is due, and settle each message as it ends."""
         if 0 not in self._ownership.epochs:
             return PERIOD
         epochs = {0: self._ownership.epochs[0]}
-        taken = await self._store.take_notifications(
-            epochs=epochs, now=now, again_at=now + LEASE, limit=BATCH
-        )
-        if not taken:
-            return PERIOD
-        channels = {channel.key: channel for channel in await self._store.list_channels()}
-        settled = await asyncio.gather(*(self._deliver(one, channels) for one in taken))
-        if not await self._store.settle_notifications(settled, epochs=epochs, now=self._clock.now()):
-            self._ownership.fence([0], used=epochs)
-            return PERIOD
-        return 0.0
+        under_way: dict[asyncio.Task[SettledNotification], Notification] = {}
+        try:
+            while await self._begin(under_way, epochs) or under_way:
+                if not under_way:
+                    continue
+                done, _ = await asyncio.wait(under_way, timeout=_LOOK, return_when=asyncio.FIRST_COMPLETED)
+                settled = [task.result() for task in done]
+                for task in done:
+                    del under_way[task]
+                if settled and not await self._store.settle_notifications(
+                    settled, epochs=epochs, now=self._clock.now()
+                ):
+                    self._ownership.fence([0], used=epochs)
+                    return PERIOD
+        finally:
+            for task in under_way:
+                task.cancel()
+            await asyncio.gather(*under_way, return_exceptions=True)
+        return PERIOD
+
+    async def _begin(
+        self, under_way: dict[asyncio.Task[SettledNotification], Notification], epochs: Epochs
+    ) -> bool:
+        """Begin to deliver what is due, of channels and tenants that are not busy. Return whether anything was."""
+        channels: dict[str, Channel] | None = None
+        while len(under_way) < BATCH:
+            of_channel = Counter(one.channel for one in under_way.values())
+            of_tenant = Counter(one.channel.partition("/")[0] for one in under_way.values())
+            now = self._clock.now()
+            taken = await self._store.take_notifications(
+                epochs=epochs,
+                now=now,
+                again_at=now + LEASE,
+                limit=AT_ONCE,
+                busy=[key for key, count in of_channel.items() if count >= AT_ONCE],
+                busy_tenants=[key for key, count in of_tenant.items() if count >= AT_ONCE_OF_TENANT],
+            )
+            if not taken:
+                break
+            if channels is None:
+                channels = {channel.key: channel for channel in await self._store.list_channels()}
+            for one in taken:
+                under_way[asyncio.create_task(self._deliver(one, channels))] = one
+        return channels is not None
 
     async def _deliver(
         self, notification: Notification, channels: Mapping[str, Channel]
@@ -73,11 +116,17 @@ class Notifier:
         if channel is None or not channel.enabled:
             return self._give_up(notification, "the channel was disabled")
         try:
-            await self._sender.send(channel.config, notification.message)
+            async with asyncio.timeout(LONGEST_SEND):
+                await self._sender.send(channel.config, notification.message)
         except MessageRefused as error:
             return self._give_up(notification, str(error))
         except ChannelUnavailable as error:
             return self._try_again(notification, error)
+        except TimeoutError:
+            return self._try_again(notification, ChannelUnavailable(f"no answer within {LONGEST_SEND:g} s"))
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with one delivery ends no other
+            _log.exception("delivery_broke", channel=notification.channel, message=notification.message.id)
+            return self._try_again(notification, ChannelUnavailable(f"it broke: {type(error).__name__}"))
         self._counts["sent"] += 1
         return SettledNotification(notification=notification)
 

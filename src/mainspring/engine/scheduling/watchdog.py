@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 
 import structlog
 
-from mainspring.core.alert_facts import judge_rule
+from mainspring.core.alert_facts import SeenByTenant, judge_rule
 from mainspring.core.alerting import Judgement, Verdict, judge_alerts
 from mainspring.core.alerts import DEFAULT_RULES, Alert, AlertRule, Channel
 from mainspring.core.notifications import AlertState
@@ -27,6 +28,8 @@ KEEP = timedelta(days=30)
 """For how long alerts that are resolved, and messages that were delivered, can be looked at."""
 _PRUNE_EVERY = timedelta(hours=1)
 _PRUNED_AT_ONCE = 1000
+_MOST_UNDELIVERED = 100
+"""Groups of messages that are looked at in one tick, of those of which one was given up."""
 
 
 class Watchdog:
@@ -76,9 +79,12 @@ class Watchdog:
         alerts = await self._store.list_open_alerts()
         channels = {channel.key: channel for channel in await self._store.list_channels()}
         silences = await self._store.list_silences(ending_after=now)
+        undelivered = await self._store.list_undelivered(limit=_MOST_UNDELIVERED)
         judgements = await self._judge(channels, now)
         of_jobs, noticed = await self._jobs.judge(alerts, channels, now)
-        verdict = judge_alerts([*judgements, *of_jobs], alerts, channels, silences, now=now)
+        verdict = judge_alerts(
+            [*judgements, *of_jobs], alerts, channels, silences, now=now, undelivered=undelivered
+        )
         if (verdict.is_change or noticed) and not await self._store.save_alerts(
             verdict, epochs=epochs, now=now, noticed=noticed
         ):
@@ -94,8 +100,11 @@ class Watchdog:
 
     async def _judge(self, channels: dict[str, Channel], now: datetime) -> list[Judgement]:
         rules = await self._store.list_alert_rules()
-        seen = await self._reader.read(rules, now)
-        return [judge_rule(rule, seen, channels, _tenants_with(rule, rules), now=now) for rule in rules]
+        seen = SeenByTenant(await self._reader.read(rules, now))
+        return [
+            judge_rule(rule, seen.of(rule.tenant), channels, _tenants_with(rule, rules), now=now)
+            for rule in rules
+        ]
 
     def _tell(self, before: Sequence[Alert], verdict: Verdict) -> None:
         """Log what begins to fire and what ends, count what fires, and wake what delivers."""
@@ -107,8 +116,10 @@ class Watchdog:
                 else:
                     _log.info("alert_resolved", **_name(alert))
         after = {alert.id: alert for alert in before} | {alert.id: alert for alert in verdict.changed}
-        firing = [one.rule for one in (*verdict.added, *after.values()) if one.state is AlertState.FIRING]
-        self._firing = {rule: firing.count(rule) for rule in (*(self._firing or ()), *firing)}
+        firing = Counter(
+            one.rule for one in (*verdict.added, *after.values()) if one.state is AlertState.FIRING
+        )
+        self._firing = {rule: firing[rule] for rule in (*(self._firing or ()), *firing)}
         if verdict.outgoing:
             self._on_messages()
 

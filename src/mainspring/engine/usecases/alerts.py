@@ -10,13 +10,16 @@ from typing import Any
 from mainspring.core.actors import Actor
 from mainspring.core.alerts import (
     DEFAULT_RULES,
+    MOST_RULES_OF_TENANT,
+    MOST_SILENCES_OF_TENANT,
     RULE_OPTIONS,
     Alert,
     AlertRule,
     Silence,
+    Silencing,
     change_rule,
+    check_count,
     find_channel,
-    is_silenced,
 )
 from mainspring.core.audit import Subject, entries, show_settings
 from mainspring.core.fields import read_word
@@ -74,10 +77,14 @@ class AlertRules:
 
         Raises:
             InvalidInput: a value is wrong, or a channel is not known. Nothing is stored.
+            Conflict: the tenant has as many rules as it may.
         """
         rule = change_rule(tenant, read_word(name, "rule"), body)
         await check_channels(self._store, tenant, rule.channels, "channels")
-        old = next((one for one in await self.list_all(tenant) if one.name == name), None)
+        others = await self.list_all(tenant)
+        old = next((one for one in others if one.name == name), None)
+        if old is None:
+            check_count(len(others), MOST_RULES_OF_TENANT, tenant, field="rule", noun="alert rules")
         audit = entries(
             by,
             Subject(kind="alert_rule", id=name, tenant=tenant),
@@ -163,8 +170,8 @@ class Alerts:
 
     async def _show(self, alerts: Sequence[Alert]) -> list[ShownAlert]:
         now = self._clock.now()
-        silences = await self._store.list_silences(ending_after=now) if alerts else []
-        return [ShownAlert(alert, is_silenced(alert, silences, now)) for alert in alerts]
+        silencing = Silencing(await self._store.list_silences(ending_after=now) if alerts else [], now)
+        return [ShownAlert(alert, silencing.mutes(alert)) for alert in alerts]
 
     async def acknowledge(
         self, tenants: Sequence[str], alert_id: int, *, made_by: str, by: Actor | None = None
@@ -201,7 +208,12 @@ class Alerts:
         made_by: str,
         by: Actor | None = None,
     ) -> Silence:
-        """Tell nothing of some alerts for a while, from now or from an instant on."""
+        """Tell nothing of some alerts for a while, from now or from an instant on.
+
+        Raises:
+            InvalidInput: it would be over already.
+            Conflict: the tenant has as many silences as it may.
+        """
         now = self._clock.now()
         begin = now if from_at is None else from_at
         silence = Silence(
@@ -222,6 +234,8 @@ class Alerts:
             "until": write_instant(silence.until_at),
             "reason": reason,
         }
+        held = len(await self.list_silences(tenant))
+        check_count(held, MOST_SILENCES_OF_TENANT, tenant, field="silence", noun="silences")
         audit = entries(by, Subject(kind="silence", id="", tenant=tenant), at=now, after=after)
         silence_id = await self._store.add_silence(silence, audit=audit)
         return replace(silence, id=silence_id)

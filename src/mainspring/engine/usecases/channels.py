@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mainspring.core.actors import Actor
-from mainspring.core.alerts import CHANNEL_SETTINGS, Channel
+from mainspring.core.alerts import CHANNEL_SETTINGS, MOST_CHANNELS_OF_TENANT, Channel, check_count
 from mainspring.core.audit import HIDDEN, Subject, entries, show_settings
 from mainspring.core.channel_settings import read_channel, read_channel_kind
 from mainspring.core.fields import read_word
@@ -59,6 +59,7 @@ class Channels:
 
         Raises:
             InvalidInput: a value is wrong or missing. Nothing is stored.
+            Conflict: the tenant has as many channels as it may.
         """
         name, settings = read_word(name, "channel"), dict(body)
         for field in ("kind", "config"):
@@ -74,7 +75,10 @@ class Channels:
         )
         if self._sender is not None:
             self._sender.check(config, tenant)
-        old = next((one for one in await self.list_all(tenant) if one.name == name), None)
+        others = await self.list_all(tenant)
+        old = next((one for one in others if one.name == name), None)
+        if old is None:
+            check_count(len(others), MOST_CHANNELS_OF_TENANT, tenant, field="channel", noun="channels")
         audit = entries(
             by,
             Subject(kind="channel", id=name, tenant=tenant),

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Protocol
 
 from mainspring.core.access import AccessToken
-from mainspring.core.alerting import Verdict
+from mainspring.core.alerting import Undelivered, Verdict
 from mainspring.core.alerts import Alert, AlertRule, Channel, Silence
 from mainspring.core.audit import AuditEntry
 from mainspring.core.ids import RunId, SessionId
-from mainspring.core.notifications import AlertState, Message
+from mainspring.core.notifications import AlertState, Message, MessageKind
 from mainspring.core.values import value
 from mainspring.ports.store.nodes import Epochs
+
+NEVER = datetime(9999, 1, 1, tzinfo=UTC)
+"""When a message is due that was given up, while its alerts still count as told."""
 
 
 class AlertStore(Protocol):
@@ -100,8 +103,8 @@ class AlertStore(Protocol):
 
         `noticed` are failed runs that the alerts tell of: they are not unnoticed any more.
 
-        That something still fires takes the place of such a message of the same channel and group that was not taken
-        yet. An alert is left out that is new, but whose rule has an open one of that subject. Changes leave alone who
+        That something still fires takes the place of such a message of the same channel and group that is not under
+        way. An alert is left out that is new, but whose rule has an open one of that subject. Changes leave alone who
         acknowledged an alert. Return False, and save nothing, without the epoch of shard 0.
         """
         ...
@@ -120,12 +123,29 @@ class AlertStore(Protocol):
         ...
 
     async def take_notifications(
-        self, *, epochs: Epochs, now: datetime, again_at: datetime, limit: int
+        self,
+        *,
+        epochs: Epochs,
+        now: datetime,
+        again_at: datetime,
+        limit: int,
+        busy: Sequence[str] = (),
+        busy_tenants: Sequence[str] = (),
     ) -> list[Notification]:
         """Take messages that are due, the oldest first, and return them.
 
+        `busy` are the keys of channels, and `busy_tenants` tenants of channels, of which none is taken.
+
         Unless they are settled, they are due again at `again_at`. A message waits until those are settled that its
         channel was given before it for the same group. Returns none without the epoch of shard 0.
+        """
+        ...
+
+    async def list_undelivered(self, *, limit: int) -> list[Undelivered]:
+        """Return the messages that something fires that were given up, and those behind them, in order of their ids.
+
+        They are those of some groups, at most `limit`. Until `save_alerts` has noted in the alerts that they were not
+        told, nothing more of such a group is taken.
         """
         ...
 
@@ -134,7 +154,8 @@ class AlertStore(Protocol):
     ) -> bool:
         """Note what became of messages that were taken, and the last error of their channels.
 
-        What has been taken again since is left out. Return False, and note nothing, without the epoch of shard 0.
+        What has been taken again since is left out. Nothing is kept of messages that something still fires, once they
+        were delivered or given up. Return False, and note nothing, without the epoch of shard 0.
         """
         ...
 
@@ -186,3 +207,9 @@ class SettledNotification:
     notification: Notification
     again_at: datetime | None = None
     error: str | None = None
+
+    @property
+    def next_at(self) -> datetime | None:
+        """When the message is due again, if it is. One that something fires is never, until its alerts know of it."""
+        is_lost = self.error is not None and self.again_at is None
+        return NEVER if is_lost and self.notification.message.kind is MessageKind.FIRING else self.again_at

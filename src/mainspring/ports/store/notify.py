@@ -9,6 +9,9 @@ from typing import Protocol
 from mainspring.core.ids import JobId
 from mainspring.core.notify import LateRun, NotifyingJob, UnnoticedFailure
 
+LOOKED_AT = 20
+"""Live runs of a job that are looked at for one that is late: the oldest."""
+
 
 class NotifyStore(Protocol):
     """Jobs with `notify`. Which there are is kept by the verbs that add, edit and delete jobs.
@@ -28,7 +31,11 @@ class NotifyStore(Protocol):
         """Say which jobs have failed so many times in a row, and return their newest failed runs.
 
         Those are the newest runs that FAILED; none that was made after the first of these has SUCCEEDED. Runs that
-        were skipped or cancelled do not count.
+        were skipped or cancelled do not count. If one of them was redriven or discarded as a dead letter, it has been
+        dealt with, and the job does not fail any more. Ask for at most 1,000 jobs at a time.
+
+        Raises:
+            TookTooLong: the search was stopped at its limit, as lists are.
         """
         ...
 
@@ -36,5 +43,11 @@ class NotifyStore(Protocol):
         """Return for each job what was due before an instant and has not ended: a live run, or a fire.
 
         Of several it is the one that was due first. Runs of backfills do not count.
+
+        Only the oldest `LOOKED_AT` live runs are looked at, in order of their ids. So a late run is missed while so
+        many older ones live that are not late: runs of backfills, and runs that were submitted for a later time.
+
+        Raises:
+            TookTooLong: the search was stopped at its limit, as lists are.
         """
         ...

@@ -9,13 +9,13 @@ from typing import Any
 
 import msgspec
 
-from mainspring.core.alerting import Outgoing
+from mainspring.core.alerting import Outgoing, Undelivered
 from mainspring.core.alerts import CHANNEL_SETTINGS, Alert, AlertRule, Channel, Silence, Telling, channel_key
 from mainspring.core.channel_settings import plain_from_channel, read_channel, read_channel_kind
 from mainspring.core.ids import RunId
 from mainspring.core.notifications import AlertState, Message, MessageKind, Severity
 from mainspring.core.notify import NotifyRule
-from mainspring.ports.store.alerts import Notification
+from mainspring.ports.store.alerts import Notification, SettledNotification
 
 _rules = msgspec.json.Decoder(AlertRule)
 _tellings = msgspec.json.Decoder(Telling)
@@ -150,6 +150,27 @@ def repeats_of(outgoing: Sequence[Outgoing]) -> list[dict[str, str]]:
         }
         for channel, group in sorted(found)
     ]
+
+
+def encode_rewritten(rewritten: Sequence[tuple[int, Message]]) -> str:
+    """Return messages as a JSON list of objects with their ids."""
+    return encode([{"id": one, "message": encode(message)} for one, message in rewritten])
+
+
+def make_undelivered(row: Mapping[str, Any]) -> Undelivered:
+    """Make a message of a row that was given up, or waits behind one."""
+    return Undelivered(
+        id=row["id"],
+        channel=channel_key(row["channel_tenant"], row["channel"]),
+        group=row["message_group"],
+        message=_messages.decode(row["message"]),
+        is_given_up=bool(row["is_given_up"]),
+    )
+
+
+def is_over_repeat(settled: SettledNotification) -> bool:
+    """Say whether a message that something still fires is not tried again: then nothing of it is kept."""
+    return settled.again_at is None and settled.notification.message.kind is MessageKind.REPEAT
 
 
 def make_notification(row: Mapping[str, Any], made_at: datetime) -> Notification:

@@ -9,12 +9,12 @@ from itertools import count, islice
 from typing import Any
 
 from mainspring.core.access import AccessToken
-from mainspring.core.alerting import Outgoing, Verdict
+from mainspring.core.alerting import Outgoing, Undelivered, Verdict
 from mainspring.core.alerts import Alert, AlertRule, Channel, Silence, channel_key
 from mainspring.core.audit import AuditEntry
 from mainspring.core.ids import RunId
 from mainspring.core.notifications import AlertState, MessageKind
-from mainspring.ports.store.alerts import LostSession, Notification, SettledNotification
+from mainspring.ports.store.alerts import NEVER, LostSession, Notification, SettledNotification
 from mainspring.ports.store.nodes import Epochs
 from mainspring.stores.memory.access import AccessTables
 from mainspring.stores.memory.audit import write_audit
@@ -185,18 +185,29 @@ class MemoryAlertStore:
         for alert_id in verdict.removed:
             if alert_id in alerts and alerts[alert_id].state is AlertState.PENDING:
                 del alerts[alert_id]
+        self._note_given_up(verdict, now)
         self._drop_repeats(verdict.outgoing)
         for outgoing in verdict.outgoing:
             row = NotificationRow(next(self._alerts.sequence), outgoing, made_at=now, next_at=now)
             self._alerts.notifications[row.id] = row
         return True
 
+    def _note_given_up(self, verdict: Verdict, now: datetime) -> None:
+        rows = self._alerts.notifications
+        for row_id in verdict.given_up:
+            rows[row_id].given_up_at = rows[row_id].next_at = now
+        for row_id in verdict.dropped:
+            del rows[row_id]
+        for row_id, message in verdict.rewritten:
+            rows[row_id].outgoing = replace(rows[row_id].outgoing, message=message)
+
     def _drop_repeats(self, outgoing: Sequence[Outgoing]) -> None:
         told = {(one.channel, one.group) for one in outgoing if one.message.kind is MessageKind.REPEAT}
         self._alerts.notifications = {
             row.id: row
             for row in self._alerts.notifications.values()
-            if row.attempts
+            if row.is_settled
+            or (row.attempts and row.last_error is None)
             or row.outgoing.message.kind is not MessageKind.REPEAT
             or (row.outgoing.channel, row.outgoing.group) not in told
         }
@@ -224,7 +235,14 @@ class MemoryAlertStore:
         return [token for _, _, token in sorted(found)[:limit]]
 
     async def take_notifications(
-        self, *, epochs: Epochs, now: datetime, again_at: datetime, limit: int
+        self,
+        *,
+        epochs: Epochs,
+        now: datetime,
+        again_at: datetime,
+        limit: int,
+        busy: Sequence[str] = (),
+        busy_tenants: Sequence[str] = (),
     ) -> list[Notification]:
         if not self._is_owner(epochs):
             return []
@@ -232,10 +250,17 @@ class MemoryAlertStore:
         rows = [row for row in self._alerts.notifications.values() if not row.is_settled]
         for row in rows:
             first.setdefault((row.outgoing.channel, row.outgoing.group), row.id)
-        due = [row for row in rows if row.next_at <= now and row.id in first.values()]
+        first_ids = {row_id for (channel, _), row_id in first.items() if channel not in busy}
+        due = [
+            row
+            for row in rows
+            if row.next_at <= now
+            and row.id in first_ids
+            and row.outgoing.channel.partition("/")[0] not in busy_tenants
+        ]
         taken = sorted(due, key=lambda row: (row.next_at, row.id))[:limit]
         for row in taken:
-            row.attempts, row.next_at = row.attempts + 1, again_at
+            row.attempts, row.next_at, row.last_error = row.attempts + 1, again_at, None
         return [
             Notification(
                 id=row.id,
@@ -247,6 +272,24 @@ class MemoryAlertStore:
             for row in sorted(taken, key=lambda row: row.id)
         ]
 
+    async def list_undelivered(self, *, limit: int) -> list[Undelivered]:
+        rows = [row for row in self._alerts.notifications.values() if not row.is_settled]
+        stalled = dict.fromkeys(
+            (row.outgoing.channel, row.outgoing.group) for row in rows if row.next_at >= NEVER
+        )
+        wanted = set(islice(stalled, limit))
+        return [
+            Undelivered(
+                id=row.id,
+                channel=row.outgoing.channel,
+                group=row.outgoing.group,
+                message=row.outgoing.message,
+                is_given_up=row.next_at >= NEVER,
+            )
+            for row in rows
+            if (row.outgoing.channel, row.outgoing.group) in wanted
+        ]
+
     async def settle_notifications(
         self, settled: Sequence[SettledNotification], *, epochs: Epochs, now: datetime
     ) -> bool:
@@ -256,11 +299,13 @@ class MemoryAlertStore:
             row = self._alerts.notifications.get(one.notification.id)
             if row is None or row.is_settled or row.attempts != one.notification.attempts:
                 continue
-            row.last_error, row.next_at = one.error, one.again_at or row.next_at
+            row.last_error, row.next_at = one.error, one.next_at or row.next_at
             if one.error is None:
                 row.sent_at = now
-            elif one.again_at is None:
+            elif one.next_at is None:
                 row.given_up_at = now
+            if row.is_settled and row.outgoing.message.kind is MessageKind.REPEAT:
+                del self._alerts.notifications[row.id]
             self._note_delivery(row.outgoing.channel, one.error, now)
         return True
 

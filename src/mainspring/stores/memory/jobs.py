@@ -23,6 +23,7 @@ from mainspring.ports.store.schedule import NewFireRange
 from mainspring.stores.memory.audit import write_audit
 from mainspring.stores.memory.ends import watch_ends
 from mainspring.stores.memory.limits import are_limits_set, drop_limit_uses, keep_limits
+from mainspring.stores.memory.notify import forget_unnoticed
 from mainspring.stores.memory.rows import JobRow
 from mainspring.stores.memory.tables import Tables
 
@@ -85,6 +86,8 @@ class MemoryJobStore:
             return decision.verdict
         del tables.names[job.tenant, job.spec.name]
         tables.names[job.tenant, edit.spec.name] = job.id
+        if job.spec.notify is not None and edit.spec.notify is None:
+            forget_unnoticed(tables, job.id)
         job.spec = edit.spec
         job.version += 1
         tables.versions[job.id, job.version] = edit.spec
@@ -156,6 +159,8 @@ class MemoryJobStore:
             drop_limit_uses(tables, job.id)
             tables.failure_watch.pop(job.id, None)
             tables.after_end.pop(job.id, None)
+            if job.spec.notify is not None:
+                forget_unnoticed(tables, job.id)
         return decision.verdict
 
     async def get_jobs(self, job_ids: Sequence[JobId]) -> list[Job | None]:

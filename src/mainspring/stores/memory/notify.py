@@ -10,6 +10,7 @@ from mainspring.core.ids import JobId
 from mainspring.core.model import RunKind
 from mainspring.core.notify import LateRun, NotifyingJob, UnnoticedFailure
 from mainspring.core.states import FINAL_STATES, RunState
+from mainspring.ports.store.notify import LOOKED_AT
 from mainspring.stores.memory.rows import RunRow
 from mainspring.stores.memory.tables import Tables
 
@@ -40,6 +41,8 @@ class MemoryNotifyStore:
                 return None
             if row.state is RunState.FAILED:
                 found.append(row)
+                if row.settled is not None:
+                    return None
                 if len(found) == failures:
                     return _view(found[0])
         return None
@@ -52,15 +55,22 @@ class MemoryNotifyStore:
         return [self._find_late(job_id, before) for job_id, before in wanted]
 
     def _find_late(self, job_id: JobId, before: datetime) -> LateRun | None:
+        live = [row for row in self._newest(job_id) if row.state not in FINAL_STATES]
         late = [
             LateRun(run_id=row.id, due_at=row.due_at)
-            for row in self._newest(job_id)
-            if row.state not in FINAL_STATES and row.kind is not RunKind.BACKFILL and row.due_at < before
+            for row in live[-LOOKED_AT:]
+            if row.kind is not RunKind.BACKFILL and row.due_at < before
         ]
         job = self._tables.jobs.get(job_id)
         if job is not None and job.next_fire is not None and job.next_fire.due_at < before:
             late.append(LateRun(run_id=None, due_at=job.next_fire.due_at))
         return min(late, key=lambda one: (one.due_at, one.run_id or 0), default=None)
+
+
+def forget_unnoticed(tables: Tables, job_id: JobId) -> None:
+    """Note that a job tells nobody any more, not even of what has failed."""
+    for key in tables.runs_of_job[job_id].below(None):
+        tables.runs[key[0]].is_unnoticed = False
 
 
 def _view(row: RunRow) -> UnnoticedFailure:

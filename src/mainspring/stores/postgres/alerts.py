@@ -8,12 +8,12 @@ from datetime import datetime
 from asyncpg import Record
 
 from mainspring.core.access import AccessToken
-from mainspring.core.alerting import Verdict
+from mainspring.core.alerting import Undelivered, Verdict
 from mainspring.core.alerts import Alert, AlertRule, Channel, Silence
 from mainspring.core.audit import AuditEntry
 from mainspring.core.ids import RunId, SessionId
 from mainspring.core.notifications import AlertState
-from mainspring.ports.store.alerts import LostSession, Notification, SettledNotification
+from mainspring.ports.store.alerts import NEVER, LostSession, Notification, SettledNotification
 from mainspring.ports.store.nodes import Epochs
 from mainspring.stores._sql.alerts import (
     decode_rule,
@@ -21,10 +21,13 @@ from mainspring.stores._sql.alerts import (
     encode_alerts,
     encode_channel,
     encode_outgoing,
+    encode_rewritten,
+    is_over_repeat,
     make_alert,
     make_channel,
     make_notification,
     make_silence,
+    make_undelivered,
     repeats_of,
 )
 from mainspring.stores.postgres.access import token_of
@@ -141,7 +144,7 @@ class PostgresAlertStore:
         return [make_silence(dict(row), _same) for row in rows]
 
     async def list_open_alerts(self) -> list[Alert]:
-        rows = await self._connections.fetch(Role.WATCH, "list_open_alerts", is_repeatable=True)
+        rows = await self._connections.fetch(Role.UPKEEP, "list_open_alerts", is_repeatable=True)
         return [_alert_of(row) for row in rows]
 
     async def list_alerts(
@@ -200,6 +203,8 @@ class PostgresAlertStore:
                 await transaction.execute("remove_alerts", alert_ids=list(verdict.removed))
             if noticed:
                 await transaction.execute("notice_failures", run_ids=list(noticed))
+            if verdict.given_up:
+                await _note_given_up(transaction, verdict, now)
             for repeat in repeats_of(verdict.outgoing):
                 await transaction.execute("drop_repeats", **repeat)
             if verdict.outgoing:
@@ -211,7 +216,7 @@ class PostgresAlertStore:
 
     async def list_lost_sessions(self, *, since: datetime) -> list[LostSession]:
         rows = await self._connections.fetch(
-            Role.WATCH, "list_lost_sessions", is_repeatable=True, since=since
+            Role.BROWSE, "list_lost_sessions", is_repeatable=True, since=since
         )
         return [
             LostSession(
@@ -224,21 +229,41 @@ class PostgresAlertStore:
         self, *, after: datetime, before: datetime, limit: int
     ) -> list[AccessToken]:
         rows = await self._connections.fetch(
-            Role.WATCH, "list_expiring_tokens", is_repeatable=True, after=after, before=before, limit=limit
+            Role.BROWSE, "list_expiring_tokens", is_repeatable=True, after=after, before=before, limit=limit
         )
         return list(map(token_of, rows))
 
     async def take_notifications(
-        self, *, epochs: Epochs, now: datetime, again_at: datetime, limit: int
+        self,
+        *,
+        epochs: Epochs,
+        now: datetime,
+        again_at: datetime,
+        limit: int,
+        busy: Sequence[str] = (),
+        busy_tenants: Sequence[str] = (),
     ) -> list[Notification]:
         async def work(transaction: Transaction) -> list[Record]:
             if not await holds_shard_0(transaction, epochs):
                 return []
-            return await transaction.fetch("take_notifications", now=now, again_at=again_at, limit=limit)
+            return await transaction.fetch(
+                "take_notifications",
+                now=now,
+                again_at=again_at,
+                limit=limit,
+                busy=list(busy),
+                busy_tenants=list(busy_tenants),
+            )
 
         rows = await self._connections.transact(Role.UPKEEP, work)
         taken = [make_notification(dict(row), row["made_at"]) for row in rows]
         return sorted(taken, key=lambda one: one.id)
+
+    async def list_undelivered(self, *, limit: int) -> list[Undelivered]:
+        rows = await self._connections.fetch(
+            Role.UPKEEP, "list_undelivered", is_repeatable=True, never=NEVER, limit=limit
+        )
+        return [make_undelivered(dict(row)) for row in rows]
 
     async def settle_notifications(
         self, settled: Sequence[SettledNotification], *, epochs: Epochs, now: datetime
@@ -264,16 +289,26 @@ class PostgresAlertStore:
         return await self._connections.transact(Role.UPKEEP, work, is_repeatable=True)
 
 
+async def _note_given_up(transaction: Transaction, verdict: Verdict, now: datetime) -> None:
+    await transaction.execute("give_up_notifications", notification_ids=list(verdict.given_up), now=now)
+    if verdict.dropped:
+        await transaction.execute("drop_notifications", notification_ids=list(verdict.dropped))
+    if verdict.rewritten:
+        await transaction.execute("rewrite_notifications", messages=encode_rewritten(verdict.rewritten))
+
+
 async def _settle(transaction: Transaction, settled: SettledNotification, now: datetime) -> None:
     notification = settled.notification
     channels = await transaction.fetch(
         "settle_notification",
         notification_id=notification.id,
         attempts=notification.attempts,
-        again_at=settled.again_at,
+        again_at=settled.next_at,
         error=settled.error,
         now=now,
     )
+    if is_over_repeat(settled):
+        await transaction.execute("forget_repeat", notification_id=notification.id)
     for row in channels:
         await transaction.execute(
             "note_delivery", tenant=row["channel_tenant"], name=row["channel"], error=settled.error, now=now

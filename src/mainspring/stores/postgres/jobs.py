@@ -38,7 +38,7 @@ from mainspring.stores.postgres.job_clocks import (
     set_paused,
 )
 from mainspring.stores.postgres.limits import find_unset, keep_limits
-from mainspring.stores.postgres.notify import keep_notify
+from mainspring.stores.postgres.notify import drop_notify, keep_notify
 from mainspring.stores.postgres.rows import columns_of_next_fires, job_of, sparse
 
 _BEFORE_ALL = UUID(int=0)
@@ -315,7 +315,7 @@ async def _delete(
     await transaction.execute("remove_calendar_uses", job_ids=job_ids)
     await transaction.execute("drop_limit_uses", job_ids=job_ids)
     await transaction.execute("unwatch_failures", job_ids=job_ids)
-    await transaction.execute("drop_notify", job_ids=job_ids)
+    await drop_notify(transaction, job_ids)
     await transaction.execute("unwatch_starts", job_ids=job_ids)
     await transaction.execute("unwatch_ends", job_ids=job_ids)
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from mainspring.core.ids import JobId, RunId
 from mainspring.core.model import JobSpec
 from mainspring.core.notify import LateRun, NotifyingJob, UnnoticedFailure
+from mainspring.ports.store.notify import LOOKED_AT
 from mainspring.stores._sql.alerts import decode_notify, encode
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
@@ -19,7 +20,7 @@ class PostgresNotifyStore:
     _connections: Connections
 
     async def list_notifying_jobs(self) -> list[NotifyingJob]:
-        rows = await self._connections.fetch(Role.WATCH, "list_notifying_jobs", is_repeatable=True)
+        rows = await self._connections.fetch(Role.UPKEEP, "list_notifying_jobs", is_repeatable=True)
         return [
             NotifyingJob(
                 id=row["id"], tenant=row["tenant"], name=row["name"], rule=decode_notify(row["notify"])
@@ -28,41 +29,40 @@ class PostgresNotifyStore:
         ]
 
     async def list_unnoticed(self, *, limit: int) -> list[UnnoticedFailure]:
-        rows = await self._connections.fetch(Role.WATCH, "list_unnoticed", is_repeatable=True, limit=limit)
+        rows = await self._connections.fetch(Role.BROWSE, "list_unnoticed", is_repeatable=True, limit=limit)
         return [UnnoticedFailure(run_id=row["id"], job_id=row["job_id"], error=row["error"]) for row in rows]
 
     async def find_failing(self, wanted: Sequence[tuple[JobId, int]]) -> list[UnnoticedFailure | None]:
         if not wanted:
             return []
-
-        async def work(transaction: Transaction) -> list[UnnoticedFailure | None]:
-            return [await _find_failing(transaction, job_id, failures) for job_id, failures in wanted]
-
-        return await self._connections.transact(Role.WATCH, work, is_repeatable=True)
+        rows = await self._connections.fetch(
+            Role.BROWSE,
+            "find_failing",
+            is_repeatable=True,
+            job_ids=[job_id for job_id, _ in wanted],
+            failures=[failures for _, failures in wanted],
+        )
+        found = {row["job_id"]: (RunId(row["id"]), row["error"]) for row in rows}
+        return [
+            UnnoticedFailure(run_id=found[job_id][0], job_id=job_id, error=found[job_id][1])
+            if job_id in found
+            else None
+            for job_id, _ in wanted
+        ]
 
     async def find_late(self, wanted: Sequence[tuple[JobId, datetime]]) -> list[LateRun | None]:
         if not wanted:
             return []
         rows = await self._connections.fetch(
-            Role.WATCH,
+            Role.BROWSE,
             "find_late",
             is_repeatable=True,
             job_ids=[job_id for job_id, _ in wanted],
             befores=[before for _, before in wanted],
+            limit=LOOKED_AT,
         )
         late = {row["job_id"]: LateRun(run_id=row["run_id"], due_at=row["due_at"]) for row in rows}
         return [late.get(job_id) for job_id, _ in wanted]
-
-
-async def _find_failing(transaction: Transaction, job_id: JobId, failures: int) -> UnnoticedFailure | None:
-    failed = await transaction.fetch("list_failed", job_id=job_id, limit=failures)
-    if len(failed) < failures:
-        return None
-    if await transaction.fetch("find_success", job_id=job_id, run_id=failed[-1]["id"]):
-        return None
-    errors = await transaction.fetch("read_error", run_id=failed[0]["id"])
-    error = errors[0]["error"] if errors else None
-    return UnnoticedFailure(run_id=RunId(failed[0]["id"]), job_id=job_id, error=error)
 
 
 async def keep_notify(transaction: Transaction, specs: Mapping[JobId, JobSpec], *, are_new: bool) -> None:
@@ -71,4 +71,11 @@ async def keep_notify(transaction: Transaction, specs: Mapping[JobId, JobSpec], 
     if kept:
         await transaction.execute("keep_notify", job_ids=list(kept), rules=list(kept.values()))
     if not are_new and (others := sorted(specs.keys() - kept.keys())):
-        await transaction.execute("drop_notify", job_ids=others)
+        await drop_notify(transaction, others)
+
+
+async def drop_notify(transaction: Transaction, job_ids: Sequence[JobId]) -> None:
+    """Note, within a transaction, that jobs tell nobody any more, not even of what has failed."""
+    dropped = await transaction.fetch("drop_notify", job_ids=job_ids)
+    if dropped:
+        await transaction.execute("forget_unnoticed", job_ids=[row["job_id"] for row in dropped])

@@ -9,12 +9,12 @@ from typing import Any
 import apsw
 
 from mainspring.core.access import AccessToken
-from mainspring.core.alerting import Verdict
+from mainspring.core.alerting import Undelivered, Verdict
 from mainspring.core.alerts import Alert, AlertRule, Channel, Silence
 from mainspring.core.audit import AuditEntry
 from mainspring.core.ids import RunId, SessionId
 from mainspring.core.notifications import AlertState
-from mainspring.ports.store.alerts import LostSession, Notification, SettledNotification
+from mainspring.ports.store.alerts import NEVER, LostSession, Notification, SettledNotification
 from mainspring.ports.store.nodes import Epochs
 from mainspring.stores._sql.alerts import (
     decode_rule,
@@ -22,10 +22,13 @@ from mainspring.stores._sql.alerts import (
     encode_alerts,
     encode_channel,
     encode_outgoing,
+    encode_rewritten,
+    is_over_repeat,
     make_alert,
     make_channel,
     make_notification,
     make_silence,
+    make_undelivered,
     repeats_of,
 )
 from mainspring.stores.sqlite.access import make_token
@@ -223,6 +226,8 @@ class SqliteAlertStore:
                 execute(db, "remove_alerts", {"alert_ids": to_json(verdict.removed)})
             if noticed:
                 execute(db, "notice_failures", {"run_ids": to_json(list(noticed))})
+            if verdict.given_up:
+                _note_given_up(db, verdict, to_micros(now))
             for repeat in repeats_of(verdict.outgoing):
                 execute(db, "drop_repeats", repeat)
             if verdict.outgoing:
@@ -252,10 +257,23 @@ class SqliteAlertStore:
         return list(map(make_token, rows))
 
     async def take_notifications(
-        self, *, epochs: Epochs, now: datetime, again_at: datetime, limit: int
+        self,
+        *,
+        epochs: Epochs,
+        now: datetime,
+        again_at: datetime,
+        limit: int,
+        busy: Sequence[str] = (),
+        busy_tenants: Sequence[str] = (),
     ) -> list[Notification]:
         """See `AlertStore`."""
-        values = {"now": to_micros(now), "again_at": to_micros(again_at), "limit": limit}
+        values = {
+            "now": to_micros(now),
+            "again_at": to_micros(again_at),
+            "limit": limit,
+            "busy": to_json(list(busy)),
+            "busy_tenants": to_json(list(busy_tenants)),
+        }
 
         def work(db: apsw.Connection) -> list[NamedRow]:
             return fetch_rows(db, "take_notifications", values) if owns_shard_0(db, epochs) else []
@@ -263,6 +281,12 @@ class SqliteAlertStore:
         rows = await self._writer.call(work)
         taken = [make_notification(row._asdict(), to_instant(row.made_at)) for row in rows]
         return sorted(taken, key=lambda one: one.id)
+
+    async def list_undelivered(self, *, limit: int) -> list[Undelivered]:
+        """See `AlertStore`."""
+        values = {"never": to_micros(NEVER), "limit": limit}
+        rows = await self._reader.call(lambda db: fetch_rows(db, "list_undelivered", values))
+        return [make_undelivered(row._asdict()) for row in rows]
 
     async def settle_notifications(
         self, settled: Sequence[SettledNotification], *, epochs: Epochs, now: datetime
@@ -295,16 +319,25 @@ class SqliteAlertStore:
         return await self._writer.call(work)
 
 
+def _note_given_up(db: apsw.Connection, verdict: Verdict, now: int) -> None:
+    given_up, dropped = to_json(list(verdict.given_up)), to_json(list(verdict.dropped))
+    execute(db, "give_up_notifications", {"notification_ids": given_up, "now": now})
+    execute(db, "drop_notifications", {"notification_ids": dropped})
+    execute(db, "rewrite_notifications", {"messages": encode_rewritten(verdict.rewritten)})
+
+
 def _settle(db: apsw.Connection, settled: SettledNotification, now: int) -> None:
     notification = settled.notification
     values = {
         "notification_id": notification.id,
         "attempts": notification.attempts,
-        "again_at": to_optional_micros(settled.again_at),
+        "again_at": to_optional_micros(settled.next_at),
         "error": settled.error,
         "now": now,
     }
     channel = fetch_row(db, "settle_notification", values)
+    if is_over_repeat(settled):
+        execute(db, "forget_repeat", {"notification_id": notification.id})
     if channel is not None:
         key = {"tenant": channel.channel_tenant, "name": channel.channel}
         execute(db, "note_delivery", {**key, "error": settled.error, "now": now})

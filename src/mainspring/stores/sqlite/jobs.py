@@ -31,7 +31,7 @@ from mainspring.stores.sqlite.inserts import insert_fire_ranges
 from mainspring.stores.sqlite.job_clocks import move_clock, set_paused
 from mainspring.stores.sqlite.limits import are_limits_set, keep_limits
 from mainspring.stores.sqlite.locked import LockedJob, lock_job
-from mainspring.stores.sqlite.notify import keep_notify
+from mainspring.stores.sqlite.notify import drop_notify, keep_notify
 from mainspring.stores.sqlite.rows import (
     make_job,
     make_job_id,
@@ -270,7 +270,7 @@ def _delete(db: apsw.Connection, change: ClockChange, move: ClockMove, now: int)
     execute(db, "delete_job", values)
     execute(db, "drop_limit_uses", {"job_id": change.job_id.bytes})
     execute(db, "unwatch_failures", {"job_id": change.job_id.bytes})
-    execute(db, "drop_notify", {"job_id": change.job_id.bytes})
+    drop_notify(db, change.job_id)
     execute(db, "unwatch_starts", {"job_id": change.job_id.bytes})
     execute(db, "unwatch_ends", {"job_id": change.job_id.bytes})
 

@@ -11,6 +11,7 @@ from mainspring.core.notify import LateRun, NotifyEvent, NotifyingJob, NotifyRul
 from mainspring.core.retry import RetryPolicy
 from mainspring.core.states import RunState
 from mainspring.ports.store import Store
+from mainspring.ports.store.notify import LOOKED_AT
 from mainspring.testing.conformance.failing import run
 from mainspring.testing.factories import (
     add_job,
@@ -124,3 +125,15 @@ class JobsThatNotify:
             LateRun(run_id=None, due_at=at(60)),
         ]
         assert await store.find_late([]) == []
+
+    async def test_only_the_oldest_live_runs_are_looked_at(self, store: Store) -> None:
+        job = await add_job(store, spec_of())
+        for _ in range(LOOKED_AT - 1):
+            await submit(store, job, now=at(5), due_at=at(500))
+        late, *_ = await submit(store, job, now=at(20), due_at=at(20))
+        assert await store.find_late([(job.id, at(60))]) == [LateRun(run_id=late, due_at=at(20))]
+        other = await add_job(store, spec_of("other"))
+        for _ in range(LOOKED_AT):
+            await submit(store, other, now=at(5), due_at=at(500))
+        await submit(store, other, now=at(20), due_at=at(20))
+        assert await store.find_late([(other.id, at(60))]) == [None]

@@ -116,13 +116,18 @@ ORDER BY token.expires_at, token.prefix LIMIT :limit;
 -- That something still fires is told once when a channel takes messages again.
 DELETE FROM notification
 WHERE channel_tenant = :channel_tenant AND channel = :channel AND message_group = :message_group
-  AND sent_at IS NULL AND given_up_at IS NULL AND attempts = 0 AND message::json ->> 'kind' = 'repeat';
+  AND sent_at IS NULL AND given_up_at IS NULL AND (attempts = 0 OR last_error IS NOT NULL)
+  AND message::json ->> 'kind' = 'repeat';
 
 -- name: take_notifications
-UPDATE notification SET attempts = attempts + 1, next_at = :again_at
+-- One without an error that was taken is under way.
+UPDATE notification SET attempts = attempts + 1, next_at = :again_at, last_error = NULL
 WHERE id IN (
     SELECT due.id FROM notification AS due
-    WHERE due.sent_at IS NULL AND due.given_up_at IS NULL AND due.next_at <= :now AND NOT EXISTS (
+    WHERE due.sent_at IS NULL AND due.given_up_at IS NULL AND due.next_at <= :now
+      AND due.channel_tenant <> ALL(:busy_tenants::text[])
+      AND due.channel_tenant || '/' || due.channel <> ALL(:busy::text[])
+      AND NOT EXISTS (
         SELECT FROM notification AS earlier
         WHERE earlier.channel_tenant = due.channel_tenant AND earlier.channel = due.channel
           AND earlier.message_group = due.message_group AND earlier.id < due.id
@@ -132,6 +137,33 @@ WHERE id IN (
 )
 RETURNING {notification_columns};
 
+-- name: list_undelivered
+-- Messages that were given up, and those behind them.
+SELECT waiting.id, waiting.channel_tenant, waiting.channel, waiting.message_group, waiting.message,
+       waiting.next_at >= :never AS is_given_up
+FROM (
+    SELECT DISTINCT due.channel_tenant, due.channel, due.message_group FROM notification AS due
+    WHERE due.sent_at IS NULL AND due.given_up_at IS NULL AND due.next_at >= :never LIMIT :limit
+) AS stalled
+CROSS JOIN LATERAL (
+    SELECT * FROM notification
+    WHERE notification.channel_tenant = stalled.channel_tenant AND notification.channel = stalled.channel
+      AND notification.message_group = stalled.message_group
+      AND notification.sent_at IS NULL AND notification.given_up_at IS NULL
+) AS waiting
+ORDER BY waiting.id;
+
+-- name: give_up_notifications
+UPDATE notification SET given_up_at = :now, next_at = :now WHERE id = ANY(:notification_ids::bigint[]);
+
+-- name: drop_notifications
+DELETE FROM notification WHERE id = ANY(:notification_ids::bigint[]);
+
+-- name: rewrite_notifications
+UPDATE notification SET message = new.message
+FROM json_to_recordset(:messages::json) AS new (id bigint, message text)
+WHERE notification.id = new.id;
+
 -- name: settle_notification
 UPDATE notification SET
     next_at = coalesce(:again_at::timestamptz, next_at), last_error = :error::text,
@@ -139,6 +171,11 @@ UPDATE notification SET
     given_up_at = CASE WHEN :error::text IS NOT NULL AND :again_at::timestamptz IS NULL THEN :now::timestamptz END
 WHERE id = :notification_id AND attempts = :attempts AND sent_at IS NULL AND given_up_at IS NULL
 RETURNING channel_tenant, channel;
+
+-- name: forget_repeat
+-- That something still fires is of no use once it was told, or given up.
+DELETE FROM notification
+WHERE id = :notification_id AND (sent_at IS NOT NULL OR given_up_at IS NOT NULL) AND message::json ->> 'kind' = 'repeat';
 
 -- name: prune_alerts
 DELETE FROM alert WHERE id IN (
