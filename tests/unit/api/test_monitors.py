@@ -143,3 +143,17 @@ async def test_monitors_of_other_tenants_are_out_of_reach(http: httpx.AsyncClien
     assert (await http.get("/api/v1/monitors", headers=other)).json() == {"items": []}
     made = await http.put(MONITOR, json={"every": "1h"}, headers=other)
     assert made.status_code == 201
+
+
+async def test_pings_need_no_token_where_all_else_does(runtime: ManualRuntime) -> None:
+    identities = runtime._engine.identities
+    await identities.refresh()
+    async with client_of(api_of(runtime, identities=identities)) as http:
+        path = await make(http)
+        made = await http.post("/api/v1/tokens", json={"name": "mine", "role": "admin"})
+        await identities.refresh()
+        assert (await http.get(MONITOR)).status_code == 401
+        assert (await http.post(path)).json() == {"state": "UP"}
+        assert (await http.post("/ping/" + "a" * 32)).status_code == 404
+        known = {"Authorization": f"Bearer {made.json()['token']}"}
+        assert (await http.get(MONITOR, headers=known)).json()["state"] == "UP"
