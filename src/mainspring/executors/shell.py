@@ -24,6 +24,7 @@ from mainspring.core.targets.shell import ShellType
 from mainspring.egress.secrets import NoSecrets, Revealer
 from mainspring.errors import InvalidInput, MainspringError
 from mainspring.executors._leftovers import MARKER, sweep_leftovers, worker_marker
+from mainspring.executors._shell_supervisor.processes import hide_from_user
 from mainspring.executors._spawner import Spawner
 from mainspring.executors._text import ERROR_LIMIT, clean, decode, join_cut, seconds
 from mainspring.executors.context import ExecutorContext
@@ -96,6 +97,7 @@ class ShellExecutor:
         return "shell"
 
     async def start(self) -> None:
+        hide_from_user()  # commands of tenants are about to run as the same user
         self._marker = worker_marker()
         await asyncio.to_thread(sweep_leftovers)
         await self._spawner.start()
