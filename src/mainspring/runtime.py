@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 import structlog
 
 from mainspring.clock import LoopWaiter, StoreClock, UuidSource, host_time, monotonic, system_random
-from mainspring.config.secret_settings import EVERY_TENANT
 from mainspring.config.secrets import ConfiguredSecrets
 from mainspring.config.settings import DATABASE_NAME, Settings, StoreLocation
+from mainspring.core.allow_list import EVERY_TENANT
 from mainspring.core.backfill_settings import BackfillLimits
 from mainspring.core.batching import TAKES_BATCHES
 from mainspring.core.pacing import Pace

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 
-from mainspring.egress.client import GuardedClient, NoAnswer, read_retry_after, read_start
+from mainspring.channels.reach import Reach
+from mainspring.egress.client import NoAnswer, read_retry_after, read_start
 from mainspring.egress.policy import Blocked, parse_url
 from mainspring.egress.secrets import Revealer
 from mainspring.errors import InvalidInput
@@ -26,8 +27,8 @@ class Poster:
         limit: for connecting, posting and reading the answer together.
     """
 
-    def __init__(self, client: GuardedClient, limit: timedelta) -> None:
-        self._client = client
+    def __init__(self, reach: Reach, limit: timedelta) -> None:
+        self._reach = reach
         self._limit = limit
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str], revealer: Revealer) -> None:
@@ -35,7 +36,7 @@ class Poster:
 
         Args:
             url: with its secret in its place.
-            revealer: what it has read stands in no error.
+            revealer: what it has read stands in no error. Its tenant decides where the call may lead.
 
         Raises:
             MessageRefused: the guard forbids the address, or the receiver will never take the message.
@@ -44,7 +45,7 @@ class Poster:
         full = {**headers, "Content-Type": "application/json"}
         try:
             endpoint = parse_url(url, "url")
-            async with self._client.request(
+            async with self._reach.client_of(revealer.tenant).request(
                 "POST", url, endpoint, body=body, headers=full, limit=self._limit
             ) as response:
                 status = response.status

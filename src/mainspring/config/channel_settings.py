@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from mainspring.config.kinds import InternalTarget, OneLine, SecretUrl, Several
+from mainspring.config.kinds import OneLine, SecretUrl, Several, TenantTarget
 from mainspring.config.setting import SERVER, UP, Setting
 from mainspring.core.kinds import Flag
 from mainspring.core.mail_server import MailServer
@@ -127,13 +127,17 @@ def _split(url: str, path: str) -> tuple[str, int, str | None, str]:
 CHANNEL_SETTINGS = (
     Setting(
         name="channels.allow",
-        kind=Several(item=InternalTarget(), words="list of networks or hosts, with or without `:PORT`"),
+        kind=Several(
+            item=TenantTarget(),
+            words="list of networks or hosts, with or without `:PORT`, each alone or after `TENANT=` or `*=`",
+        ),
         metavar="ENTRY",
         default=(),
         field="channel_allow",
         flag="--channel-allow",
         used_by=_HOSTS,
-        words="Internal targets that channels may reach: network or host, with or without :port. Repeatable.",
+        words="Internal targets that channels of the cluster may reach: network or host, with or without :port. With"
+        " TENANT= before it, it is for that tenant's channels; with *=, for all tenants'. Repeatable.",
     ),
     Setting(
         name="channels.allow_http",

@@ -18,11 +18,14 @@ class Revealer:
 
     Args:
         tenant: whose secrets; None is the process itself.
+
+    Attributes:
+        tenant: the same.
     """
 
     def __init__(self, secrets: Secrets, tenant: str | None) -> None:
         self._secrets = secrets
-        self._tenant = tenant
+        self.tenant = tenant
         self._known: set[str] = set()
 
     def reveal(self, name: str) -> str:
@@ -31,7 +34,7 @@ class Revealer:
         Raises:
             SecretMissing: there is none now; the operator may add it.
         """
-        secret = self._secrets.reveal(name, self._tenant)
+        secret = self._secrets.reveal(name, self.tenant)
         self._known.update((secret, *secret.split()))
         return secret
 

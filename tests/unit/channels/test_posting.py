@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -79,7 +80,7 @@ async def test_webhook_is_signed_json(receiver: Receiver) -> None:
 async def test_retry_has_the_same_id_and_body_and_a_fresh_signature(receiver: Receiver) -> None:
     config = WebhookChannel(url=receiver.url, signing="hook")
     clock = FakeClock(NOW)
-    senders = Senders(secrets=make_secrets(hook=KEY), clock=clock, allow=("127.0.0.1",))
+    senders = Senders(secrets=make_secrets(hook=KEY), clock=clock, allow=("shop=127.0.0.1",))
     await senders.start()
     await senders.send(config, make_message())
     clock.advance(3600)
@@ -266,3 +267,30 @@ def test_settings_that_cannot_work_are_refused(config: ChannelConfig, said: str)
 def test_wrong_entry_of_the_list_names_its_setting() -> None:
     with pytest.raises(InvalidInput, match=r"^channels\.allow: "):
         Senders(secrets=make_secrets(), clock=FakeClock(), allow=("a b",))
+
+
+@pytest.mark.parametrize("text", ["a b=127.0.0.1", "=127.0.0.1", "shop=", "shop=a=b"])
+def test_wrong_tenant_or_target_of_the_list_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match=r"^channels\.allow: "):
+        Senders(secrets=make_secrets(), clock=FakeClock(), allow=(text,))
+
+
+async def test_internal_target_is_reached_by_channels_of_those_it_is_for_alone(receiver: Receiver) -> None:
+    async def reached_by(*allow: str) -> set[str]:
+        """Return whose channels reach the receiver, all through the same senders, one after the other."""
+        senders = Senders(secrets=make_secrets(), clock=FakeClock(NOW), allow=allow)
+        await senders.start()
+        reached: set[str] = set()
+        for tenant in ("*", "shop", "bank", "*", "shop", "bank"):  # connections of the first may be kept open
+            with contextlib.suppress(MessageRefused):
+                config = WebhookChannel(url=receiver.url)
+                await senders.send(config, make_message(tenant="shop", channel_tenant=tenant))
+                reached.add(tenant)
+        await senders.stop()
+        return reached
+
+    assert await reached_by(f"127.0.0.1:{receiver.port}") == {"*"}
+    assert await reached_by("shop=127.0.0.1") == {"shop"}
+    assert await reached_by("shop=127.0.0.1", "bank=10.0.0.1", "127.0.0.1") == {"*", "shop"}
+    assert await reached_by("*=127.0.0.1", "bank=10.0.0.1") == {"*", "shop", "bank"}
+    assert await reached_by("shop=10.0.0.1") == set()
