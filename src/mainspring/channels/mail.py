@@ -26,6 +26,8 @@ MOST_SUBJECT = 200
 _MOST_ANSWER = 200
 NO_MAIL = "this server sends no mail: its operator has to set mail.url and mail.from"
 
+NOT_THERE = "is not where channels of tenants may mail to (the operator's setting mail.recipients)"
+
 
 class MailSender:
     """Hands mail over to a server.
@@ -64,6 +66,9 @@ class MailSender:
         server = self.server
         if server is None:
             raise ChannelUnavailable(NO_MAIL)
+        for address in config.to:  # the operator may have changed the setting since the channel was made
+            if not server.may_mail(message.channel_tenant or message.tenant, address):
+                raise MessageRefused(f"{address} {NOT_THERE}")
         import aiosmtplib
 
         revealer = Revealer(self._secrets, None)  # the password is the server's, not a tenant's

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from mainspring.channels.alertmanager import AlertmanagerSender
-from mainspring.channels.mail import NO_MAIL, MailSender
+from mainspring.channels.mail import NO_MAIL, NOT_THERE, MailSender
 from mainspring.channels.posting import Poster
 from mainspring.channels.reach import Reach
 from mainspring.channels.slack import SlackSender
@@ -100,6 +100,9 @@ class Senders:
         if isinstance(config, EmailChannel):
             if self._mail.server is None:
                 raise InvalidInput(path, NO_MAIL)
+            for number, address in enumerate(config.to):
+                if not self._mail.server.may_mail(tenant, address):
+                    raise InvalidInput(f"{path}.to[{number}]", f"{address} {NOT_THERE}")
             return
         if not is_mark(config.url):
             parse_url(config.url, f"{path}.url")
