@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from mainspring.channels.reach import Reach
 from mainspring.egress.client import NoAnswer, read_retry_after, read_start
@@ -66,6 +67,18 @@ class Poster:
             raise ChannelUnavailable(f"no answer within {self._limit.total_seconds():g} s") from None
         except NoAnswer as error:
             raise ChannelUnavailable(revealer.hide(str(error))) from None
+
+
+def parts_of(url: str) -> set[str]:
+    """Return what a channel's address holds beside its host, whole and in pieces: lists do not show it."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return {url}
+    pairs = parse_qsl(parts.query, keep_blank_values=True)
+    pieces = {parts.path, parts.path.strip("/"), parts.query, *parts.path.split("/"), *parts.query.split("&")}
+    pieces |= {unquote(piece) for piece in pieces} | {word for pair in pairs for word in pair}
+    return pieces | {f"{parts.path}?{parts.query}"}
 
 
 def _explain(status: int, data: bytes) -> str:

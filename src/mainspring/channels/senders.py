@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from mainspring.channels.alertmanager import AlertmanagerSender
 from mainspring.channels.mail import NO_MAIL, NOT_THERE, MailSender
-from mainspring.channels.posting import Poster
+from mainspring.channels.posting import Poster, parts_of
 from mainspring.channels.reach import Reach
 from mainspring.channels.slack import SlackSender
 from mainspring.channels.webhook import WebhookSender
@@ -86,6 +86,10 @@ class Senders:
             raise ChannelUnavailable(str(error)) from None
 
     async def _send(self, config: ChannelConfig, message: Message, revealer: Revealer) -> None:
+        if not isinstance(config, EmailChannel):
+            revealer.remember(*parts_of(revealer.fill(config.url)))
+        if isinstance(config, WebhookChannel | AlertmanagerChannel):
+            revealer.remember(*map(revealer.fill, config.headers.values()))
         match config:
             case WebhookChannel():
                 await self._webhook.send(config, message, revealer)

@@ -35,8 +35,13 @@ class Revealer:
             SecretMissing: there is none now; the operator may add it.
         """
         secret = self._secrets.reveal(name, self.tenant)
-        self._known.update((secret, *secret.split()))
+        self.remember(secret)
         return secret
+
+    def remember(self, *texts: str) -> None:
+        """Hide these texts, too, and the words in them."""
+        for text in texts:
+            self._known.update((text, *text.split()))
 
     def fill(self, text: str) -> str:
         """Return a text with the secrets in their places.

@@ -218,7 +218,34 @@ async def test_answer_that_repeats_a_secret_does_not_show_it(receiver: Receiver)
     config = WebhookChannel(url=receiver.url, signing="hook", headers={"X-Key": "t ${secret:token}"})
     with pytest.raises(MessageRefused) as failed:
         await send(config, secrets=make_secrets(token="hunter2-hunter2", hook=KEY))
-    assert str(failed.value) == "response status 400: bad token t ***, key ***"
+    assert str(failed.value) == "response status 400: bad token ***, key ***"
+
+
+SAID = "/services/T0123456/B%20X1234?key=hunter2-hunter2&user=somebody"
+
+
+@pytest.mark.parametrize("kind", [WebhookChannel, SlackChannel, AlertmanagerChannel])
+@pytest.mark.parametrize("is_secret", [False, True])
+async def test_answer_that_repeats_the_address_does_not_show_what_lists_hide(
+    receiver: Receiver, kind: type[Any], is_secret: bool
+) -> None:
+    url = f"http://127.0.0.1:{receiver.port}{SAID}"
+    receiver.answer(404, f"no {SAID}; T0123456, B X1234 and hunter2-hunter2 are unknown in the path of it")
+    if is_secret:
+        config, secrets = kind(url="${secret:url}"), make_secrets(url=url)
+    else:
+        config, secrets = kind(url=url), make_secrets()
+    with pytest.raises(ChannelUnavailable) as failed:
+        await send(config, secrets=secrets)
+    assert str(failed.value) == "response status 404: no ***; ***, *** and *** are unknown in the path of it"
+
+
+@pytest.mark.parametrize("kind", [WebhookChannel, AlertmanagerChannel])
+async def test_answer_that_repeats_a_header_does_not_show_it(receiver: Receiver, kind: type[Any]) -> None:
+    receiver.answer(403, "who is Token hunter2-hunter2, with hunter2-hunter2?")
+    with pytest.raises(ChannelUnavailable) as failed:
+        await send(kind(url=receiver.url, headers={"X-Key": "Token hunter2-hunter2"}))
+    assert str(failed.value) == "response status 403: who is ***, with ***?"
 
 
 async def test_secrets_of_other_tenants_stay_out_of_reach(receiver: Receiver) -> None:
