@@ -52,8 +52,8 @@ class Poster:
                 status = response.status
                 if 200 <= status < 300:
                     return
-                data, _ = await read_start(response, MOST_ANSWER)
-                error = revealer.hide(_explain(status, data))
+                data, is_cut = await read_start(response, MOST_ANSWER)
+                error = _explain(status, revealer.hide(data.decode("utf-8", "replace"), is_cut_after=is_cut))
                 if status in _NEVER:
                     raise MessageRefused(error)
                 wait = read_retry_after(response.headers) if status in _ASKS_TO_WAIT else None
@@ -81,9 +81,9 @@ def parts_of(url: str) -> set[str]:
     return pieces | {f"{parts.path}?{parts.query}"}
 
 
-def _explain(status: int, data: bytes) -> str:
+def _explain(status: int, answer: str) -> str:
     if 300 <= status < 400:
         return f"response status {status}; redirects are not followed"
-    text = " ".join(data.decode("utf-8", "replace").split())
+    text = " ".join(answer.split())
     shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in text)[:_SHOWN]
     return f"response status {status}: {shown}" if shown else f"response status {status}"

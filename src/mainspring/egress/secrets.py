@@ -74,9 +74,16 @@ class Revealer:
         except InvalidInput as error:
             raise SecretMissing(f"{error.field} {error.message}") from None
 
-    def hide(self, text: str) -> str:
-        """Return a text in which none of the secrets stands that were read."""
-        return mask(text, self._known) if self._known else text
+    def hide(self, text: str, *, is_cut_before: bool = False, is_cut_after: bool = False) -> str:
+        """Return a text in which none of the secrets stands that were read.
+
+        Args:
+            is_cut_before: the text begins where a longer one was cut; a part of a secret may stand there.
+            is_cut_after: it ends there.
+        """
+        if not self._known:
+            return text
+        return mask(text, self._known, is_cut_before=is_cut_before, is_cut_after=is_cut_after)
 
 
 class NoSecrets:

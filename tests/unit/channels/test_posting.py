@@ -221,6 +221,17 @@ async def test_answer_that_repeats_a_secret_does_not_show_it(receiver: Receiver)
     assert str(failed.value) == "response status 400: bad token ***, key ***"
 
 
+@pytest.mark.parametrize("most", [200, 1000])
+async def test_answer_cut_within_a_secret_shows_no_part_of_it(receiver: Receiver, most: int) -> None:
+    secret = "hunter2-" * 150
+    receiver.answer(500, "x" * 190 + secret if most == 200 else "x" * 20 + secret)
+    with pytest.raises(ChannelUnavailable) as failed:
+        await send(
+            WebhookChannel(url=receiver.url, headers={"X": "${secret:x}"}), secrets=make_secrets(x=secret)
+        )
+    assert "hunter" not in str(failed.value)
+
+
 SAID = "/services/T0123456/B%20X1234?key=hunter2-hunter2&user=somebody"
 
 
