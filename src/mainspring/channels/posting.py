@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from mainspring.channels.reach import Reach
+from mainspring.channels.reach import ChannelReach
 from mainspring.egress.client import NoAnswer, read_retry_after, read_start
 from mainspring.egress.policy import Blocked, parse_url
 from mainspring.egress.secrets import Revealer
@@ -28,7 +28,7 @@ class Poster:
         limit: for connecting, posting and reading the answer together.
     """
 
-    def __init__(self, reach: Reach, limit: timedelta) -> None:
+    def __init__(self, reach: ChannelReach, limit: timedelta) -> None:
         self._reach = reach
         self._limit = limit
 

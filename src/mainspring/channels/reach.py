@@ -11,7 +11,7 @@ from mainspring.egress.policy import EgressPolicy
 _FIELD = "channels.allow"
 
 
-class Reach:
+class ChannelReach:
     """The clients of channels, by whose channel it is.
 
     Tenants with different targets never share a client: a connection that one keeps open would serve the other.

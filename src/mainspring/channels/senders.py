@@ -9,7 +9,7 @@ from datetime import timedelta
 from mainspring.channels.alertmanager import AlertmanagerSender
 from mainspring.channels.mail import NO_MAIL, NOT_THERE, MailSender
 from mainspring.channels.posting import Poster, parts_of
-from mainspring.channels.reach import Reach
+from mainspring.channels.reach import ChannelReach
 from mainspring.channels.slack import SlackSender
 from mainspring.channels.webhook import WebhookSender
 from mainspring.core.channel_settings import (
@@ -64,7 +64,7 @@ class Senders:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self._secrets = secrets
-        self._reach = Reach(
+        self._reach = ChannelReach(
             allow,
             allow_http=allow_http,
             make=lambda policy: GuardedClient(policy, connect_timeout=limit, lookup=lookup, tls=tls),
