@@ -52,6 +52,9 @@ FROM generate_series(1, 20000) AS n;
 INSERT INTO run_unique (tenant, job_id, key, run_id)
 SELECT 'default', md5((n % 5000 + 1)::text)::uuid, decode(md5(n::text), 'hex'), n * 256
 FROM generate_series(1, 20000) AS n;
+INSERT INTO monitor (tenant, name, key_hash, monitor, due_at)
+SELECT 'tenant ' || n % 50, 'dump ' || n, decode(md5(n::text), 'hex'), '{}', now() + n * interval '1 minute'
+FROM generate_series(1, 5000) AS n;
 INSERT INTO audit (at, tenant, actor, actor_kind, action, subject_kind, subject_id, subject_name, outcome)
 SELECT now() + n % 2 * interval '1 year', 'tenant ' || n % 50, 'ann', 'local', 'edit_job', 'job', 'job ' || n % 500,
     'report ' || n % 500, 'done'
@@ -423,6 +426,23 @@ async def test_entries_of_the_audit_are_found_by_what_they_are_about(
     for partition in (f"audit_{month}", "audit_default"):  # with as many rows each
         assert f"{partition}_{index}" in indexes_of(nodes), partition
         assert partition not in {node["Relation Name"] for node in nodes if node["Node Type"] == "Seq Scan"}
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "index"),
+    [
+        ("find_monitor", {"key_hash": r"'\\x00'"}, "monitor_key"),
+        ("get_monitor", {"tenant": "'tenant 7'", "name": "'dump 7'"}, "monitor_name"),
+        ("list_overdue_monitors", {"now": "now()", "limit": "1000"}, "monitor_due"),
+    ],
+)
+async def test_monitors_are_found_by_key_name_and_deadline(
+    dsn: str, watch: Any, name: str, values: dict[str, str], index: str
+) -> None:
+    if not await watch.fetchval("SELECT count(*) FROM monitor"):
+        return  # an empty table is read as it lies
+    nodes = await explain(dsn, Role.WATCH, QUERIES[name], values=values)
+    assert index in indexes_of(nodes)
 
 
 async def test_an_error_is_looked_for_among_dead_letters(dsn: str, watch: Any) -> None:

@@ -29,7 +29,7 @@ from mainspring.stores.memory import MemoryStore
 from mainspring.stores.postgres import PostgresStore
 from mainspring.stores.sqlite import SqliteStore
 from mainspring.testing.clock import FakeClock
-from mainspring.testing.conformance.alerts import make_token
+from mainspring.testing.conformance.alert_facts import make_token
 from mainspring.testing.factories import at
 from mainspring.testing.manual import ManualRuntime
 

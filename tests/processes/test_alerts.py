@@ -12,6 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from mainspring import App
 from tests.processes.processes import await_that, run_here, server
 
@@ -163,3 +165,30 @@ def test_a_failure_is_told_though_the_server_is_killed_right_after(tmp_path: Pat
             assert told["rule"] == "job_failed"
             assert told["alerts"][0]["summary"].startswith("job charge failed: ValueError: order 1")
             assert len(receiver.messages) - known <= 1
+
+
+@pytest.mark.postgres
+def test_another_server_tells_of_what_happened_to_one_that_was_killed(
+    tmp_path: Path, postgres_database: str
+) -> None:
+    (tmp_path / "app.py").write_text(_APP.replace("@app.job(", '@app.job(notify={"to": ["ops"]}, '))
+    with receiving() as receiver:
+        options = ("--store", postgres_database, "--channel-allow", f"127.0.0.1:{receiver.port}")
+        with (
+            server("app:app", *options, cwd=tmp_path) as (first, url),
+            server(*options, "--slots", 0, cwd=tmp_path) as (_, other),
+        ):
+            place = ("--webhook", f"http://127.0.0.1:{receiver.port}")
+            ask(url, "channel", "set", "ops", "--cluster", "--group-wait", "0s", *place)
+            app = App(url)
+            app.submit_sync("charge", [{"order": 1}])[0].wait_sync(30)
+            app.close()
+            first.process.kill()
+            await_that("the failure is told", lambda: receiver.told("firing"))
+            await_that("it is known", lambda: ask(other, "alert", "list")["items"][-1]["told_to"] == ["ops"])
+            told = {
+                (alert["alert_id"], name)
+                for name, body in receiver.messages
+                for alert in body["data"]["alerts"]
+            }
+            assert len({alert for alert, _ in told}) == len(told) == 1

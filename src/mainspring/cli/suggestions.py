@@ -47,6 +47,7 @@ TOP: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(("alerts", "alarms"), "alert list"),
         **dict.fromkeys(("channels", "notifications", "notify"), "channel list"),
         **dict.fromkeys(("silences", "mute"), "silence list"),
+        **dict.fromkeys(("monitors", "check", "checks", "heartbeat"), "monitor list"),
         "settings": "config show",
         "missed": "ledger",
     }
@@ -109,6 +110,7 @@ LISTS: Mapping[str, str] = MappingProxyType(
         "alert rule": "alert rules",
         "channel": "channel list",
         "silence": "silence list",
+        "monitor": "monitor list",
     }
 )
 """What lists the things of a kind, for somebody who named one that does not exist."""

@@ -8,12 +8,14 @@ from datetime import datetime, timedelta
 from itertools import chain
 from typing import NamedTuple
 
-from mainspring.core.states import RunState
+from mainspring.core.states import READY_STATES, RunState
 
 QUICK = timedelta(milliseconds=20)
 """If the last census took no longer than this, whoever asks for counts gets them counted anew."""
 FEW = 10_000
 """So many runs are quick to count, even if the last census met with a pause of the machine and took longer."""
+NEW_ENOUGH = timedelta(minutes=1)
+"""A run that became ready since a census that is as new as this has not waited for long."""
 MOST_LINES = 20_000
 """The most lines of each kind that a census keeps: those with the most runs."""
 
@@ -70,6 +72,14 @@ class Census:
     def is_quick(self) -> bool:
         """Whether whoever asks gets a count of now, because that is quick, or this one is incomplete."""
         return self.took <= QUICK or self.total <= FEW or self.is_cut
+
+    def may_wait(self, period: timedelta, now: datetime) -> bool:
+        """Say whether a run may have been ready for a period: one that was counted has, or the count is too old."""
+        if self.is_cut or now - self.taken_at > NEW_ENOUGH:
+            return True
+        return any(
+            line.state in READY_STATES and line.earliest_ready_at <= now - period for line in self.live
+        )
 
     def lines_of(self, tenant: str) -> list[LiveLine]:
         """Return the lines of a tenant's live runs."""

@@ -348,3 +348,16 @@ async def test_what_workers_of_others_do_is_no_part_of_the_answers(shop: Shop) -
     await shop.session(await shop.token("all"))
     why = (await shop.http.get(f"/api/v1/runs/{run_id}/why", headers=headers)).json()
     assert "Other tenants wait, too" in why["sentence"]
+
+
+async def test_a_job_names_functions_of_workers_that_work_for_its_tenant(shop: Shop) -> None:
+    await shop.grant("bank", grants={"bank": "worker"})
+    await shop.session(await shop.token("bank"), functions=["secret"])
+    body = {"name": "j", "function": "secret"}
+    assert (await shop.call(shop.admin, "jobs", body, tenant="bank")).status_code == 201
+    refused = await shop.call(shop.admin, "jobs", body, tenant="shop")
+    assert refused.status_code == 422
+    assert [error["field"] for error in refused.json()["errors"]] == ["function"]
+    await shop.grant("all", grants={"*": "worker"})
+    await shop.session(await shop.token("all"), functions=["secret"])
+    assert (await shop.call(shop.admin, "jobs", body, tenant="shop")).status_code == 201

@@ -11,7 +11,6 @@ from mainspring.core.alerts import AlertRule, RuleKind
 from mainspring.core.census import Census
 from mainspring.core.ids import format_job_id
 from mainspring.core.monitors import Monitor
-from mainspring.core.states import READY_STATES
 from mainspring.engine.common.restrictions import RestrictionFollower
 from mainspring.errors import TookTooLong
 from mainspring.ports.store import Store
@@ -24,7 +23,6 @@ _MOST_MONITORS = 1000
 _LANES = frozenset({RuleKind.NO_WORKERS, RuleKind.OLDEST_READY})
 _WORKERS = frozenset({RuleKind.NO_WORKERS, RuleKind.WORKER_LOST})
 _LONGEST = timedelta(days=365)
-_NEW_ENOUGH = timedelta(minutes=1)
 
 
 class AlertReader:
@@ -60,7 +58,7 @@ class AlertReader:
     ) -> list[ReadyLane]:
         """Return the lanes with ready runs; none if the last census shows that no run has waited for so long."""
         periods = [rule.period or timedelta(0) for rule in rules if rule.kind in _LANES]
-        if census is not None and not _may_wait(census, min(periods), now):
+        if census is not None and not census.may_wait(min(periods), now):
             return []
         pauses = self._restrictions.current.pauses
         found = []
@@ -134,13 +132,6 @@ class AlertReader:
             ),
             lost=tuple((one.noticed_at, one.runs_lost) for one in self._store.failovers),
         )
-
-
-def _may_wait(census: Census, period: timedelta, now: datetime) -> bool:
-    """Say whether a run may have been ready for a period, by a census that is new enough."""
-    if census.is_cut or now - census.taken_at > _NEW_ENOUGH:
-        return True
-    return any(line.state in READY_STATES and line.earliest_ready_at <= now - period for line in census.live)
 
 
 _REFUSALS = {"clock": "clock", "tzdata": "time zone data"}

@@ -12,7 +12,8 @@ from mainspring.ports.store import Store
 PERIOD = 300.0
 HOUR = timedelta(hours=1)
 LATE_HOURS = 3
-"""Hours that are added up again after a pause: a process that could not reach the store stores its minutes late."""
+"""Hours before this one that are added up again each time: a process that could not reach the store stores its minutes
+late. What comes later still is in the minutes alone."""
 SLICE = timedelta(minutes=10)
 """What is read at once, so that nothing else waits for long."""
 BATCH = 1000
@@ -20,7 +21,7 @@ BATCH = 1000
 
 
 class UsageHours:
-    """Adds up the hour that is and the one before, if this node owns shard 0.
+    """Adds up the hour that is and those before, if this node owns shard 0; at first from the last one on record on.
 
     Args:
         minutes, hours: how long minutes and hours are kept.
@@ -36,27 +37,35 @@ class UsageHours:
         self._minutes = max(minutes, (LATE_HOURS + 1) * HOUR)
         self._hours = hours
         self.waiter = waiter
-        self._added_at: datetime | None = None
+        self._is_new = True
 
     async def tick(self, now: datetime) -> float:
         """Add up and remove. While there is more to remove than one transaction does, come back at once."""
         epoch = self._ownership.epochs.get(0)
         if epoch is None:
-            self._added_at = None
+            self._is_new = True
             return PERIOD
         epochs = {0: epoch}
-        is_late = self._added_at is None or now - self._added_at > timedelta(seconds=2 * PERIOD)
-        this_hour = UsageStep.HOUR.start_of(now)
-        for ago in reversed(range(LATE_HOURS + 1 if is_late else 2)):
-            hours = await self._add_up(this_hour - ago * HOUR)
+        hour = await self._first_hour(now)
+        while hour <= now:
+            hours = await self._add_up(hour)
             if hours and not await self._store.write_usage_hours(hours, epochs=epochs):
                 self._ownership.fence([0], used=epochs)
                 return PERIOD
-        self._added_at = now
+            hour += HOUR
+        self._is_new = False
         removed = await self._store.prune_usage(
             minutes_before=now - self._minutes, hours_before=now - self._hours, epochs=epochs, limit=BATCH
         )
         return 0.0 if removed >= BATCH else PERIOD
+
+    async def _first_hour(self, now: datetime) -> datetime:
+        """Return the first hour to add up: after a time without an owner, there may be many."""
+        usual = UsageStep.HOUR.start_of(now) - LATE_HOURS * HOUR
+        if not self._is_new:
+            return usual
+        known = await self._store.list_usage(UsageStep.HOUR, since=now - self._minutes, until=usual)
+        return min(usual, known[-1].at) if known else usual
 
     async def _add_up(self, hour: datetime) -> list[UsageLine]:
         lines: list[UsageLine] = []

@@ -111,7 +111,7 @@ class Applying:
         Raises:
             InvalidInput, Conflict: as for `apply`.
         """
-        bodies, functions = await self._prepare(bodies)
+        bodies, functions = await self._prepare(tenant, bodies)
         since = self._clock.now()
         return _told(*await self._plan(tenant, bodies, functions, since), is_stored=False)
 
@@ -145,7 +145,7 @@ class Applying:
             Conflict: the tenant may not have so many jobs, an owner's job does not exist, or someone else has changed
                 one of the jobs meanwhile; nothing is stored.
         """
-        bodies, functions = await self._prepare(bodies)
+        bodies, functions = await self._prepare(tenant, bodies)
         first: list[_Plan] | None = None
         since = self._clock.now()
         for _ in range(_TRIES):
@@ -176,7 +176,7 @@ class Applying:
         raise StoreUnavailable("the jobs kept changing")
 
     async def _prepare(
-        self, bodies: Sequence[Mapping[str, Any]]
+        self, tenant: str, bodies: Sequence[Mapping[str, Any]]
     ) -> tuple[list[Mapping[str, Any]], frozenset[str]]:
         seen: dict[str, int] = {}
         for index, body in enumerate(bodies):
@@ -186,7 +186,7 @@ class Applying:
             if name in seen:
                 raise InvalidInput(f"[{index}].name", f"{name!r} is the name of [{seen[name]}], too")
             seen[name] = index
-        return await self._definitions.prepare(bodies, are_numbered=True)
+        return await self._definitions.prepare(tenant, bodies, are_numbered=True)
 
     async def _plan(
         self,

@@ -39,10 +39,10 @@ class DefinitionReader:
         self._store = store
         self._accepted = accepted
         # Many clients may add one job each.
-        self._function_reads: GroupCommit[None, frozenset[str]] = GroupCommit(self._list_functions)
+        self._function_reads: GroupCommit[str, frozenset[str]] = GroupCommit(self._list_functions)
 
     async def prepare(
-        self, bodies: Sequence[Mapping[str, Any]], *, are_numbered: bool = False
+        self, tenant: str, bodies: Sequence[Mapping[str, Any]], *, are_numbered: bool = False
     ) -> tuple[list[Mapping[str, Any]], frozenset[str]]:
         """Return definitions or patches with the values of the priority classes they name, and the known functions.
 
@@ -52,7 +52,7 @@ class DefinitionReader:
         Raises:
             InvalidInput: there is no such class.
         """
-        functions = await self._known_functions(bodies)
+        functions = await self._known_functions(tenant, bodies)
         return await copy_classes(self._store, bodies, are_numbered=are_numbered), functions
 
     def read(
@@ -138,15 +138,16 @@ class DefinitionReader:
             except InvalidInput as error:
                 raise InvalidInput(field, error.message) from error
 
-    async def _known_functions(self, bodies: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    async def _known_functions(self, tenant: str, bodies: Sequence[Mapping[str, Any]]) -> frozenset[str]:
         own = self._accepted.functions()
         if not any("function" in body or "target" in body for body in bodies):
             return own
-        (offered,) = await self._function_reads([None])
+        (offered,) = await self._function_reads([tenant])
         return own | offered
 
-    async def _list_functions(self, askers: Sequence[None]) -> list[frozenset[str]]:
-        """Return the functions that live sessions offer, once for each asker."""
-        sessions = await self._store.list_sessions()
-        offered: frozenset[str] = frozenset().union(*(session.functions for session in sessions))
-        return [offered] * len(askers)
+    async def _list_functions(self, tenants: Sequence[str]) -> list[frozenset[str]]:
+        """Return for each tenant the functions that live sessions offer that work for it."""
+        offered: dict[str | None, set[str]] = {None: set()}
+        for session in await self._store.list_sessions():
+            offered.setdefault(session.tenant, set()).update(session.functions)
+        return [frozenset(offered[None].union(offered.get(tenant, ()))) for tenant in tenants]

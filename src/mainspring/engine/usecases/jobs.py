@@ -81,7 +81,7 @@ class Jobs:
         Raises:
             InvalidInput, Conflict: the body is wrong, the name is taken, or the tenant may have no further job.
         """
-        (body,), functions = await self._definitions.prepare([body])
+        (body,), functions = await self._definitions.prepare(tenant, [body])
         for _ in range(_TRIES):
             now = self._clock.now()
             spec = self._definitions.read(body, now=now, functions=functions, tenant=tenant)
@@ -111,7 +111,7 @@ class Jobs:
             Conflict: the tenant may not have so many jobs, and nothing is stored.
         """
         now = self._clock.now()
-        bodies, functions = await self._definitions.prepare(bodies, are_numbered=True)
+        bodies, functions = await self._definitions.prepare(tenant, bodies, are_numbered=True)
         specs = [
             self._definitions.read(body, now=now, functions=functions, tenant=tenant, index=index)
             for index, body in enumerate(bodies)
@@ -168,7 +168,7 @@ class Jobs:
         The definition may be as old as the code that brings it: a trigger whose last fire has passed is kept as it is,
         on a new store, too, and the job does not fire.
         """
-        (body,), functions = await self._definitions.prepare([body])
+        (body,), functions = await self._definitions.prepare(tenant, [body])
         name, since = str(body.get("name", "")), self._clock.now()
         for _ in range(_TRIES):
             (job,) = await self._store.find_jobs(tenant, [name])
@@ -214,7 +214,7 @@ class Jobs:
         Raises:
             Conflict: the job has another version by now, or the name is taken.
         """
-        (body,), functions = await self._definitions.prepare([body])
+        (body,), functions = await self._definitions.prepare(tenant, [body])
         read = self._definitions.replace if is_whole else self._definitions.edit
         for _ in range(_TRIES):
             job = await self.get(tenant, job_id)
@@ -396,7 +396,7 @@ class Jobs:
         name, is_whole = body.get("name"), names_target(body)
         (job,) = await self._store.find_jobs(tenant, [name]) if isinstance(name, str) else [None]
         old = None if job is None else job.spec.trigger
-        (body,), functions = await self._definitions.prepare([body])
+        (body,), functions = await self._definitions.prepare(tenant, [body])
         now = self._clock.now()
         if is_whole:
             spec = self._definitions.read(body, now=now, functions=functions, tenant=tenant, old=old)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mainspring.core.usage import COUNTS, UsageLine, UsageStep, sum_usage
+from mainspring.core.usage import COUNTS, Usage, UsageLine, UsageStep, sum_usage
 from mainspring.engine.common import usage
 from mainspring.engine.scheduling import usage_hours
 from mainspring.engine.usecases.submissions import Submission
@@ -17,6 +17,7 @@ from tests.unit.engine.conftest import Bench
 
 DAY = timedelta(days=1)
 HOUR = timedelta(hours=1)
+MADE = Usage(fired=4)
 
 
 async def submit(bench: Bench, job_id: Any, count: int) -> None:
@@ -142,11 +143,37 @@ async def test_hours_are_what_their_minutes_come_to(bench: Bench) -> None:
 
 
 async def test_minutes_that_come_late_count_in_their_hour(bench: Bench) -> None:
+    job_id = await bench.add()
+    await add_up(bench)
+    late = [
+        UsageLine(
+            at=UsageStep.MINUTE.start_of(bench.runtime.clock.now()), tenant=TENANT, queue="mail", usage=MADE
+        )
+    ]
+    for _ in range(36):  # three hours, with an owner all along
+        bench.runtime.clock.advance(300)
+        await add_up(bench)
+    await bench.runtime.store.write_usage(late, process="other")
+    await submit(bench, job_id, 1)
+    await record(bench)
+    await add_up(bench)
+    assert counts(await lines(bench, UsageStep.HOUR)) == {"submitted": 1, "fired": 4}
+
+
+async def test_a_new_owner_goes_on_where_the_last_one_stood(bench: Bench) -> None:
     await submit(bench, await bench.add(), 1)
     await record(bench)
-    bench.runtime.clock.advance(3 * 3600)
     await add_up(bench)
-    assert counts(await lines(bench, UsageStep.HOUR)) == {"submitted": 1}
+    since = UsageStep.MINUTE.start_of(bench.runtime.clock.now())
+    missed = [
+        UsageLine(at=since + hours * HOUR, tenant=TENANT, queue="mail", usage=MADE) for hours in range(1, 9)
+    ]
+    await bench.runtime.store.write_usage(missed, process="worker")
+    bench.runtime.clock.advance(12 * 3600)
+    service = bench.runtime.services["usage_hours"]
+    service._is_new = True  # type: ignore[attr-defined]
+    await add_up(bench)
+    assert counts(await lines(bench, UsageStep.HOUR)) == {"submitted": 1, "fired": 8 * 4}
 
 
 async def test_no_other_node_adds_up(bench: Bench) -> None:
