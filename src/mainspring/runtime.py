@@ -20,6 +20,7 @@ import structlog
 from mainspring.clock import LoopWaiter, StoreClock, UuidSource, host_time, monotonic, system_random
 from mainspring.config.secrets import ConfiguredSecrets
 from mainspring.config.settings import DATABASE_NAME, Settings, StoreLocation
+from mainspring.core.allow_list import EVERY_TENANT
 from mainspring.core.backfill_settings import BackfillLimits
 from mainspring.core.batching import TAKES_BATCHES
 from mainspring.core.pacing import Pace
@@ -310,6 +311,22 @@ def _accepted(settings: Settings, registry: FunctionRegistry | None) -> Accepted
     return Accepted(types=accepted_types(switches), functions=functions, check_url=check_url)
 
 
+def _warn_of_reach(settings: Settings) -> None:
+    """Say so in the log if commands run beside secrets that are not of all tenants."""
+    bound = [place.name for place in settings.secrets if EVERY_TENANT not in place.tenants]
+    if not settings.allow_shell or not bound:
+        return
+    if os.geteuid() == 0:
+        reach = "without a user of their own they run as root, and can read all secrets of this host"
+    else:
+        reach = "they can read the files that it can read, and the secrets that other commands get"
+    _log.warning(
+        "secrets_beside_commands",
+        secrets=bound,
+        meaning=f"commands of all tenants run as this worker's user: {reach}; give each tenant workers of its own",
+    )
+
+
 def _executor_context(settings: Settings, registry: FunctionRegistry) -> ExecutorContext:
     return ExecutorContext(
         settings=settings,
@@ -334,6 +351,7 @@ def make_worker(
         telemetry: receives what the worker and its executors count.
         name: the worker's name; None uses the one from the settings, or else host and process id.
     """
+    _warn_of_reach(settings)
     executors = load_plugins().make_executors(_executor_context(settings, registry))
     host = socket.gethostname()
     registration = Registration(

@@ -109,7 +109,7 @@ async def test_alert_fires_is_told_once_and_ends(tmp_path: Path) -> None:
     alert = make_alert(since=now - timedelta(minutes=1))
     message = make_message(alert, at=now)
     clock = FakeClock(now)
-    senders = Senders(secrets=make_secrets(), clock=clock, allow=("127.0.0.0/8",))
+    senders = Senders(secrets=make_secrets(), clock=clock, allow=("*=127.0.0.0/8",))
     await senders.start()
     try:
         async with running_receiver() as receiver:

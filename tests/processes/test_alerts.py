@@ -84,7 +84,7 @@ def test_dead_letters_are_told_and_so_is_their_end(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(_APP)
     with receiving() as receiver:
         place = f"http://127.0.0.1:{receiver.port}"
-        allow = ("--channel-allow", f"127.0.0.1:{receiver.port}")
+        allow = ("--channel-allow", f"*=127.0.0.1:{receiver.port}")
         with server("app:app", "--data", "data", *allow, cwd=tmp_path) as (_, url):
             channel = ("channel", "set", "ops", "--cluster", "--group-wait", "0s")
             shown = ask(url, *channel, "--webhook", f"{place}/secret-path", "--header", "X-Key: secret")
@@ -149,7 +149,7 @@ def test_the_commands_of_the_page(tmp_path: Path) -> None:
 def test_a_failure_is_told_though_the_server_is_killed_right_after(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(_APP.replace("@app.job(", '@app.job(notify={"to": ["ops"]}, '))
     with receiving() as receiver:
-        options = ("app:app", "--data", "data", "--channel-allow", f"127.0.0.1:{receiver.port}")
+        options = ("app:app", "--data", "data", "--channel-allow", f"*=127.0.0.1:{receiver.port}")
         with server(*options, cwd=tmp_path) as (process, url):
             place = ("--webhook", f"http://127.0.0.1:{receiver.port}")
             ask(url, "channel", "set", "ops", "--cluster", "--group-wait", "0s", *place)

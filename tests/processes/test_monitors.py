@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 def test_what_fails_elsewhere_is_told_and_so_is_its_end(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(APP)
     with receiving() as receiver:
-        allow = ("--channel-allow", f"127.0.0.1:{receiver.port}")
+        allow = ("--channel-allow", f"*=127.0.0.1:{receiver.port}")
         with server("app:app", "--data", "data", *allow, cwd=tmp_path) as (_, url):
             hook = ("--webhook", f"http://127.0.0.1:{receiver.port}/x", "--group-wait", "0s")
             ask(url, "channel", "set", "ops", *hook)

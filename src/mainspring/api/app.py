@@ -109,6 +109,7 @@ def create_api(
     ics: IcsReader | None = None,
     observe: Observe | None = None,
     why_rate: Rate | None = None,
+    test_rate: Rate | None = None,
     findings: Callable[[], JobFindings | None] = lambda: None,
     logs: LogSwitch | None = None,
 ) -> Api:
@@ -130,10 +131,12 @@ def create_api(
         ics: reads ICS files; None means with the usual limits.
         observe: called for each answered request.
         why_rate: how often each caller may ask why a run waits; None is the setting's default.
+        test_rate: how often each caller may test channels; None is the setting's default.
         findings: returns what the last look at all jobs has found.
         logs: sets which log lines this process writes; None if the log is not its own.
     """
     access, ics = access or Access(), ics or IcsReader()
+    test_rate = test_rate or default("channels.test_rate")
     services = Services(
         engine=client,
         gateway=gateway,
@@ -146,6 +149,7 @@ def create_api(
         access=access,
         ics=ics,
         why_rates=CallerRates(why_rate or default("why.rate"), setting="why.rate"),
+        test_rates=CallerRates(test_rate, setting="channels.test_rate", burst=test_rate.count),
         findings=findings,
         logs=logs,
         on_access_changed=_do_nothing if identities is None else identities.hurry,

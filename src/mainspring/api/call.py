@@ -42,6 +42,7 @@ class Services:
         access: who may reach the API, and under which names.
         ics: reads ICS files.
         why_rates: how often each caller may ask why a run waits.
+        test_rates: how often each caller may test channels.
         findings: returns what the last look at all jobs has found; None if there was none.
         logs: sets which log lines this process writes; None if the log is not its own.
         on_access_changed: awaited after accounts or tokens have changed, so that this server knows at once.
@@ -58,6 +59,7 @@ class Services:
     access: Access
     ics: IcsReader
     why_rates: CallerRates
+    test_rates: CallerRates
     findings: Callable[[], JobFindings | None]
     logs: LogSwitch | None
     on_access_changed: Callable[[], Awaitable[object]]

@@ -26,6 +26,8 @@ MOST_SUBJECT = 200
 _MOST_ANSWER = 200
 NO_MAIL = "this server sends no mail: its operator has to set mail.url and mail.from"
 
+NOT_THERE = "is not where channels of tenants may mail to (the operator's setting mail.recipients)"
+
 
 class MailSender:
     """Hands mail over to a server.
@@ -64,6 +66,9 @@ class MailSender:
         server = self.server
         if server is None:
             raise ChannelUnavailable(NO_MAIL)
+        for address in config.to:  # the operator may have changed the setting since the channel was made
+            if not server.may_mail(message.channel_tenant or message.tenant, address):
+                raise MessageRefused(f"{address} {NOT_THERE}")
         import aiosmtplib
 
         revealer = Revealer(self._secrets, None)  # the password is the server's, not a tenant's
@@ -84,15 +89,15 @@ class MailSender:
             answers = {one.recipient: (one.code, one.message) for one in error.recipients}
             is_final = all(code >= 500 for code, _ in answers.values())
             raise (MessageRefused if is_final else ChannelUnavailable)(
-                f"no mailbox took it: {_list(answers)}"
+                f"no mailbox took it: {_list(answers, revealer)}"
             ) from None
         except (aiosmtplib.SMTPSenderRefused, aiosmtplib.SMTPDataError) as error:
-            text = f"the mail server said {error.code} {_shorten(error.message)}"
-            raise (MessageRefused if error.code >= 500 else ChannelUnavailable)(revealer.hide(text)) from None
+            text = f"the mail server said {error.code} {_shorten(revealer.hide(error.message))}"
+            raise (MessageRefused if error.code >= 500 else ChannelUnavailable)(text) from None
         except (aiosmtplib.SMTPException, OSError, ValueError) as error:
-            raise ChannelUnavailable(revealer.hide(_explain(error, server))) from None
+            raise ChannelUnavailable(_explain(error, server, revealer)) from None
         if refused:  # tried again, it would come twice to the others
-            raise MessageRefused(f"taken, but not by all: {_list(_plain(refused))}")
+            raise MessageRefused(f"taken, but not by all: {_list(_plain(refused), revealer)}")
 
 
 def write_mail(message: Message, to: tuple[str, ...], sender: str, now: datetime) -> EmailMessage:
@@ -135,15 +140,17 @@ def _plain(refused: Mapping[str, SMTPResponse]) -> dict[str, tuple[int, str]]:
     return {address: (answer.code, answer.message) for address, answer in refused.items()}
 
 
-def _list(answers: Mapping[str, tuple[int, str]]) -> str:
-    return "; ".join(f"{address} ({code} {_shorten(text)})" for address, (code, text) in answers.items())
+def _list(answers: Mapping[str, tuple[int, str]], revealer: Revealer) -> str:
+    return "; ".join(
+        f"{address} ({code} {_shorten(revealer.hide(text))})" for address, (code, text) in answers.items()
+    )
 
 
 def _shorten(text: str) -> str:
     return _one_line(text, _MOST_ANSWER)
 
 
-def _explain(error: Exception, server: MailServer) -> str:
+def _explain(error: Exception, server: MailServer, revealer: Revealer) -> str:
     where = f"{server.host}:{server.port}"
     if isinstance(error, TimeoutError):
         return f"the mail server {where} did not answer in time"
@@ -151,4 +158,4 @@ def _explain(error: Exception, server: MailServer) -> str:
         error.__cause__, ssl.SSLCertVerificationError
     ):
         return f"the certificate of the mail server {where} is not accepted"
-    return f"the mail server {where}: {_shorten(str(error)) or type(error).__name__}"
+    return f"the mail server {where}: {_shorten(revealer.hide(str(error))) or type(error).__name__}"

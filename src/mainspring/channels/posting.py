@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
+from urllib.parse import parse_qsl, unquote, urlsplit
 
-from mainspring.egress.client import GuardedClient, NoAnswer, read_retry_after, read_start
+from mainspring.channels.reach import ChannelReach
+from mainspring.egress.client import NoAnswer, read_retry_after, read_start
 from mainspring.egress.policy import Blocked, parse_url
 from mainspring.egress.secrets import Revealer
 from mainspring.errors import InvalidInput
@@ -26,8 +28,8 @@ class Poster:
         limit: for connecting, posting and reading the answer together.
     """
 
-    def __init__(self, client: GuardedClient, limit: timedelta) -> None:
-        self._client = client
+    def __init__(self, reach: ChannelReach, limit: timedelta) -> None:
+        self._reach = reach
         self._limit = limit
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str], revealer: Revealer) -> None:
@@ -35,7 +37,7 @@ class Poster:
 
         Args:
             url: with its secret in its place.
-            revealer: what it has read stands in no error.
+            revealer: what it has read stands in no error. Its tenant decides where the call may lead.
 
         Raises:
             MessageRefused: the guard forbids the address, or the receiver will never take the message.
@@ -44,14 +46,14 @@ class Poster:
         full = {**headers, "Content-Type": "application/json"}
         try:
             endpoint = parse_url(url, "url")
-            async with self._client.request(
+            async with self._reach.client_of(revealer.tenant).request(
                 "POST", url, endpoint, body=body, headers=full, limit=self._limit
             ) as response:
                 status = response.status
                 if 200 <= status < 300:
                     return
-                data, _ = await read_start(response, MOST_ANSWER)
-                error = revealer.hide(_explain(status, data))
+                data, is_cut = await read_start(response, MOST_ANSWER)
+                error = _explain(status, revealer.hide(data.decode("utf-8", "replace"), is_cut_after=is_cut))
                 if status in _NEVER:
                     raise MessageRefused(error)
                 wait = read_retry_after(response.headers) if status in _ASKS_TO_WAIT else None
@@ -67,9 +69,21 @@ class Poster:
             raise ChannelUnavailable(revealer.hide(str(error))) from None
 
 
-def _explain(status: int, data: bytes) -> str:
+def parts_of(url: str) -> set[str]:
+    """Return what a channel's address holds beside its host, whole and in pieces: lists do not show it."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return {url}
+    pairs = parse_qsl(parts.query, keep_blank_values=True)
+    pieces = {parts.path, parts.path.strip("/"), parts.query, *parts.path.split("/"), *parts.query.split("&")}
+    pieces |= {unquote(piece) for piece in pieces} | {word for pair in pairs for word in pair}
+    return pieces | {f"{parts.path}?{parts.query}"}
+
+
+def _explain(status: int, answer: str) -> str:
     if 300 <= status < 400:
         return f"response status {status}; redirects are not followed"
-    text = " ".join(data.decode("utf-8", "replace").split())
+    text = " ".join(answer.split())
     shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in text)[:_SHOWN]
     return f"response status {status}: {shown}" if shown else f"response status {status}"

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from mainspring.channels.alertmanager import AlertmanagerSender
-from mainspring.channels.mail import NO_MAIL, MailSender
-from mainspring.channels.posting import Poster
+from mainspring.channels.mail import NO_MAIL, NOT_THERE, MailSender
+from mainspring.channels.posting import Poster, parts_of
+from mainspring.channels.reach import ChannelReach
 from mainspring.channels.slack import SlackSender
 from mainspring.channels.webhook import WebhookSender
 from mainspring.core.channel_settings import (
@@ -23,7 +24,7 @@ from mainspring.core.mail_server import MailServer
 from mainspring.core.notifications import Message
 from mainspring.core.secrets import is_mark
 from mainspring.egress.client import GuardedClient, Lookup
-from mainspring.egress.policy import make_policy, parse_url
+from mainspring.egress.policy import parse_url
 from mainspring.egress.secrets import Revealer
 from mainspring.errors import InvalidInput
 from mainspring.ports.channel import ChannelUnavailable
@@ -38,7 +39,8 @@ class Senders:
         secrets: those that channels name.
         clock: gives the instants that signatures and alerts have.
         mail: the server through which mail leaves; None sends none.
-        allow: internal targets that channels may reach, as in `executors.http.allow`.
+        allow: internal targets that channels may reach: entries as in `executors.http.allow`, for channels of the
+            cluster, or `TENANT=ENTRY` and `*=ENTRY` for those of one tenant and of all.
         allow_http: channels may use plain http to public addresses, too.
         limit: how long delivery may take.
         lookup: resolves a host; by default through the system's resolver.
@@ -61,17 +63,20 @@ class Senders:
         lookup: Lookup | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        policy = make_policy(allow, allow_http=allow_http, field="channels.allow")
         self._secrets = secrets
-        self._client = GuardedClient(policy, connect_timeout=limit, lookup=lookup, tls=tls)
-        poster = Poster(self._client, limit)
+        self._reach = ChannelReach(
+            allow,
+            allow_http=allow_http,
+            make=lambda policy: GuardedClient(policy, connect_timeout=limit, lookup=lookup, tls=tls),
+        )
+        poster = Poster(self._reach, limit)
         self._webhook = WebhookSender(poster, clock)
         self._slack = SlackSender(poster)
         self._alertmanager = AlertmanagerSender(poster, clock)
         self._mail = MailSender(mail, secrets, clock, limit=limit, tls=tls)
 
     async def start(self) -> None:
-        await self._client.start()
+        await self._reach.start()
 
     async def send(self, config: ChannelConfig, message: Message) -> None:
         revealer = Revealer(self._secrets, message.channel_tenant or message.tenant)
@@ -81,6 +86,10 @@ class Senders:
             raise ChannelUnavailable(str(error)) from None
 
     async def _send(self, config: ChannelConfig, message: Message, revealer: Revealer) -> None:
+        if not isinstance(config, EmailChannel):
+            revealer.remember(*parts_of(revealer.fill(config.url)))
+        if isinstance(config, WebhookChannel | AlertmanagerChannel):
+            revealer.remember(*map(revealer.fill, config.headers.values()))
         match config:
             case WebhookChannel():
                 await self._webhook.send(config, message, revealer)
@@ -95,6 +104,9 @@ class Senders:
         if isinstance(config, EmailChannel):
             if self._mail.server is None:
                 raise InvalidInput(path, NO_MAIL)
+            for number, address in enumerate(config.to):
+                if not self._mail.server.may_mail(tenant, address):
+                    raise InvalidInput(f"{path}.to[{number}]", f"{address} {NOT_THERE}")
             return
         if not is_mark(config.url):
             parse_url(config.url, f"{path}.url")
@@ -105,4 +117,4 @@ class Senders:
                 raise InvalidInput(path, str(error)) from None
 
     async def stop(self) -> None:
-        await self._client.stop()
+        await self._reach.stop()

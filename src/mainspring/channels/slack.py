@@ -17,6 +17,8 @@ _LONGEST_WORDS = 300
 _SPARE = 40
 """Characters kept for the last line, which says how many alerts are not described."""
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+_BREAK = "\u200b"
+"""A space without width: after it, Mattermost and Rocket.Chat read neither a mention nor the link of Markdown."""
 
 
 class SlackSender:
@@ -69,7 +71,8 @@ def _write_line(alert: AlertFacts) -> str:
 
 
 def _one_line(text: str, most: int) -> str:
-    line = " ".join(text.split())
+    """Return a text as one line in which Markdown has no mention and no link, at most so long."""
+    line = " ".join(text.split()).replace("@", f"@{_BREAK}").replace("](", f"]{_BREAK}(")
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 

@@ -11,10 +11,11 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from mainspring.config.kinds import InternalTarget, OneLine, SecretUrl, Several
+from mainspring.config.kinds import OneLine, SecretUrl, Several, TenantTarget
 from mainspring.config.setting import SERVER, UP, Setting
 from mainspring.core.kinds import Flag
 from mainspring.core.mail_server import MailServer
+from mainspring.core.rates import Rate, RateText
 from mainspring.core.secrets import read_reference
 from mainspring.core.times import Duration
 from mainspring.errors import InvalidInput
@@ -22,6 +23,9 @@ from mainspring.errors import InvalidInput
 _HOSTS = (UP, SERVER)
 _PORTS = {"smtp": 587, "smtps": 465}
 _EXAMPLE = "smtp://alerts@mail.example.com, or smtps:// where the connection begins with TLS"
+_RECIPIENT = re.compile(
+    r"\*|(?:[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@)?[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?", re.ASCII
+)
 _SENDER = re.compile(
     r"(?:[A-Za-z0-9 ._-]{1,100} <)?[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9][A-Za-z0-9.-]{0,252}>?",
     re.ASCII,
@@ -56,6 +60,18 @@ class _Sender(OneLine):
 
 
 @dataclass(frozen=True, slots=True)
+class _Recipient(OneLine):
+    """To whom channels of tenants may mail."""
+
+    def read(self, value: object, path: str, old: Any) -> str:
+        """Read a domain, an address, or `*`."""
+        text = OneLine.read(self, value, path, old)
+        if not _RECIPIENT.fullmatch(text):
+            raise InvalidInput(path, f"{text[:60]!r} is neither a domain nor an address, nor * for any")
+        return text
+
+
+@dataclass(frozen=True, slots=True)
 class SecretReference(OneLine):
     """The name of a secret."""
 
@@ -69,14 +85,17 @@ class SecretReference(OneLine):
         return "`secret:NAME`"
 
 
-def read_mail_server(url: str | None, sender: str | None, password: str | None) -> MailServer | None:
-    """Return the mail server that three settings name together; None if there is none.
+def read_mail_server(
+    url: str | None, sender: str | None, password: str | None, recipients: tuple[str, ...] = ()
+) -> MailServer | None:
+    """Return the mail server that the settings name together; None if there is none.
 
     Raises:
         InvalidInput: one of them is missing, or there is nothing that it goes with.
     """
     if url is None:
-        for name, value in (("mail.from", sender), ("mail.password", password)):
+        others = {"mail.from": sender, "mail.password": password, "mail.recipients": recipients or None}
+        for name, value in others.items():
             if value is not None:
                 raise InvalidInput(name, "goes with a mail server; set mail.url, too")
         return None
@@ -98,6 +117,7 @@ def read_mail_server(url: str | None, sender: str | None, password: str | None) 
         is_plain=is_plain,
         user=user,
         password=None if password is None else read_reference(password, "mail.password"),
+        recipients=recipients,
     )
 
 
@@ -127,13 +147,17 @@ def _split(url: str, path: str) -> tuple[str, int, str | None, str]:
 CHANNEL_SETTINGS = (
     Setting(
         name="channels.allow",
-        kind=Several(item=InternalTarget(), words="list of networks or hosts, with or without `:PORT`"),
+        kind=Several(
+            item=TenantTarget(),
+            words="list of networks or hosts, with or without `:PORT`, each alone or after `TENANT=` or `*=`",
+        ),
         metavar="ENTRY",
         default=(),
         field="channel_allow",
         flag="--channel-allow",
         used_by=_HOSTS,
-        words="Internal targets that channels may reach: network or host, with or without :port. Repeatable.",
+        words="Internal targets that channels of the cluster may reach: network or host, with or without :port. With"
+        " TENANT= before it, it is for that tenant's channels; with *=, for all tenants'. Repeatable.",
     ),
     Setting(
         name="channels.allow_http",
@@ -150,6 +174,14 @@ CHANNEL_SETTINGS = (
         field="channel_timeout",
         used_by=_HOSTS,
         words="How long a receiver may take to accept a message; for mail, how long each step may take.",
+    ),
+    Setting(
+        name="channels.test_rate",
+        kind=RateText(),
+        default=Rate(10, timedelta(minutes=1)),
+        field="channel_test_rate",
+        used_by=_HOSTS,
+        words="How often one caller may have a server test channels; what one period allows may come at once.",
     ),
     Setting(
         name="mail.url",
@@ -180,5 +212,16 @@ CHANNEL_SETTINGS = (
         field="mail_password",
         used_by=_HOSTS,
         words="The secret that holds the password of mail.url's user. Let its tenants be an empty list.",
+    ),
+    Setting(
+        name="mail.recipients",
+        kind=Several(item=_Recipient(), words="list of domains and addresses, or `*` for any"),
+        metavar="ENTRY",
+        default=(),
+        default_words="the domain of mail.from",
+        field="mail_recipients",
+        used_by=_HOSTS,
+        words="Where channels of tenants may mail to; a domain is without those below it. Channels of the cluster may"
+        " mail to any address.",
     ),
 )

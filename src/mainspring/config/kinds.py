@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 from urllib.parse import urlsplit
 
-from mainspring.core.allow_list import read_allow_entry
+from mainspring.core.allow_list import read_allow_entry, read_tenant_entry
 from mainspring.core.fields import kind as kind_of
 from mainspring.core.kinds import Kind, Schema, Text
 from mainspring.errors import InvalidInput
@@ -75,6 +75,17 @@ class InternalTarget(OneLine):
         """Check an entry; it is kept as it was written."""
         text = OneLine.read(self, value, path, old)
         read_allow_entry(text, path)
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class TenantTarget(OneLine):
+    """An internal target, alone or as `TENANT=TARGET`."""
+
+    def read(self, value: object, path: str, old: Any) -> str:
+        """Check an entry; it is kept as it was written."""
+        text = OneLine.read(self, value, path, old)
+        read_tenant_entry(text, path)
         return text
 
 

@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 
 from mainspring.config.kinds import read_each
 from mainspring.config.setting import Setting
+from mainspring.core.allow_list import EVERY_TENANT
 from mainspring.core.fields import check_known, kind, read_word
 from mainspring.core.kinds import Kind, Schema
 from mainspring.errors import InvalidInput
 
-EVERY_TENANT = "*"
 MOST_SECRETS = 1000
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}", re.ASCII)
 _EXAMPLE = '{ from = "env:OPS_HOOK", tenants = ["shop"] }'

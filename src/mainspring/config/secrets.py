@@ -7,7 +7,8 @@ import os
 import stat
 from collections.abc import Iterable, Mapping
 
-from mainspring.config.secret_settings import EVERY_TENANT, SecretPlace
+from mainspring.config.secret_settings import SecretPlace
+from mainspring.core.allow_list import EVERY_TENANT
 from mainspring.ports.secrets import SecretMissing
 
 LARGEST = 64 * 1024

@@ -173,9 +173,11 @@ class Settings:
     channel_allow: tuple[str, ...] = default("channels.allow")
     channel_allow_http: bool = default("channels.allow_http")
     channel_timeout: timedelta = default("channels.timeout")
+    channel_test_rate: Rate = default("channels.test_rate")
     mail_url: str | None = default("mail.url")
     mail_from: str | None = default("mail.from")
     mail_password: str | None = default("mail.password")
+    mail_recipients: tuple[str, ...] = default("mail.recipients")
     secrets: tuple[SecretPlace, ...] = default("secrets")
     metrics_port: int | None = default("metrics.port")
     metrics_host: str = default("metrics.host")
@@ -219,7 +221,7 @@ class Settings:
         Raises:
             InvalidInput: the settings of mail do not go together.
         """
-        return read_mail_server(self.mail_url, self.mail_from, self.mail_password)
+        return read_mail_server(self.mail_url, self.mail_from, self.mail_password, self.mail_recipients)
 
     def _check_mail(self) -> None:
         server = self.mail_server

@@ -6,8 +6,10 @@ import re
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 
+from mainspring.core.fields import read_word
 from mainspring.errors import InvalidInput
 
+EVERY_TENANT = "*"
 Address = IPv4Address | IPv6Address
 HOST_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9.])?\Z")
 
@@ -41,6 +43,23 @@ def read_allow_entry(text: str, field: str) -> AllowEntry:
     if not HOST_NAME.match(name) or "/" in name:
         raise InvalidInput(field, f"{text[:80]!r} is neither a network nor a host, with or without a port")
     return AllowEntry(None, name, port)
+
+
+def read_tenant_entry(text: str, field: str) -> tuple[str | None, AllowEntry]:
+    """Read an entry of the targets of channels, and whose channels it holds for.
+
+    `TENANT=ENTRY` holds for that tenant's channels, and `*=ENTRY` for those of all. An entry alone holds for the
+    channels of the whole cluster: None.
+
+    Raises:
+        InvalidInput: the tenant is no word, or as with `read_allow_entry`.
+    """
+    tenant, separator, entry = text.partition("=")
+    if not separator:
+        return None, read_allow_entry(text, field)
+    if tenant != EVERY_TENANT:
+        read_word(tenant, field)
+    return tenant, read_allow_entry(entry, field)
 
 
 def _split_port(text: str, field: str) -> tuple[str, int | None]:

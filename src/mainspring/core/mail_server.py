@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mainspring.core.limits import CLUSTER
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailServer:
@@ -15,6 +17,8 @@ class MailServer:
         user: None does not log in.
         password: the name of the secret that holds it; None if there is no user.
         sender: the address that mail comes from, with or without a name before it.
+        recipients: domains and addresses to which channels of tenants may mail; `*` is any. Empty is the sender's own
+            domain.
     """
 
     host: str
@@ -24,3 +28,13 @@ class MailServer:
     is_plain: bool = False
     user: str | None = None
     password: str | None = None
+    recipients: tuple[str, ...] = ()
+
+    def may_mail(self, tenant: str, address: str) -> bool:
+        """Say whether a tenant's channels may mail to an address. Those of the cluster may mail to any."""
+        if tenant == CLUSTER:
+            return True
+        own = self.sender.rpartition("@")[2].removesuffix(">")
+        allowed = {entry.lower() for entry in self.recipients or (own,)}
+        address = address.lower()
+        return not allowed.isdisjoint({"*", address, address.rpartition("@")[2]})

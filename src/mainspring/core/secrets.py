@@ -7,7 +7,7 @@ for a secret.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -20,6 +20,10 @@ HIDDEN = "***"
 """Stands for a secret wherever a text is shown."""
 SHORTEST = 6
 """Characters of the shortest secret that is blanked out of texts: a shorter one would blank what only looks alike."""
+_LEAST_PART = 3
+"""Characters of the shortest part of a secret that is blanked out at a cut: fewer stand there by chance."""
+_BROKEN = "\ufffd"
+"""What decoding makes of a character that a cut has divided."""
 _OPEN = "${secret:"
 _MARK = re.compile(rf"\$\{{secret:([A-Za-z0-9._-]{{1,{MAX_WORD}}})\}}", re.ASCII)
 _RAW = re.compile(r"\$\{(env|file|vault):", re.IGNORECASE)
@@ -104,9 +108,52 @@ def fill(text: str, reveal: Callable[[str], str]) -> str:
     return _MARK.sub(lambda found: reveal(found[1]), text)
 
 
-def mask(text: str, secrets: Iterable[str]) -> str:
-    """Return a text in which no secret of at least `SHORTEST` characters stands."""
-    for secret in sorted(secrets, key=len, reverse=True):  # one may be a part of another
-        if len(secret) >= SHORTEST:
-            text = text.replace(secret, HIDDEN)
-    return text
+def mask(
+    text: str, secrets: Iterable[str], *, is_cut_before: bool = False, is_cut_after: bool = False
+) -> str:
+    """Return a text in which no secret of at least `SHORTEST` characters stands.
+
+    Args:
+        is_cut_before: the text begins where a longer one was cut, so the end of a secret may stand there.
+        is_cut_after: it ends there, so the beginning of a secret may stand there.
+    """
+    first = len(text) - len(text.lstrip(_BROKEN)) if is_cut_before else 0
+    last = len(text.rstrip(_BROKEN)) if is_cut_after else len(text)
+    spans: list[tuple[int, int]] = []
+    for secret in secrets:
+        if len(secret) < SHORTEST:
+            continue
+        spans += _places_of(secret, text)
+        if is_cut_before:
+            spans.append((first, first + _overlap(secret[::-1], text[first : first + len(secret)][::-1])))
+        if is_cut_after:
+            spans.append((last - _overlap(secret, text[max(0, last - len(secret)) : last]), last))
+    return _blank(text, spans)
+
+
+def _places_of(secret: str, text: str) -> Iterator[tuple[int, int]]:
+    start = text.find(secret)
+    while start >= 0:
+        yield start, start + len(secret)
+        start = text.find(secret, start + 1)
+
+
+def _overlap(secret: str, end: str) -> int:
+    """Return how many of a secret's first characters a text ends with, short of the whole; 0 if they say little."""
+    for size in range(min(len(secret) - 1, len(end)), _LEAST_PART - 1, -1):
+        if end[-1] == secret[size - 1] and end.endswith(secret[:size]):
+            return size
+    return 0
+
+
+def _blank(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    """Return a text with a mark in the place of each span. Spans that overlap have one together."""
+    pieces: list[str] = []
+    done = 0
+    for start, end in sorted(spans):
+        if start == end:
+            continue
+        if start >= done:
+            pieces += (text[done:start], HIDDEN)
+        done = max(done, end)
+    return "".join([*pieces, text[done:]])

@@ -18,11 +18,14 @@ class Revealer:
 
     Args:
         tenant: whose secrets; None is the process itself.
+
+    Attributes:
+        tenant: the same.
     """
 
     def __init__(self, secrets: Secrets, tenant: str | None) -> None:
         self._secrets = secrets
-        self._tenant = tenant
+        self.tenant = tenant
         self._known: set[str] = set()
 
     def reveal(self, name: str) -> str:
@@ -31,9 +34,14 @@ class Revealer:
         Raises:
             SecretMissing: there is none now; the operator may add it.
         """
-        secret = self._secrets.reveal(name, self._tenant)
-        self._known.update((secret, *secret.split()))
+        secret = self._secrets.reveal(name, self.tenant)
+        self.remember(secret)
         return secret
+
+    def remember(self, *texts: str) -> None:
+        """Hide these texts, too, and the words in them."""
+        for text in texts:
+            self._known.update((text, *text.split()))
 
     def fill(self, text: str) -> str:
         """Return a text with the secrets in their places.
@@ -66,9 +74,16 @@ class Revealer:
         except InvalidInput as error:
             raise SecretMissing(f"{error.field} {error.message}") from None
 
-    def hide(self, text: str) -> str:
-        """Return a text in which none of the secrets stands that were read."""
-        return mask(text, self._known) if self._known else text
+    def hide(self, text: str, *, is_cut_before: bool = False, is_cut_after: bool = False) -> str:
+        """Return a text in which none of the secrets stands that were read.
+
+        Args:
+            is_cut_before: the text begins where a longer one was cut; a part of a secret may stand there.
+            is_cut_after: it ends there.
+        """
+        if not self._known:
+            return text
+        return mask(text, self._known, is_cut_before=is_cut_before, is_cut_after=is_cut_after)
 
 
 class NoSecrets:

@@ -122,7 +122,9 @@ class HttpExecutor:
             except TimeoutError:
                 text = f"response status {response.status}, but the answer was not complete within {seconds(limit)}"
                 return Failure(error=text, is_timeout=True)
-            output = revealer.hide(decode(data)) + ("\n[… the rest was not read …]" if is_cut else "")
+            output = revealer.hide(decode(data), is_cut_after=is_cut) + (
+                "\n[… the rest was not read …]" if is_cut else ""
+            )
             return _judge(response, output or None)
 
     def _sign(self, keys: Sequence[bytes], context: AttemptContext, body: bytes) -> dict[str, str]:

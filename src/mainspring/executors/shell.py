@@ -24,6 +24,7 @@ from mainspring.core.targets.shell import ShellType
 from mainspring.egress.secrets import NoSecrets, Revealer
 from mainspring.errors import InvalidInput, MainspringError
 from mainspring.executors._leftovers import MARKER, sweep_leftovers, worker_marker
+from mainspring.executors._shell_supervisor.processes import hide_from_user
 from mainspring.executors._spawner import Spawner
 from mainspring.executors._text import ERROR_LIMIT, clean, decode, join_cut, seconds
 from mainspring.executors.context import ExecutorContext
@@ -96,6 +97,7 @@ class ShellExecutor:
         return "shell"
 
     async def start(self) -> None:
+        hide_from_user()  # commands of tenants are about to run as the same user
         self._marker = worker_marker()
         await asyncio.to_thread(sweep_leftovers)
         await self._spawner.start()
@@ -231,9 +233,7 @@ def _outcome(reply: bytes, context: AttemptContext, revealer: Revealer) -> Outco
     if header["error"]:
         stage, number, text = header["error"]
         return Failure(error=clean(_start_error(stage, int(number), text, context.params), ERROR_LIMIT))
-    head = header["head"]
-    start, end = revealer.hide(decode(output[:head])), revealer.hide(decode(output[head:]))
-    kept = join_cut(start, end, header["dropped"]) or None
+    kept = _hide(output, header["head"], header["dropped"], revealer) or None
     code = header["code"]
     error = _end_error(code)
     if header["reason"] == "exited" and code == 0:
@@ -248,6 +248,19 @@ def _outcome(reply: bytes, context: AttemptContext, revealer: Revealer) -> Outco
     # How a command ends after its time limit is not its own doing.
     cause = None if is_timeout else Cause(exit_code=code)
     return Failure(error=error, output=kept, result=result, is_timeout=is_timeout, cause=cause)
+
+
+def _hide(output: bytes, head: int, dropped: int, revealer: Revealer) -> str:
+    """Return output without secrets, also where its middle was dropped.
+
+    Args:
+        head: how many bytes are kept of the beginning; the others are of the end.
+    """
+    if not dropped:
+        return revealer.hide(decode(output))
+    start = revealer.hide(decode(output[:head]), is_cut_after=True)
+    end = revealer.hide(decode(output[head:]), is_cut_before=True)
+    return join_cut(start, end, dropped)
 
 
 def _start_error(stage: str, number: int, text: str, params: Mapping[str, Any]) -> str:

@@ -79,6 +79,11 @@ def run_process(work: Callable[[StopRequest], Awaitable[T]], settings: Settings)
     """Run work on its own event loop, with signals turned into a stop request. Return its result."""
     from mainspring.host.logs import begin_log, listen_for_signal
 
+    if settings.allow_shell and sys.platform == "linux":
+        # Not in workers alone: beside them, a server or their parent has the same secrets in its environment.
+        from mainspring.executors._shell_supervisor.processes import hide_from_user
+
+        hide_from_user()
     log = begin_log(settings.log_format, settings.log_level)
 
     async def run() -> T:

@@ -130,6 +130,7 @@ async def serve(
         access=settings.access,
         ics=IcsReader(most_bytes=settings.ics_most_bytes, most_days=settings.calendars_most_days),
         why_rate=settings.why_rate,
+        test_rate=settings.channel_test_rate,
         findings=lambda: None if engine.job_check is None else engine.job_check.findings,
         logs=process_log(),
     )

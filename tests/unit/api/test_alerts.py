@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from httpx import AsyncClient
 
+from mainspring.core.rates import parse_rate
 from mainspring.registry import FunctionRegistry
 from mainspring.testing.manual import ManualRuntime
 from tests.unit.api.asgi import api_of, client_of
@@ -104,6 +105,21 @@ async def test_a_channel_shows_nothing_that_may_be_secret(http: AsyncClient) -> 
 async def test_a_server_that_delivers_nothing_says_so(http: AsyncClient) -> None:
     await http.put(CHANNEL, json=HOOK)
     assert (await http.post(f"{CHANNEL}/test")).status_code == 409
+
+
+async def test_channels_are_tested_no_more_often_than_their_rate_allows(runtime: ManualRuntime) -> None:
+    async with client_of(api_of(runtime, test_rate=parse_rate("2/m"))) as http:
+        await http.put(CHANNEL, json=HOOK)
+        tries = [await http.post(f"{CHANNEL}/test") for _ in range(3)]
+        assert [one.status_code for one in tries] == [409, 409, 429]
+        assert tries[2].json()["errors"][0]["field"] == "channels.test_rate"
+        runtime.clock.advance(30)
+        assert (await http.post(f"{CHANNEL}/test")).status_code == 409
+
+
+async def test_ten_tests_a_minute_are_usual(http: AsyncClient) -> None:
+    tries = [(await http.post(f"{CHANNEL}/test")).status_code for _ in range(11)]
+    assert tries == [404] * 10 + [429]
 
 
 async def test_a_silence_is_made_and_ended(http: AsyncClient) -> None:

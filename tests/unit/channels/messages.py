@@ -17,7 +17,7 @@ from mainspring.core.notifications import AlertFacts, AlertState, Message, Messa
 from mainspring.testing.clock import FakeClock
 
 NOW = datetime(2026, 11, 22, 13, 20, tzinfo=UTC)
-LOOPBACK = ("127.0.0.0/8",)
+LOOPBACK = ("*=127.0.0.0/8",)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 

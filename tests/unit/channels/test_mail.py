@@ -1,6 +1,7 @@
 import ssl
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -9,9 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.channels.mail import write_mail
+from mainspring.channels.senders import Senders
+from mainspring.config.settings import Settings
+from mainspring.config.table import SETTINGS
 from mainspring.core.channel_settings import EmailChannel
 from mainspring.core.mail_server import MailServer
+from mainspring.errors import InvalidInput
 from mainspring.ports.channel import ChannelUnavailable, MessageRefused
+from mainspring.testing.clock import FakeClock
 from tests.support.certificates import Pair, make_authority, make_certificate
 from tests.unit.channels.mailboxes import Mailboxes, running_mailboxes
 from tests.unit.channels.messages import NOW, RESOLVED, make_alert, make_message, make_secrets, send
@@ -197,3 +203,45 @@ make_senders(Settings(mail_url="smtp://h", mail_from="a@b.c"), FakeClock())
         "MissingExtra: mail.url: the extra 'mail' is not installed here; pip install 'mainspring[mail]'"
         in done.stderr
     )
+
+
+CLUSTER = make_message(channel_tenant="*")
+
+
+@pytest.mark.parametrize(
+    ("recipients", "taken", "refused"),
+    [
+        ((), ["a@example.com", "A@Example.COM"], ["a@example.org", "a@sub.example.com", "example.com@b.org"]),
+        (("B.org", "a@c.org"), ["x@b.org", "A@c.org"], ["x@c.org", "a@example.com", "x@a.b.org"]),
+        (("*",), ["x@b.org"], []),
+    ],
+)
+async def test_channels_of_tenants_mail_where_the_operator_lets_them(
+    recipients: tuple[str, ...], taken: list[str], refused: list[str]
+) -> None:
+    async with running_mailboxes() as boxes:
+        server = replace(plain(boxes), recipients=recipients)
+        senders = Senders(secrets=make_secrets(), clock=FakeClock(NOW), mail=server)
+        for address in taken:
+            senders.check(EmailChannel(to=(address,)), "shop")
+            await send(EmailChannel(to=(address,)), mail=server)
+        for address in refused:
+            config = EmailChannel(to=(taken[0], address))
+            with pytest.raises(InvalidInput, match=rf"^config\.to\[1\]: {address} is not where"):
+                senders.check(config, "shop")
+            with pytest.raises(MessageRefused, match=r"mail\.recipients"):
+                await send(config, mail=server)
+            senders.check(config, "*")
+            await send(config, CLUSTER, mail=server)
+    assert len(boxes.mails) == len(taken) + len(refused)
+
+
+@pytest.mark.parametrize("entry", ["", "a b", "a@", "@b.org", "*.b.org", "b.org."])
+def test_wrong_recipient_names_the_setting(entry: str) -> None:
+    with pytest.raises(InvalidInput, match=r"^mail\.recipients"):
+        SETTINGS["mail.recipients"].kind.read([entry], "mail.recipients", None)
+
+
+def test_recipients_go_with_a_mail_server() -> None:
+    with pytest.raises(InvalidInput, match=r"^mail\.recipients: goes with a mail server"):
+        _ = Settings(mail_recipients=("*",)).mail_server

@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -79,7 +80,7 @@ async def test_webhook_is_signed_json(receiver: Receiver) -> None:
 async def test_retry_has_the_same_id_and_body_and_a_fresh_signature(receiver: Receiver) -> None:
     config = WebhookChannel(url=receiver.url, signing="hook")
     clock = FakeClock(NOW)
-    senders = Senders(secrets=make_secrets(hook=KEY), clock=clock, allow=("127.0.0.1",))
+    senders = Senders(secrets=make_secrets(hook=KEY), clock=clock, allow=("shop=127.0.0.1",))
     await senders.start()
     await senders.send(config, make_message())
     clock.advance(3600)
@@ -200,7 +201,7 @@ async def test_no_channel_reaches_where_the_guard_forbids(
 
 async def test_metadata_is_never_reached_even_if_it_is_on_the_list() -> None:
     with pytest.raises(MessageRefused, match="the address is blocked"):
-        await send(WebhookChannel(url="http://169.254.169.254/latest"), allow=("169.254.0.0/16",))
+        await send(WebhookChannel(url="http://169.254.169.254/latest"), allow=("*=169.254.0.0/16",))
 
 
 async def test_secret_that_is_no_address_is_refused_and_not_shown() -> None:
@@ -217,7 +218,45 @@ async def test_answer_that_repeats_a_secret_does_not_show_it(receiver: Receiver)
     config = WebhookChannel(url=receiver.url, signing="hook", headers={"X-Key": "t ${secret:token}"})
     with pytest.raises(MessageRefused) as failed:
         await send(config, secrets=make_secrets(token="hunter2-hunter2", hook=KEY))
-    assert str(failed.value) == "response status 400: bad token t ***, key ***"
+    assert str(failed.value) == "response status 400: bad token ***, key ***"
+
+
+@pytest.mark.parametrize("most", [200, 1000])
+async def test_answer_cut_within_a_secret_shows_no_part_of_it(receiver: Receiver, most: int) -> None:
+    secret = "hunter2-" * 150
+    receiver.answer(500, "x" * 190 + secret if most == 200 else "x" * 20 + secret)
+    with pytest.raises(ChannelUnavailable) as failed:
+        await send(
+            WebhookChannel(url=receiver.url, headers={"X": "${secret:x}"}), secrets=make_secrets(x=secret)
+        )
+    assert "hunter" not in str(failed.value)
+
+
+SAID = "/services/T0123456/B%20X1234?key=hunter2-hunter2&user=somebody"
+
+
+@pytest.mark.parametrize("kind", [WebhookChannel, SlackChannel, AlertmanagerChannel])
+@pytest.mark.parametrize("is_secret", [False, True])
+async def test_answer_that_repeats_the_address_does_not_show_what_lists_hide(
+    receiver: Receiver, kind: type[Any], is_secret: bool
+) -> None:
+    url = f"http://127.0.0.1:{receiver.port}{SAID}"
+    receiver.answer(404, f"no {SAID}; T0123456, B X1234 and hunter2-hunter2 are unknown in the path of it")
+    if is_secret:
+        config, secrets = kind(url="${secret:url}"), make_secrets(url=url)
+    else:
+        config, secrets = kind(url=url), make_secrets()
+    with pytest.raises(ChannelUnavailable) as failed:
+        await send(config, secrets=secrets)
+    assert str(failed.value) == "response status 404: no ***; ***, *** and *** are unknown in the path of it"
+
+
+@pytest.mark.parametrize("kind", [WebhookChannel, AlertmanagerChannel])
+async def test_answer_that_repeats_a_header_does_not_show_it(receiver: Receiver, kind: type[Any]) -> None:
+    receiver.answer(403, "who is Token hunter2-hunter2, with hunter2-hunter2?")
+    with pytest.raises(ChannelUnavailable) as failed:
+        await send(kind(url=receiver.url, headers={"X-Key": "Token hunter2-hunter2"}))
+    assert str(failed.value) == "response status 403: who is ***, with ***?"
 
 
 async def test_secrets_of_other_tenants_stay_out_of_reach(receiver: Receiver) -> None:
@@ -266,3 +305,30 @@ def test_settings_that_cannot_work_are_refused(config: ChannelConfig, said: str)
 def test_wrong_entry_of_the_list_names_its_setting() -> None:
     with pytest.raises(InvalidInput, match=r"^channels\.allow: "):
         Senders(secrets=make_secrets(), clock=FakeClock(), allow=("a b",))
+
+
+@pytest.mark.parametrize("text", ["a b=127.0.0.1", "=127.0.0.1", "shop=", "shop=a=b"])
+def test_wrong_tenant_or_target_of_the_list_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match=r"^channels\.allow: "):
+        Senders(secrets=make_secrets(), clock=FakeClock(), allow=(text,))
+
+
+async def test_internal_target_is_reached_by_channels_of_those_it_is_for_alone(receiver: Receiver) -> None:
+    async def reached_by(*allow: str) -> set[str]:
+        """Return whose channels reach the receiver, all through the same senders, one after the other."""
+        senders = Senders(secrets=make_secrets(), clock=FakeClock(NOW), allow=allow)
+        await senders.start()
+        reached: set[str] = set()
+        for tenant in ("*", "shop", "bank", "*", "shop", "bank"):  # connections of the first may be kept open
+            with contextlib.suppress(MessageRefused):
+                config = WebhookChannel(url=receiver.url)
+                await senders.send(config, make_message(tenant="shop", channel_tenant=tenant))
+                reached.add(tenant)
+        await senders.stop()
+        return reached
+
+    assert await reached_by(f"127.0.0.1:{receiver.port}") == {"*"}
+    assert await reached_by("shop=127.0.0.1") == {"shop"}
+    assert await reached_by("shop=127.0.0.1", "bank=10.0.0.1", "127.0.0.1") == {"*", "shop"}
+    assert await reached_by("*=127.0.0.1", "bank=10.0.0.1") == {"*", "shop", "bank"}
+    assert await reached_by("shop=10.0.0.1") == set()

@@ -8,7 +8,9 @@ from mainspring.channels.slack import MOST_HEADING, MOST_TEXT, write_slack
 from mainspring.core.notifications import Message
 from tests.unit.channels.messages import make_alert, make_message
 
-TEXT = st.text(st.characters(codec="utf-8"), max_size=400)
+TEXT = st.text(st.characters(codec="utf-8"), max_size=400) | st.text("@a](&< ", max_size=400)
+MARKDOWN = re.compile(r"@\w|\]\(")
+"""A mention, and the middle of a link, for Mattermost and Rocket.Chat."""
 ESCAPED = re.compile(r"&(?!amp;|lt;|gt;)")
 
 
@@ -29,6 +31,7 @@ def test_no_name_and_no_error_becomes_markup_and_all_is_within_the_limits(
         links = re.findall(r"<([^>]*)>", text)
         assert all(re.fullmatch(r"https://jobs\.example\.org/alerts/\d+\|open", link) for link in links)
         assert not ESCAPED.search(text)
+        assert not MARKDOWN.search(text)
         described = text.count("\n• ") + text.startswith("• ")
         told = re.search(r"\n… and (\d+) more$", text)
         assert described + (int(told[1]) if told else 0) >= len(facts) + more
@@ -40,6 +43,24 @@ def test_mention_and_link_in_an_error_are_shown_as_they_are() -> None:
     line = texts_of(body)[1].splitlines()[1]
     assert line == (
         "• queue:mail: &lt;!channel&gt; &amp; &lt;https://evil.example|click&gt; next <https://x/a%7Cb|open>"
+    )
+
+
+def test_mention_and_link_of_markdown_are_broken_everywhere() -> None:
+    alert = make_alert(
+        subject="job:@all", summary="@channel [click](https://evil.example) ![x](https://e.org)"
+    )
+    body = write_slack(make_message(alert, rule="@here"))
+    heading = body["blocks"][0]["text"]["text"]
+    for text in (heading, *texts_of(body)):
+        assert not MARKDOWN.search(text)
+    assert "@\u200bhere" in heading
+    assert (
+        texts_of(body)[1]
+        .splitlines()[1]
+        .startswith(
+            "• job:@\u200ball: @\u200bchannel [click]\u200b(https://evil.example) ![x]\u200b(https://e.org)"
+        )
     )
 
 

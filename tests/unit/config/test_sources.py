@@ -395,6 +395,13 @@ def test_addresses_may_be_a_list_or_separated_by_commas(tmp_path: Path) -> None:
             ],
         ),
         (
+            "channels.allow = ['a b=c', 'shop=10.0.0.0/8', '*=d:70000', 'chat.internal']",
+            [
+                "must be 1 to 64 of A-Z a-z 0-9 . _ -, not 'a b'",
+                "'d:70000' has no port from 1 to 65535",
+            ],
+        ),
+        (
             "worker.queues = ['a b', 'c', 'd e']",
             [f"must be 1 to 64 of A-Z a-z 0-9 . _ -, not {name}" for name in ("'a b'", "'d e'")],
         ),

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.core.secrets import check_marks, fill, is_mark, mask, names_in, read_reference
+from mainspring.core.secrets import SHORTEST, check_marks, fill, is_mark, mask, names_in, read_reference
 from mainspring.errors import InvalidInput
 
 NAMES = st.text("abcXYZ019._-", min_size=1, max_size=64).filter(lambda name: name not in {".", ".."})
@@ -66,3 +66,39 @@ def test_secret_that_is_part_of_another_leaves_nothing_of_it() -> None:
 
 def test_short_secret_blanks_nothing_that_only_looks_alike() -> None:
     assert mask("a banana", ["a"]) == "a banana"
+
+
+LONG = "hunter2-hunter2"
+
+
+@given(
+    st.text("abc*\u00e9", min_size=SHORTEST, max_size=12),
+    st.text("abc ", max_size=20),
+    st.text("abc ", max_size=20),
+    st.data(),
+)
+def test_cut_shows_no_part_of_a_secret(secret: str, before: str, after: str, data: st.DataObject) -> None:
+    text = before + secret + after
+    cut = data.draw(st.integers(len(before) + 3, len(before) + len(secret) - 3))
+    start = mask(text[:cut], [secret], is_cut_after=True)
+    end = mask(text[cut:], [secret], is_cut_before=True)
+    assert start.endswith("***")
+    assert end.startswith("***")
+    assert len(start.removesuffix("***")) <= len(before)
+    assert len(end.removeprefix("***")) <= len(after)
+
+
+def test_part_of_a_secret_is_blanked_at_cuts_alone() -> None:
+    assert mask("a hunter2-", [LONG]) == "a hunter2-"
+    assert mask("a hunter2-", [LONG], is_cut_after=True) == "a ***"
+    assert mask("-hunter2 a hunter2-", [LONG], is_cut_before=True) == "*** a hunter2-"
+    assert mask("a hu", [LONG], is_cut_after=True) == "a hu"  # as little stands there by chance
+    assert mask("a hunter2-hunter2", [LONG], is_cut_after=True) == "a ***"
+    assert mask("a hunter2-\ufffd", [LONG], is_cut_after=True) == "a ***\ufffd"
+    assert mask("\ufffdhunter2 a", [LONG], is_cut_before=True) == "\ufffd*** a"
+
+
+def test_secrets_that_overlap_have_one_mark() -> None:
+    assert mask("x abcdefghi y", ["abcdef", "defghi"]) == "x *** y"
+    assert mask("x abcabcabc y", ["abcabc"]) == "x *** y"
+    assert mask("abcdefabcdef", ["abcdef"]) == "******"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
@@ -15,10 +16,14 @@ from mainspring.config.secret_settings import SecretPlace
 from mainspring.config.secrets import ConfiguredSecrets
 from mainspring.core.outcomes import Failure
 from mainspring.executors import HttpExecutor, ShellExecutor
+from mainspring.executors._text import OUTPUT_LIMIT
 from mainspring.ports.executor import Outcome, Success
-from tests.unit.channels.messages import LOOPBACK, NOW, Receiver, running_receiver
+from tests.unit.channels.messages import NOW, Receiver, running_receiver
 from tests.unit.executors.attempts import make_attempt
 
+LOOPBACK = ("127.0.0.0/8",)
+KEPT = 32 * 1024
+"""Bytes that are kept of each end of an output."""
 KEY = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 SECRET = "hunter2-hunter2"
 SECRETS = ConfiguredSecrets(
@@ -146,3 +151,34 @@ async def test_command_without_its_secret_does_not_start(tmp_path: Path) -> None
     said = "there is no secret 'others' for tenant 'default' in the settings of this process"
     assert outcome == Failure(error=said)
     assert not (tmp_path / "made").exists()
+
+
+async def test_answer_cut_within_a_secret_shows_no_part_of_it(receiver: Receiver) -> None:
+    async def handler(request: web.Request) -> web.Response:
+        return web.Response(text="x" * (OUTPUT_LIMIT - 6) + SECRET)
+
+    receiver.handler = handler
+    outcome = await call({"url": receiver.url, "headers": {"x": "${secret:token}"}})
+    assert isinstance(outcome, Success)
+    assert outcome.output == "x" * (OUTPUT_LIMIT - 6) + "***\n[… the rest was not read …]"
+
+
+@pytest.mark.parametrize("more", [0, 100_000])
+async def test_output_cut_within_a_secret_shows_no_part_of_it(more: int) -> None:
+    half = len(SECRET) // 2
+    script = (
+        f"import os, sys; s = os.environ['PASSWORD']; "
+        f"sys.stdout.write('x' * ({KEPT} - {half}) + s + 'y' * {more} + s + 'z' * ({KEPT} - {half}))"
+    )
+    if not more:
+        script = f"import os, sys; sys.stdout.write('x' * ({KEPT} - {half}) + os.environ['PASSWORD'] + 'z')"
+    env = {"PASSWORD": "${secret:token}"}
+    outcome = await run({"command": [sys.executable, "-c", script], "env": env})
+    assert isinstance(outcome, Success)
+    assert outcome.output is not None
+    start, end = "x" * (KEPT - half), "z" * (KEPT - half)
+    if more:
+        assert outcome.output.startswith(f"{start}***\n[… ")
+        assert outcome.output.endswith(f" …]\n***{end}")
+    else:
+        assert outcome.output == f"{start}***z"

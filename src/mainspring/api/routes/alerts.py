@@ -106,6 +106,7 @@ async def delete_channel(call: Call) -> Deleted:
 
 @handles(operations.TEST_CHANNEL)
 async def test_channel(call: Call) -> TriedView:
+    call.services.test_rates.take(call.caller, now=call.engine.now())
     tried = await call.engine.channels.test(_owner_of(call), call.key)
     return TriedView(delivered=tried.error is None, error=tried.error)
 

@@ -8,12 +8,20 @@ import os
 import select
 import signal
 
-SET_DEATH_SIGNAL, SET_SUBREAPER, SET_NO_NEW_PRIVILEGES = 1, 36, 38
+SET_DEATH_SIGNAL, SET_DUMPABLE, SET_SUBREAPER, SET_NO_NEW_PRIVILEGES = 1, 4, 36, 38
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def prctl(option: int, value: int) -> None:
     _libc.prctl(option, value, 0, 0, 0)
+
+
+def hide_from_user() -> None:
+    """Keep other processes of this user from reading this one: its environment, its memory and its open files.
+
+    Its forks are hidden, too, until they execute a program. Root can still read them.
+    """
+    prctl(SET_DUMPABLE, 0)
 
 
 def wake_on_child() -> int:

@@ -13,12 +13,21 @@ import sys
 import tempfile
 from typing import Any, NoReturn
 
-from .processes import SET_SUBREAPER, children_of, make_poll, prctl, send_signal, wake_on_child
+from .processes import (
+    SET_SUBREAPER,
+    children_of,
+    hide_from_user,
+    make_poll,
+    prctl,
+    send_signal,
+    wake_on_child,
+)
 from .supervisor import CommandSupervisor, folder_prefix
 
 
 def main(server_fd: int, worker_pid: int) -> NoReturn:
     """Run the spawner: fork a supervisor for each control socket that arrives, until the worker is gone."""
+    hide_from_user()  # supervisors read secrets for their commands
     server = socket.socket(fileno=server_fd)
     try:
         worker = os.pidfd_open(worker_pid)

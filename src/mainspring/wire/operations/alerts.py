@@ -161,6 +161,7 @@ TEST_CHANNEL = Operation(
     query=(_SCOPE,),
     answer=TriedView,
     is_conflicting=True,
+    is_rationed=True,
 )
 LIST_SILENCES = Operation(
     id="list_silences",
