@@ -244,13 +244,9 @@ def _move_all(
                 moved[old.id] = _go_on(judgement, fact, old, now)
         stays = [alert for key, alert in known.items() if judgement.is_cut or key in judgement.left_out]
         moved |= {alert.id: alert for alert in stays}
-        of_rule[judgement.key] = {
-            key: alert
-            if judgement.subjects is None or key in judgement.subjects
-            else replace(alert, telling=replace(alert.telling, tells_end=False))
-            for key, alert in known.items()
-            if alert.id not in moved
-        }
+        of_rule[judgement.key] = _hush(
+            judgement, {key: alert for key, alert in known.items() if alert.id not in moved}
+        )
     for alert in (alert for known in of_rule.values() for alert in known.values()):
         if alert.state is AlertState.PENDING:
             removed.append(alert.id)
@@ -259,6 +255,16 @@ def _move_all(
         else:
             moved[alert.id] = replace(alert, state=AlertState.RESOLVED, resolved_at=now)
     return added, moved, removed
+
+
+def _hush(judgement: Judgement, ending: Mapping[_Subject, Alert]) -> dict[_Subject, Alert]:
+    """Return alerts that are about to end; of those about what is gone, the end is not told."""
+    return {
+        key: alert
+        if judgement.subjects is None or key in judgement.subjects
+        else replace(alert, telling=replace(alert.telling, tells_end=False))
+        for key, alert in ending.items()
+    }
 
 
 def _begin(judgement: Judgement, fact: Fact, now: datetime) -> Alert:
