@@ -68,6 +68,7 @@ _SIGNALS = (
 
 _QUIET = {
     ("mainspring-overview", "Alerts"),
+    ("mainspring-scheduler", "Alerts that fire"),
     ("mainspring-scheduler", "Hints between processes"),  # not on SQLite
     ("mainspring-scheduler", "Requests with errors"),
 }

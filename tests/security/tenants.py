@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ def fail(text: str = "", **_: object) -> None:
 """
 OWN, FOREIGN = "shop", "bank"
 ROLES = ("viewer", "operator", "editor")
+LIVE = ("PENDING", "RUNNING", "RETRYING")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,9 @@ class Tenants:
     def rows_of_foreign(self) -> dict[str, Any]:
         """Return all that tenant `bank` has."""
         lists = ("jobs", "runs", "dead-runs", "calendars", "limits", "backfills", "redrives", "ledger")
+        whole = ("channels", "alert-rules", "silences", "monitors")
         shared = {f"blackouts of {FOREIGN}": self.ask("GET", f"tenants/{FOREIGN}/blackouts")}
+        shared |= {name: self.ask("GET", name)["items"] for name in whole}
         return shared | {name: self.ask("GET", name, params={"limit": 1000})["items"] for name in lists}
 
 
@@ -89,6 +92,16 @@ def make_token(url: str, admin: str, role: str, tenant: str) -> str:
     return text
 
 
+def _watch(ask: Callable[..., Any], text: str) -> None:
+    """Give a tenant what watches its jobs, and those that run elsewhere."""
+    for name in ("ops", text):
+        channel = {"kind": "webhook", "config": {"url": f"https://hooks.invalid/{text}"}}
+        ask("PUT", f"channels/{name}", json=channel)
+        ask("PUT", f"alert-rules/{name}", json={"kind": "dead_letters", "threshold": 1000})
+        ask("PUT", f"monitors/{name}", json={"every": "1d"})
+    ask("POST", "silences", json={"period": "30d", "reason": text})
+
+
 def _furnish(url: str, admin: str, tenant: str, text: str) -> dict[str, str]:
     """Give a tenant something of each kind, with a text wherever one may stand that no request needs to hold."""
 
@@ -97,6 +110,7 @@ def _furnish(url: str, admin: str, tenant: str, text: str) -> dict[str, str]:
 
     payload = {"text": text}
     ids = {"tenant": tenant, "owner": "files", "calendar": "holidays", "limit": "crm", "class": "normal"}
+    ids |= {"channel": "ops", "rule": "ops", "monitor": "ops"}
     ask("PUT", "calendars/holidays", json={"rules": [{"yearly": "12-25"}]})
     ask("PUT", f"calendars/{text}", json={"rules": [{"yearly": "12-24"}]})
     ask("PUT", "limits/crm", json={"max_running": 3})
@@ -115,6 +129,11 @@ def _furnish(url: str, admin: str, tenant: str, text: str) -> dict[str, str]:
     done = ask("POST", "redrives", json={"filter": {"run_ids": [lost]}, "rate": 1000})
     ids["redrive_id"] = done["redrive"]["redrive_id"]
     ids["dead"] = lost
+    _watch(ask, text)
+    for path in (f"backfills/{ids['backfill_id']}", f"redrives/{ids['redrive_id']}"):
+        await_that(f"{path} is over", lambda: ask("GET", path)["closed_at"])  # noqa: B023
+    for state in LIVE:
+        await_that(f"no run is {state}", lambda: not ask("GET", "runs", params={"state": state})["items"])  # noqa: B023
     ask(
         "PUT",
         f"tenants/{tenant}/blackouts",
