@@ -115,7 +115,7 @@ JOB_KEY = "SEARCH job sqlite_autoindex_job_1"
         ("find_late", ["SEARCH run run_job", CLOCK_KEY]),
         (
             "find_failing",
-            ["SEARCH dead_run dead_run_job", f"SEARCH dead_run {KEY}", "SEARCH run_history run_history_job"],
+            ["SEARCH dead_run dead_run_job", "SEARCH run_history run_history_job"],
         ),
         ("list_open_alerts", ["SCAN alert alert_open"]),
         ("list_alerts", ["SEARCH alert alert_page"]),

@@ -105,7 +105,7 @@ def test_logs_as_json_and_their_level(tmp_path: Path) -> None:
 def test_show_says_where_each_value_comes_from_and_hides_passwords(tmp_path: Path) -> None:
     write(tmp_path, "[worker]\nslots = 11\n")
     done = run(
-        "config", "show", "--drain", "5s", cwd=tmp_path, MAINSPRING_STORE="postgresql://me:secret@db/x"
+        "config", "show", "--drain", "5s", cwd=tmp_path, MAINSPRING_STORE="postgresql://me:hunter2@db/x"
     )
     lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
     assert lines[0] == "file: mainspring.toml (usual place)"
@@ -114,7 +114,7 @@ def test_show_says_where_each_value_comes_from_and_hides_passwords(tmp_path: Pat
     assert "drain 5s flag --drain" in lines
     assert "port 8620 default" in lines
     assert len(lines) == 3 + len(SETTINGS)
-    assert "secret" not in done.stdout + run("config", "show", "--json", cwd=tmp_path).stdout
+    assert "hunter2" not in done.stdout + run("config", "show", "--json", cwd=tmp_path).stdout
 
 
 def test_check_reports_all_problems_of_a_file_and_of_variables(tmp_path: Path) -> None:
