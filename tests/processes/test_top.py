@@ -11,6 +11,7 @@ import signal
 import subprocess
 import termios
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,14 @@ def fail() -> None:
 """
 LEAVES = "\x1b[?1049l"
 """What shows again what was on the terminal before."""
+
+
+@pytest.fixture(autouse=True)
+def _interrupts_are_taken() -> Iterator[None]:
+    """A suite that runs in the background ignores SIGINT, and what it starts would, too."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 class Watched:
