@@ -46,10 +46,14 @@ class UsageRecorder:
         self._unstored: dict[tuple[datetime, QueueKey], Usage] = {}
         self._stored: dict[QueueKey, Usage] = {}
         self._stored_minute: datetime | None = None
+        self._minute: datetime | None = None
 
     async def tick(self, now: datetime) -> float:
         """Store what has come since the last tick."""
-        self._count(UsageStep.MINUTE.start_of(now))
+        # After a failover the store's clock may stand earlier: a minute that was stored would be replaced by less.
+        minute = UsageStep.MINUTE.start_of(now)
+        self._minute = minute if self._minute is None else max(self._minute, minute)
+        self._count(self._minute)
         if self._unstored:
             lines = [
                 UsageLine(at=at, tenant=key.tenant, queue=key.queue, usage=usage)

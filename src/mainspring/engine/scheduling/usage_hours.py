@@ -40,7 +40,7 @@ class UsageHours:
         self._is_new = True
 
     async def tick(self, now: datetime) -> float:
-        """Add up and remove. While there is more to remove than one transaction does, come back at once."""
+        """Add up, then remove what is over, as many transactions as that takes."""
         epoch = self._ownership.epochs.get(0)
         if epoch is None:
             self._is_new = True
@@ -54,10 +54,12 @@ class UsageHours:
                 return PERIOD
             hour += HOUR
         self._is_new = False
-        removed = await self._store.prune_usage(
-            minutes_before=now - self._minutes, hours_before=now - self._hours, epochs=epochs, limit=BATCH
-        )
-        return 0.0 if removed >= BATCH else PERIOD
+        minutes, hours_before = now - self._minutes, now - self._hours
+        while await self._store.prune_usage(
+            minutes_before=minutes, hours_before=hours_before, epochs=epochs, limit=BATCH
+        ):
+            pass
+        return PERIOD
 
     async def _first_hour(self, now: datetime) -> datetime:
         """Return the first hour to add up: after a time without an owner, there may be many."""
