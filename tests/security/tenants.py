@@ -115,7 +115,7 @@ def _furnish(url: str, admin: str, tenant: str, text: str) -> dict[str, str]:
     ask("PUT", f"calendars/{text}", json={"rules": [{"yearly": "12-24"}]})
     ask("PUT", "limits/crm", json={"max_running": 3})
     ask("PUT", f"limits/{text}", json={"max_running": 3})
-    common = {"cron": "0 9 * * *", "queue": tenant, "payload": payload, "retry": {"max_retries": 0}}
+    common = {"cron": "0 0 2 11 *", "queue": tenant, "payload": payload, "retry": {"max_retries": 0}}
     job = ask("POST", "jobs", json={"name": "report", "function": "work", **common})
     broken = ask("POST", "jobs", json={"name": text, "function": "fail", **common})
     ids["job_id"] = job["job_id"]
