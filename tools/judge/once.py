@@ -126,8 +126,9 @@ def _judge_new(new: _Member, others: list[_Member], runs: Runs, counts: Counter[
             assert spec.unique is not None
             assert spec.unique.period is not None
             own = other.spec.unique.period if other.spec.unique is not None else None
-            # A key that is over may be gone by the time at which a request takes effect that brought an earlier one.
-            counts_still = own is not None and new.committed_at - other.inserted_at < own
+            # A key that is over may be gone by the time at which a request takes effect that brought an earlier one,
+            # and by the time that it brought, where its server's clock is ahead.
+            counts_still = own is not None and max(now, new.committed_at) - other.inserted_at < own
         elif kind == "live" and other.state is RunState.RUNNING:
             counts_still = True
         else:

@@ -198,3 +198,15 @@ def test_a_key_that_is_over_may_be_gone_for_a_late_submission(committed: float, 
         if event.run_id == late and event.what == "inserted":
             story.alter_event(index, committed_at=at(committed))
     assert ("S15" not in story.broken) is is_good
+
+
+def test_a_key_is_over_by_the_time_that_the_submission_brought() -> None:
+    """Its server's clock was ahead when it made each of the two, and they are committed before that (seed 7196)."""
+    story = Story()
+    job_id = job_of(story, PERIOD)
+    for when in (10.1, 20.1):
+        ahead = story.submit(job_id, when, payload=A)
+        for index, event in enumerate(story.history.events):
+            if event.run_id == ahead and event.what == "inserted":
+                story.alter_event(index, committed_at=at(when - 0.05))
+    assert broken(story) == set()
