@@ -110,11 +110,17 @@ def test_a_worker_of_its_own_and_the_ways_of_jobs_and_runs(folder: Path) -> None
         assert (again["run_id"], first["is_new"], again["is_new"]) == (first["run_id"], True, False)
 
         later = answer("job", "run", "add", "--payload", "[1]", "--run-at", "2099-01-01T00:00:00Z", url=url)
-        assert answer("run", "cancel", later["run_id"], url=url)["result"] == "cancelled"
+        assert answer("run", "cancel", later["run_id"], url=url) == [
+            {"run_id": later["run_id"], "result": "cancelled"}
+        ]
         assert answer("run", "show", later["run_id"], url=url)["status"] == "CANCELLED"
         cancelled = answer("run", "list", "--state", "cancelled", "--job", "add", url=url)
         assert [each["run_id"] for each in cancelled["items"]] == [later["run_id"]]
 
+        delayed = answer("job", "run", "add", "--payload", "[1]", "--delay", "1h", url=url)
+        unknown = "run_00000000fffff"
+        both = answer("run", "cancel", unknown, delayed["run_id"], unknown, url=url, code=2)
+        assert both == [{"run_id": delayed["run_id"], "result": "cancelled"}]
         delayed = answer("job", "run", "add", "--payload", "[1]", "--delay", "1h", url=url)
         shown = answer("run", "show", delayed["run_id"], url=url)
         assert (shown["status"], shown["due_at"] > shown["created_at"]) == ("PENDING", True)

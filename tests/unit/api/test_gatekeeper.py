@@ -439,6 +439,27 @@ async def test_when_a_token_was_used_is_kept_now_and_then(
     assert shown["last_used_at"].startswith("2026-01-05T12:00:30")
 
 
+async def test_uses_that_the_store_did_not_take_are_kept_later(
+    http: AsyncClient,
+    admin: str,
+    runtime: ManualRuntime,
+    identities: Identities,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def fail(_uses: object) -> None:
+        raise StoreUnavailable("gone")
+
+    uses = TokenUses(runtime.store, identities, waiter=ManualWaiter())
+    await http.get("/api/v1/jobs", headers=bearer(admin))
+    with monkeypatch.context() as patch:
+        patch.setattr(runtime.store, "note_token_uses", fail)
+        with pytest.raises(StoreUnavailable):
+            await uses.tick(runtime.clock.now())
+    await uses.tick(runtime.clock.now())
+    [shown] = (await http.get(TOKENS, headers=bearer(admin))).json()["items"]
+    assert shown["last_used_at"] is not None
+
+
 # -- rights ------------------------------------------------------------------------------------------------------------
 
 

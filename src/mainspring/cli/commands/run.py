@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mainspring.wire.views import CancelView, CountsView, RunView, SubmittedView
     from mainspring.wire.why import WhyView
 
+T = TypeVar("T")
 _Retried = dict[str, "SubmittedView | MainspringError"]
 _PAGE = 1000
 _WIDTH = 60
@@ -198,20 +199,31 @@ def why_command(run: str, server: str, *, as_json: bool) -> None:
 
 
 @run_group.command("cancel")
-@click.argument("run")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @caller_options
 @json_option
-def cancel_command(run: str, server: str, *, as_json: bool) -> None:
-    """Cancel a run. A waiting run ends at once; one under way is asked to stop."""
+def cancel_command(runs: tuple[str, ...], server: str, *, as_json: bool) -> int:
+    """Cancel runs. A waiting run ends at once; one under way is asked to stop.
 
-    async def work(client: AsyncClient) -> CancelView:
-        return await client.cancel_run(checked_run(run))
+    If some of them are refused, the others are cancelled all the same, and the exit code is 2.
+    """
+    wanted = list(dict.fromkeys(map(checked_run, runs)))
 
-    answer = call(server, work)
+    async def work(client: AsyncClient) -> dict[str, CancelView | MainspringError]:
+        return await _answer_each(wanted, "cancelling", client.cancel_run)
+
+    answers = call(server, work)
+    results = {
+        run: answer.result for run, answer in answers.items() if not isinstance(answer, MainspringError)
+    }
     if as_json:
-        print_json({"run_id": run, "result": answer.result})
-    else:
-        click.echo(f"{run}: {_CANCELLED.get(answer.result, answer.result)}")
+        print_json([{"run_id": run, "result": result} for run, result in results.items()])
+    for run, answer in answers.items():
+        if isinstance(answer, MainspringError):
+            click.echo(f"error: {answer}", err=True)
+        elif not as_json:
+            click.echo(f"{run}: {_CANCELLED.get(answer.result, answer.result)}")
+    return ExitCode.REFUSED if len(results) < len(answers) else ExitCode.DONE
 
 
 @run_group.command("retry")
@@ -235,11 +247,9 @@ def retry_command(
     wanted = list(dict.fromkeys(map(checked_run, runs)))
 
     async def work(client: AsyncClient) -> tuple[_Retried, dict[str, RunView | None]]:
-        answers: _Retried = {}
-        with Progress("running again", len(wanted)) as progress:
-            for run in wanted:
-                answers[run] = await _retry(client, run, body)
-                progress.advance()
+        answers: _Retried = await _answer_each(
+            wanted, "running again", lambda run: client.redrive_run(run, body)
+        )
         if seconds is None:
             return answers, {}
         made = [answer.run_id for answer in answers.values() if not isinstance(answer, MainspringError)]
@@ -282,8 +292,16 @@ def _plain_retries(answers: _Retried, ends: dict[str, RunView | None]) -> list[d
     return plain_retries
 
 
-async def _retry(client: AsyncClient, run: str, body: dict[str, Any]) -> SubmittedView | MainspringError:
-    try:
-        return await client.redrive_run(run, body)
-    except (InvalidInput, Conflict, NotFound) as error:
-        return error
+async def _answer_each(
+    runs: Sequence[str], doing: str, ask: Callable[[str], Awaitable[T]]
+) -> dict[str, T | MainspringError]:
+    """Ask for one run after the other; return what came of each. One that is refused does not stop the others."""
+    answers: dict[str, T | MainspringError] = {}
+    with Progress(doing, len(runs)) as progress:
+        for run in runs:
+            try:
+                answers[run] = await ask(run)
+            except (InvalidInput, Conflict, NotFound) as error:
+                answers[run] = error
+            progress.advance()
+    return answers

@@ -157,6 +157,10 @@ class Identities:
         uses, self._uses = self._uses, set()
         return uses
 
+    def give_back_uses(self, uses: set[str]) -> None:
+        """Remember what was taken and could not be kept."""
+        self._uses |= uses
+
 
 class TokenUses:
     """Keeps in the store when tokens were used. It is a service of its own, so that no slow write delays a look."""
@@ -170,7 +174,12 @@ class TokenUses:
 
     async def tick(self, now: datetime) -> float:
         """Store what was used since the last tick."""
-        await self._store.note_token_uses(dict.fromkeys(self._identities.take_uses(), now))
+        uses = self._identities.take_uses()
+        try:
+            await self._store.note_token_uses(dict.fromkeys(uses, now))
+        except BaseException:
+            self._identities.give_back_uses(uses)
+            raise
         return USES_PERIOD
 
 
