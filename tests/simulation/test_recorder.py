@@ -3,9 +3,12 @@
 from types import SimpleNamespace
 from typing import Any
 
+from mainspring.core.blackouts import Blackout
 from mainspring.core.clocks import ChangeVerdict
+from mainspring.core.pauses import PauseKey, PauseMode, PauseScope
 from mainspring.core.triggers import AtStart
 from mainspring.ports.store.jobs import AddResult
+from mainspring.ports.store.restrictions import BlackoutsWritten
 from mainspring.testing.factories import IdSequence, at, make_spec
 from tools.simulator.recorder import Recorder
 
@@ -24,3 +27,34 @@ def test_a_start_that_is_committed_late_finds_the_job_paused() -> None:
     assert (paused.at, paused.until) == (at(3), at(5)), (
         "the start came after the pause, whatever its clock said"
     )
+
+
+def test_a_blackout_that_is_written_twice_goes_on_since_the_earlier_time_whichever_write_comes_first() -> (
+    None
+):
+    """The first of them was on its way for longer than the second (seed 8860)."""
+    recorder = Recorder(lambda: at(5))
+    rule = SimpleNamespace(plain={"from": "2026-01-05T12:01:00", "to": "2026-01-05T12:02:00"})
+    spec: Any = SimpleNamespace(rules=[rule])
+    version: Any = SimpleNamespace(name="still", version=1, tenant="default", label="still@1", spec=spec)
+    recorder.note("write_calendars", "client", ([version],), {"now": at(0)}, True)
+    key = PauseKey(PauseScope.ALL, "")
+    for since in (at(3), at(2), at(4)):
+        blackout = Blackout(
+            scope=PauseScope.ALL,
+            name="",
+            tenant="default",
+            calendar="still",
+            version=1,
+            mode=PauseMode.SKIP,
+            made_by="ann",
+            since=since,
+        )
+        recorder.note(
+            "set_blackouts", "server-0", (key,), {"blackouts": [blackout], "now": since}, BlackoutsWritten()
+        )
+    assert [window.since for change in recorder.blackouts for window in change.windows] == [
+        at(3),
+        at(2),
+        at(2),
+    ]

@@ -290,7 +290,7 @@ class Recorder:
         before = {(one.tenant, one.calendar): one for one in self._still.get(key, ())}
         blackouts = given["blackouts"]
         self._still[key] = [
-            replace(one, since=old.since)
+            replace(one, since=min(old.since, one.since))  # the write of a later one may come first
             if (old := before.get((one.tenant, one.calendar))) is not None and old.mode is one.mode
             else one
             for one in blackouts
