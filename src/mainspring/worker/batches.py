@@ -95,7 +95,7 @@ class BatchTask:
             self._hand_back()
             return
         try:
-            contexts = [make_context(member.lease, member.session_id) for member in self._called]
+            contexts = [make_context(member) for member in self._called]
             self._handle = executor.begin_batch(contexts, self._end)
         except Exception as error:  # noqa: BLE001 - a bug in an executor must not stop the worker
             ids = [format_run_id(member.lease.run_id) for member in self._called]
