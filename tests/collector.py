@@ -74,10 +74,10 @@ class Collector:
                 return b""
             if path == "/v1/traces":
                 self.spans += _spans_of(ExportTraceServiceRequest.FromString(body))
-                return ExportTraceServiceResponse().SerializeToString()
+                return bytes(ExportTraceServiceResponse().SerializeToString())
             assert path == "/v1/metrics", path
             self.metrics |= _metrics_of(ExportMetricsServiceRequest.FromString(body))
-            return ExportMetricsServiceResponse().SerializeToString()
+            return bytes(ExportMetricsServiceResponse().SerializeToString())
 
 
 @contextmanager

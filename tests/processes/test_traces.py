@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -35,6 +37,7 @@ async def pay(order: str) -> dict:
 def receipt() -> None:
     pass
 """
+PAGE = (Path(__file__).parents[2] / "docs" / "howto" / "follow-a-run.md").read_text()
 GIVEN = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
@@ -181,3 +184,24 @@ def test_nothing_is_traced_by_itself_without_a_collector(tmp_path: Path) -> None
 def _job_id(url: str) -> str:
     found: str = httpx.get(f"{url}/api/v1/jobs?name=receipt").json()["items"][0]["job_id"]
     return found
+
+
+def test_the_page_says_what_its_commands_take(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(
+        "from mainspring import App\n\napp = App()\n\n\n@app.job()\ndef pay(order: int) -> None:\n    pass\n"
+    )
+    words = [shlex.split(line) for line in re.findall(r"^ *\$ mainspring (.*)$", PAGE, re.MULTILINE)]
+    of_server, of_worker, submit, show = words
+    with collector() as received:
+        given = [received.url if word == "http://127.0.0.1:4318" else word for word in of_server[1:]]
+        with (
+            server("--data", "data", "--slots", "0", *given, cwd=tmp_path) as (_, url),
+            running(*of_worker[:3], received.url, "--server", url, cwd=tmp_path) as worker,
+        ):
+            worker.wait_for("ready")
+            done = run(*submit, "--wait", "60", "--json", "--server", url, cwd=tmp_path)
+            found = json.loads(done.stdout)
+            assert found["status"] == "SUCCEEDED", done
+            shown = run(*show[:2], found["run_id"], "--server", url, cwd=tmp_path).stdout
+            assert re.search(r"^trace +4bf92f3577b34da6a3ce929d0e0e4736$", shown, re.MULTILINE), shown
+            received.wait_for("submit", "queue", "attempt pay")

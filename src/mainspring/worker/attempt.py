@@ -75,7 +75,7 @@ class AttemptTask:
         if self._is_stop_wanted():
             return False
         try:
-            self._handle = executor.begin(make_context(self), self._end)
+            self._handle = executor.begin(self.context(), self._end)
         except Exception as error:  # noqa: BLE001 - see _fail
             self._fail(error)
             return True
@@ -97,8 +97,13 @@ class AttemptTask:
         if executor is None:
             self._end(HandedBack(was_started=False))  # claimed by mistake: another worker can do it
         else:
-            outcome = executor.execute(make_context(self))
+            outcome = executor.execute(self.context())
             await self._await_end(outcome if self.lease.spec.target.type in BUILT_IN else _checked(outcome))
+
+    def context(self) -> AttemptContext:
+        """Return what the executor may know about the attempt."""
+        trace = self.trace
+        return make_context(self.lease, self.session_id, None if trace is None else trace.context)
 
     def refuse(self) -> None:
         """Hand the attempt back without starting it."""
@@ -193,9 +198,12 @@ async def _checked(outcome: Awaitable[object]) -> Outcome:
     return check_outcome(await outcome)
 
 
-def make_context(attempt: AttemptTask) -> AttemptContext:
-    """Return what the executor may know about an attempt."""
-    lease = attempt.lease
+def make_context(lease: Lease, session_id: SessionId, trace: bytes | None = None) -> AttemptContext:
+    """Return what the executor may know about an attempt.
+
+    Args:
+        trace: the trace context that it passes on.
+    """
     spec = lease.spec
     return AttemptContext(
         lease.run_id,
@@ -211,6 +219,6 @@ def make_context(attempt: AttemptTask) -> AttemptContext:
         spec.target.params,
         spec.timeout,
         spec.soft_timeout,
-        attempt.session_id,
-        None if attempt.trace is None else attempt.trace.context,
+        session_id,
+        trace,
     )

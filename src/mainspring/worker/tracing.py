@@ -58,7 +58,9 @@ class AttemptTraces:
         now = tracer.now()
         due = (lease.due_at - _EPOCH) // _MICROSECOND * 1000
         is_first = lease.token == 1
-        trace, parent, link = given, span_id_of(given), None
+        trace = given
+        parent: bytes | None = span_id_of(given)
+        link: bytes | None = None
         if now - due > self._split_after or must_be_linked(given):
             trace, parent, link = successor_of(given, lease.run_id), None, given
         if is_first:

@@ -114,12 +114,6 @@ class RunTraces:
             )
         )
 
-    def sample_run(self, run: NewRun) -> NewRun:
-        """Return a run that no caller submits, with a trace context if it is chosen. Its trace has no first span."""
-        if self._tracer is None or run.skip_reason is not None or not self._is_chosen():
-            return run
-        return replace(run, trace=self._tracer.new_trace())
-
     def sample_clocks(self, clocks: Iterable[DueClock]) -> tuple[list[DueClock], int]:
         """Return clocks, those whose fires are to be traced with a trace context, and the time."""
         tracer = self._tracer

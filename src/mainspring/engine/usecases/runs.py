@@ -153,6 +153,7 @@ class Runs:
         now = self._clock.now()
         begun = self._traces.begin(submission.traceparent)
         result, is_admitted = _JOB_CHANGED, False
+        run: NewRun | None = None
         form = self._known.get(submission.job_id)
         if form is not None and form.job.tenant == tenant:
             run = make_submitted_run(
@@ -173,7 +174,7 @@ class Runs:
             if not self._intake.is_open and not is_admitted:
                 await self._intake.admit(tenant, [run])
             (result,) = await (self._submits if run.once is None else self._guarded)([run])
-        if begun is not None and form is not None:
+        if begun is not None and form is not None and run is not None:
             self._traces.end_submission(
                 begun, run, form.job.spec.name, run_id=result.run_id, status=result.status.value
             )
