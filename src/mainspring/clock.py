@@ -37,6 +37,11 @@ def host_time() -> datetime:
     return datetime.now(UTC)
 
 
+def host_nanoseconds() -> int:
+    """Return the host's wall clock in nanoseconds since 1970, for spans."""
+    return time.time_ns()
+
+
 def monotonic() -> float:
     """Return the host's monotonic clock in seconds."""
     return time.monotonic()

@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from mainspring.clock import LoopWaiter, StoreClock, UuidSource, host_time, monotonic, system_random
+from mainspring.clock import (
+    LoopWaiter,
+    StoreClock,
+    UuidSource,
+    host_nanoseconds,
+    host_time,
+    monotonic,
+    system_random,
+)
 from mainspring.config.secrets import ConfiguredSecrets
 from mainspring.config.settings import DATABASE_NAME, Settings, StoreLocation
 from mainspring.core.allow_list import EVERY_TENANT
@@ -45,7 +53,9 @@ from mainspring.ports.hints import HintChannel
 from mainspring.ports.store import Store
 from mainspring.ports.store.nodes import NodeFacts
 from mainspring.ports.telemetry import Measure, Source, Telemetry
+from mainspring.ports.tracing import Tracer
 from mainspring.registry import FunctionRegistry
+from mainspring.telemetry.otlp import OtlpExport, make_export, sending
 from mainspring.telemetry.store import StoreTimes, timed
 from mainspring.worker import Worker, WorkerSettings, WorkerWaiters
 from mainspring.zone_data import tzdata_version
@@ -199,6 +209,7 @@ async def open_engine(
         clock = StoreClock(store.read_time)
         await clock.sample()
         sender = _sender_beside(settings, clock) if with_scheduler or settings.has_api else None
+        export = make_exporter(settings, "mainspring" if sender is not None else "mainspring-worker")
         engine = Engine(
             store,
             Tools(
@@ -207,17 +218,31 @@ async def open_engine(
             _engine_settings(settings, registry, with_scheduler=with_scheduler),
             hints=make_hints(settings.store, bare),
             sender=sender,
+            tracer=None if export is None else export.tracer,
         )
         engine.telemetry.watch(times)
         try:
             await engine.start(*await _services_beside(engine, clock, settings), holds_start=holds_start)
-            yield engine
+            async with sending(export, engine.telemetry, LoopWaiter()):
+                yield engine
         finally:
             await engine.stop()
             if sender is not None:
                 await sender.stop()
     finally:
         await store.close()
+
+
+def make_exporter(settings: Settings, service: str) -> OtlpExport | None:
+    """Make what sends traces and figures to a collector; None if none is named.
+
+    Args:
+        service: the name of this kind of process in tools.
+
+    Raises:
+        MissingExtra: the settings name a collector, and the extra `otel` is not installed.
+    """
+    return make_export(settings.otlp, service=service, ids=UuidSource(), time=host_nanoseconds)
 
 
 def _sender_beside(settings: Settings, clock: Clock) -> Sender:
@@ -263,6 +288,8 @@ def _engine_settings(
         backfills=_backfill_limits(settings),
         catch_up=Pace(settings.catch_up_rate, settings.catch_up_max_live),
         accepted=_accepted(settings, registry),
+        trace_sample=settings.trace_sample,
+        trace_split_after=settings.trace_split_after,
     )
 
 
@@ -327,13 +354,16 @@ def _warn_of_reach(settings: Settings) -> None:
     )
 
 
-def _executor_context(settings: Settings, registry: FunctionRegistry) -> ExecutorContext:
+def _executor_context(
+    settings: Settings, registry: FunctionRegistry, tracer: Tracer | None
+) -> ExecutorContext:
     return ExecutorContext(
         settings=settings,
         functions=registry,
         slots=settings.slots,
         secrets=ConfiguredSecrets(settings.secrets),
         host_time=host_time,
+        tracer=tracer,
     )
 
 
@@ -344,15 +374,17 @@ def make_worker(
     *,
     telemetry: Telemetry,
     name: str | None = None,
+    tracer: Tracer | None = None,
 ) -> Worker:
     """Make a worker on a gateway, without starting it.
 
     Args:
         telemetry: receives what the worker and its executors count.
         name: the worker's name; None uses the one from the settings, or else host and process id.
+        tracer: takes the spans of attempts; None if they are not exported.
     """
     _warn_of_reach(settings)
-    executors = load_plugins().make_executors(_executor_context(settings, registry))
+    executors = load_plugins().make_executors(_executor_context(settings, registry, tracer))
     host = socket.gethostname()
     registration = Registration(
         name=name or settings.worker_name or f"{host}-{os.getpid()}",
@@ -369,11 +401,15 @@ def make_worker(
         gateway,
         executors,
         settings=WorkerSettings(
-            registration=registration, long_poll=settings.long_poll, prefetch=settings.prefetch
+            registration=registration,
+            long_poll=settings.long_poll,
+            prefetch=settings.prefetch,
+            split_after=settings.trace_split_after,
         ),
         waiters=waiters,
         random=system_random(),
         monotonic=monotonic,
+        tracer=tracer,
     )
     for part in (_WorkerSource(worker, slots=settings.slots), *executors.values()):
         if isinstance(part, Source):
@@ -423,7 +459,14 @@ async def run_embedded_worker(
         return
     await _retire_predecessors(engine.store, engine.clock)
     name = f"{_EMBEDDED}{os.getpid()}"
-    worker = make_worker(engine.gateway, settings, registry, telemetry=engine.telemetry, name=name)
+    worker = make_worker(
+        engine.gateway,
+        settings,
+        registry,
+        telemetry=engine.telemetry,
+        name=name,
+        tracer=engine.tracer,
+    )
     engine.wakeups.subscribe_cancels(worker.beat_now)
     await worker.start()
     try:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
 from mainspring.core.fields import read_delay
 from mainspring.ports.executor import AttemptContext
+from mainspring.ports.tracing import headers_of
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -167,6 +168,17 @@ def lending(make: Callable[[], AttemptContext]) -> Iterator[None]:
 def find_attempt() -> AttemptContext | None:
     """Return the attempt that the calling code belongs to; None outside an attempt, and within a batch."""
     return _attempt.get(None)
+
+
+def trace_headers(given: str | None = None) -> dict[str, str]:
+    """Return the headers by which a submission carries on a trace: that which is given, else the caller's.
+
+    The caller's is that of its own span, made with OpenTelemetry, or else that of the attempt that it belongs to.
+    """
+    if given is not None:
+        return {"traceparent": given}
+    attempt = _attempt.get(None)
+    return headers_of(None if attempt is None else attempt.trace)
 
 
 def enter_attempt(context: AttemptContext) -> None:

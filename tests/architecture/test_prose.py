@@ -28,7 +28,7 @@ def lint(folder: Path, text: str) -> tuple[int, list[str]]:
         ("# Title\n\nIt helps in order to start.\n", "3:10: mainspring.plain"),
         ("A worker reports his run.\n", "1:18: mainspring.person"),
         ("The server will answer.\n", "1:5: mainspring.tense"),
-        ("A span has a reason.\n", "1:3: mainspring.retired"),
+        ("A rank has a reason.\n", "1:3: mainspring.retired"),
         ("Start the\nthe server.\n", "1:7: mainspring.doubled"),
         (f"Short. {WORDS}.\n", "1:8: mainspring.sentence"),
         ("At that point in time.\n", "1:9: redundancy.misc.after_the_deadline"),

@@ -45,7 +45,8 @@ class SecretUrl(OneLine):
         return "URL"
 
 
-def _is_address(text: str) -> bool:
+def is_address(text: str) -> bool:
+    """Say whether a text is a URL of http or https with a host."""
     try:
         parts = urlsplit(text)
         is_whole = bool(parts.hostname) and (parts.port is None or parts.port > 0)
@@ -62,7 +63,7 @@ class ServerUrl(SecretUrl):
         """Read addresses."""
         text = SecretUrl.read(self, value, path, old)
         for address in text.split(","):
-            if not _is_address(address.strip()):
+            if not is_address(address.strip()):
                 raise InvalidInput(path, "must be an address like http://127.0.0.1:8620")
         return text
 

@@ -181,6 +181,9 @@ class Settings:
     secrets: tuple[SecretPlace, ...] = default("secrets")
     metrics_port: int | None = default("metrics.port")
     metrics_host: str = default("metrics.host")
+    otlp: str | None = default("telemetry.otlp")
+    trace_sample: float = default("telemetry.sample")
+    trace_split_after: timedelta = default("telemetry.split_after")
     log_format: str = default("logging.format")
     log_level: str = default("logging.level")
 

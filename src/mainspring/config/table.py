@@ -20,6 +20,7 @@ from mainspring.config.kinds import OneLine, SecretUrl, ServerUrl, Several
 from mainspring.config.past_settings import BACKFILL_SETTINGS, CATCH_UP_SETTINGS
 from mainspring.config.secret_settings import SECRET_SETTINGS
 from mainspring.config.setting import PREFIX, SERVER, UP, WORKER, Setting
+from mainspring.config.telemetry_settings import TELEMETRY_SETTINGS
 from mainspring.core.kinds import Flag, OneOf, Whole, Word
 from mainspring.core.rates import Rate, RateText
 from mainspring.core.times import Duration
@@ -231,27 +232,6 @@ _WORKER = (
     ),
 )
 
-_METRICS = (
-    Setting(
-        name="metrics.port",
-        kind=Whole(0, 65535),
-        default=None,
-        default_words="none; the API has `/metrics`, too",
-        field="metrics_port",
-        flag="--metrics-port",
-        words="A port of its own for `/metrics`, for Prometheus; 0 is any free one. Several worker processes take ports"
-        " in a row.",
-    ),
-    Setting(
-        name="metrics.host",
-        kind=OneLine(),
-        default="127.0.0.1",
-        field="metrics_host",
-        flag="--metrics-host",
-        words="Address to bind the metrics port to. Everyone who reaches it may read the figures.",
-    ),
-)
-
 _LOGGING = (
     Setting(
         name="logging.format",
@@ -282,7 +262,7 @@ GROUPS = MappingProxyType(
         "Executors": EXECUTOR_SETTINGS,
         "Channels": CHANNEL_SETTINGS,
         "Secrets": SECRET_SETTINGS,
-        "Metrics": _METRICS,
+        "Metrics and traces": TELEMETRY_SETTINGS,
         "Logs": _LOGGING,
     }
 )

@@ -305,6 +305,7 @@ class Run:
         crashes: attempts lost with their worker.
         is_cancel_requested: a cancel was requested for this live run. An ended run shows it by its state.
         reason: why it is FAILED, CANCELLED or SKIPPED.
+        trace: its trace context, as `core.tracing` describes it; None if the run is not traced.
     """
 
     id: RunId
@@ -333,6 +334,7 @@ class Run:
     idempotency_key: str | None
     fire_range_id: FireRangeId | None
     redrive_of: RunId | None
+    trace: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from mainspring.engine.common.queue_expiries import QueueExpiryFollower
 from mainspring.engine.common.restrictions import RestrictionFollower, RestrictionReader
 from mainspring.engine.common.run_counts import RunCounts
 from mainspring.engine.common.service import Service, ServiceRunner
+from mainspring.engine.common.traces import RunTraces
 from mainspring.engine.common.usage import UsageRecorder
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.common.write_health import WriteHealth
@@ -50,6 +51,7 @@ from mainspring.ports.hints import HintChannel
 from mainspring.ports.store import Store
 from mainspring.ports.store.nodes import NodeFacts
 from mainspring.ports.telemetry import Measure, Source, Telemetry
+from mainspring.ports.tracing import Tracer
 
 
 class Engine:
@@ -58,6 +60,7 @@ class Engine:
     Args:
         hints: the channel to other processes on the same store, if there is one. The engine connects and closes it.
         sender: delivers what alerts tell; None delivers nothing. Who makes the engine starts and stops it.
+        tracer: takes the spans of submissions and fires; None if they are not exported.
 
     Attributes:
         matcher: where workers' claims wait.
@@ -67,6 +70,7 @@ class Engine:
         identities: finds whom access tokens stand for; a service that only a process with the API starts.
         services: by name, in the order in which they start.
         telemetry: the measures of all parts; a process adds its own sources.
+        tracer: takes the spans of this process; None if they are not exported.
     """
 
     def __init__(
@@ -77,8 +81,10 @@ class Engine:
         *,
         hints: HintChannel | None = None,
         sender: Sender | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         self.store = store
+        self.tracer: Tracer | None = tracer
         self._sender = sender
         self.clock: Clock = tools.clock
         self._tools = tools
@@ -96,6 +102,12 @@ class Engine:
         )
         self._write_health = WriteHealth()
         self._run_counts = RunCounts()
+        self._traces = RunTraces(
+            tracer,
+            random=tools.random,
+            sample=settings.trace_sample,
+            split_after=settings.trace_split_after,
+        )
         self._event_log = EventLog(
             clock=tools.clock, waiter=tools.waiter(), is_silent=not settings.logs_events
         )
@@ -126,6 +138,7 @@ class Engine:
             audit_kept=settings.retention.audit,
             backfill_limits=settings.backfills,
             sender=sender,
+            traces=self._traces,
         )
         self.ownership: Ownership = Ownership()
         self.shards: Shards | None = None
@@ -211,6 +224,7 @@ class Engine:
                 restrictions=restrictions,
                 event_log=self._event_log,
                 counts=self._run_counts,
+                traces=self._traces,
             ),
             CatchUp(
                 store,

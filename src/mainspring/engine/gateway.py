@@ -278,7 +278,7 @@ class LocalGateway:
             if result is not ApplyResult.APPLIED or run is None or run.token != end.token:
                 continue
             self.preempted += end.outcome is AttemptOutcome.PREEMPTED
-            self._event_log.note_end(end, specs[run.job_id, run.version], run.attempt)
+            self._event_log.note_end(end, specs[run.job_id, run.version], run.attempt, run.trace)
 
     def _note_ends(
         self,
@@ -381,6 +381,8 @@ def _lease(run: ClaimedRun, spec: JobSpec) -> Lease:
         run.is_quarantined,
         run.is_cancel_requested,
         spec,
+        None,  # batches are made of leases
+        run.trace,
     )
 
 

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from mainspring.core.backfill_settings import BackfillLimits
 from mainspring.core.pacing import USUAL_CATCH_UP, Pace
+from mainspring.engine.common.traces import SAMPLE, SPLIT_AFTER
 from mainspring.engine.scheduling.shards import ShardSettings
 from mainspring.engine.settling.janitor import Retention
 from mainspring.engine.usecases.browsing import BUDGET
@@ -52,6 +53,8 @@ class EngineSettings:
         seals_audit: whether the node that owns shard 0 sets seals on the audit.
         records_usage: whether it is stored by the minute what became of runs.
         judges_alerts: whether it judges the rules of alerts, and delivers what is told.
+        trace_sample: the share of runs that are traced if their caller has not decided about it.
+        trace_split_after: how long after its submission a run starts that gets a trace of its own.
     """
 
     node: NodeFacts | None
@@ -67,3 +70,5 @@ class EngineSettings:
     seals_audit: bool = True
     records_usage: bool = True
     judges_alerts: bool = True
+    trace_sample: float = SAMPLE
+    trace_split_after: timedelta = SPLIT_AFTER

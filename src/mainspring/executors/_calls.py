@@ -22,6 +22,7 @@ from mainspring.executors.output import Kept
 from mainspring.payloads.results import encode_result
 from mainspring.payloads.signature import FunctionTypes
 from mainspring.ports.executor import AttemptContext, OnEnd, Outcome, Snooze, Success
+from mainspring.ports.tracing import attach_trace
 from mainspring.registry import RegisteredFunction
 from mainspring.signals import FailRun, RetryRun, SnoozeRun, enter_attempt
 
@@ -80,6 +81,8 @@ class FunctionCall:
         context = self.context
         function = self.function
         enter_attempt(context)
+        if context.trace is not None:
+            attach_trace(context.trace)
         if context.payload is None and function.has_plain_keywords and not function.required:
             return function.call()
         args, keywords = _arguments(context.payload)

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from mainspring.ports.secrets import Secrets
+from mainspring.ports.tracing import Tracer
 from mainspring.registry import FunctionRegistry
 
 
@@ -50,6 +51,7 @@ class ExecutorContext:
         slots: how many attempts the worker runs at a time.
         secrets: those that jobs may name.
         host_time: gives the host's time, for signatures.
+        tracer: takes the spans of what an executor does within an attempt; None if they are not exported.
     """
 
     settings: ExecutorSettings
@@ -57,3 +59,4 @@ class ExecutorContext:
     slots: int
     secrets: Secrets
     host_time: Callable[[], datetime]
+    tracer: Tracer | None = None

@@ -15,15 +15,18 @@ from mainspring.core.model import DEFAULT_TIMEOUT
 from mainspring.core.outcomes import Failure
 from mainspring.core.secrets import read_reference
 from mainspring.core.targets.http import HttpType
+from mainspring.core.tracing import show_traceparent
 from mainspring.core.webhooks import sign
 from mainspring.egress.client import GuardedClient, Lookup, NoAnswer, read_retry_after, read_start
 from mainspring.egress.policy import Blocked, Destination, check_url, make_policy, parse_url
 from mainspring.egress.secrets import NoSecrets, Revealer
 from mainspring.errors import InvalidInput
+from mainspring.executors._call_traces import CallTraces
 from mainspring.executors._text import ERROR_LIMIT, OUTPUT_LIMIT, clean, decode, seconds
 from mainspring.executors.context import ExecutorContext
 from mainspring.ports.executor import AttemptContext, Outcome, Success
 from mainspring.ports.secrets import SecretMissing, Secrets
+from mainspring.ports.tracing import Tracer
 
 __all__ = ["HttpExecutor", "check_url", "make_executor"]
 
@@ -50,6 +53,7 @@ class HttpExecutor:
         tls: how certificates are checked; by default against the system's authorities.
         secrets: those that jobs may name; by default there are none.
         now: gives the instant of a signature; needed if there are secrets.
+        tracer: takes the spans of calls; None if they are not exported.
 
     Raises:
         InvalidInput: an entry of `allow` cannot be read.
@@ -66,12 +70,14 @@ class HttpExecutor:
         tls: ssl.SSLContext | None = None,
         secrets: Secrets = _NONE,
         now: Callable[[], datetime] | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         policy = make_policy(allow, allow_http=allow_http)
         self._client = GuardedClient(policy, connect_timeout=connect_timeout, lookup=lookup, tls=tls)
         self._timeout = timeout
         self._secrets = secrets
         self._now = now
+        self._traces = CallTraces(tracer)
 
     @property
     def type(self) -> str:
@@ -81,10 +87,20 @@ class HttpExecutor:
         await self._client.start()
 
     async def execute(self, context: AttemptContext) -> Outcome:
+        if context.trace is None:
+            return await self._execute(context, None)
+        call, outcome = self._traces.begin(context.trace), None
+        try:
+            outcome = await self._execute(context, call.trace)
+        finally:
+            self._traces.end(call, context.params, outcome)
+        return outcome
+
+    async def _execute(self, context: AttemptContext, trace: bytes | None) -> Outcome:
         limit = self._timeout if context.timeout == DEFAULT_TIMEOUT else context.timeout
         try:
             endpoint = parse_url(context.params.get("url"))
-            return await self._call(context, endpoint, _TYPE.read_kept(context.params), limit)
+            return await self._call(context, endpoint, _TYPE.read_kept(context.params), limit, trace)
         except InvalidInput as error:
             return Failure(error=clean(str(error), ERROR_LIMIT), is_retryable=False)
         except Blocked as error:
@@ -100,7 +116,12 @@ class HttpExecutor:
         await self._client.stop()
 
     async def _call(
-        self, context: AttemptContext, endpoint: Destination, params: Mapping[str, Any], limit: timedelta
+        self,
+        context: AttemptContext,
+        endpoint: Destination,
+        params: Mapping[str, Any],
+        limit: timedelta,
+        trace: bytes | None,
     ) -> Outcome:
         method: str = params["method"]
         revealer = Revealer(self._secrets, context.tenant)
@@ -110,7 +131,7 @@ class HttpExecutor:
             body = b"{}"
         if body is not None:
             headers.setdefault("Content-Type", "application/json")
-        headers |= _describe(context)
+        headers |= _describe(context, trace)
         if "signing" in params:
             keys = revealer.signing_keys(read_reference(params["signing"], "target.signing"))
             headers |= self._sign(keys, context, body or b"")
@@ -144,10 +165,11 @@ def make_executor(context: ExecutorContext) -> HttpExecutor:
         timeout=settings.callback_timeout,
         secrets=context.secrets,
         now=context.host_time,
+        tracer=context.tracer,
     )
 
 
-def _describe(context: AttemptContext) -> dict[str, str]:
+def _describe(context: AttemptContext, trace: bytes | None) -> dict[str, str]:
     headers = {
         "Mainspring-Run-Id": format_run_id(context.run_id),
         "Mainspring-Job-Id": format_job_id(context.job_id),
@@ -157,6 +179,8 @@ def _describe(context: AttemptContext) -> dict[str, str]:
             c if c.isascii() and c.isprintable() else "?" for c in context.idempotency_key
         ),
     }
+    if trace is not None:
+        headers["Traceparent"] = show_traceparent(trace)
     if context.fire_at is not None:
         headers["Mainspring-Fire-At"] = context.fire_at.astimezone(UTC).isoformat().replace("+00:00", "Z")
     return headers

@@ -21,6 +21,7 @@ from mainspring.core.ids import format_job_id, format_run_id
 from mainspring.core.outcomes import Failure
 from mainspring.core.resource_limits import RESOURCE_LIMITS
 from mainspring.core.targets.shell import ShellType
+from mainspring.core.tracing import show_traceparent
 from mainspring.egress.secrets import NoSecrets, Revealer
 from mainspring.errors import InvalidInput, MainspringError
 from mainspring.executors._leftovers import MARKER, sweep_leftovers, worker_marker
@@ -171,6 +172,8 @@ class ShellExecutor:
             "MAINSPRING_TOKEN": str(context.token),
             "MAINSPRING_IDEMPOTENCY_KEY": context.idempotency_key.replace("\0", ""),
         }
+        if context.trace is not None:
+            environment["TRACEPARENT"] = show_traceparent(context.trace)
         if context.fire_at is not None:
             environment["MAINSPRING_FIRE_AT"] = context.fire_at.astimezone(UTC).isoformat()
         return environment

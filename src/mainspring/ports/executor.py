@@ -9,7 +9,9 @@ from typing import Any, Protocol, runtime_checkable
 
 from mainspring.core.ids import JobId, RunId, SessionId, format_run_id, key_for_target
 from mainspring.core.outcomes import Failure
+from mainspring.core.tracing import show_trace_id
 from mainspring.core.values import value
+from mainspring.ports.tracing import headers_of
 
 GENTLY = "gently"
 """The message of a cancellation that lets work that cannot be stopped run to its end; see `Executor.execute`."""
@@ -31,6 +33,7 @@ class AttemptContext:
         timeout: hard limit of this attempt.
         soft_timeout: when to ask the job to end; None means only the hard limit.
         session_id: the worker session that holds the lease. With it and the token, a job can end its run itself.
+        trace: the trace context (`core.tracing`) that it passes on; None if its run is not traced.
         kept: where the executor keeps what the job prints; None as long as it has printed nothing.
     """
 
@@ -48,6 +51,7 @@ class AttemptContext:
     timeout: timedelta
     soft_timeout: timedelta | None = None
     session_id: SessionId = SessionId(0)
+    trace: bytes | None = None
     kept: Any = field(default=None, init=False, repr=False, compare=False)
 
     @property
@@ -59,6 +63,18 @@ class AttemptContext:
     def idempotency_key(self) -> str:
         """The idempotency key, the same for every attempt of the run. Pass it to the target."""
         return key_for_target(self.run_id, self.target_key)
+
+    @property
+    def trace_id(self) -> str | None:
+        """The id of the trace that the attempt is in, as tools for tracing show it; None if it is in none."""
+        return show_trace_id(self.trace)
+
+    def trace_headers(self) -> dict[str, str]:
+        """Return the headers by which a request carries on the trace; empty without one.
+
+        Within a span of your own, made with OpenTelemetry, they carry on that span.
+        """
+        return headers_of(self.trace)
 
 
 @value(kw_only=True)

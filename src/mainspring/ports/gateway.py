@@ -70,6 +70,7 @@ class Lease:
         is_cancel_requested: a cancel was requested while the answer was on its way. Do not start the attempt; report
             it as stopped.
         batch: leases with the same text are one call of the function, for one slot; None is a call of its own.
+        trace: the run's trace context (`core.tracing`); None if it is not traced.
     """
 
     run_id: RunId
@@ -86,6 +87,7 @@ class Lease:
     is_cancel_requested: bool
     spec: JobSpec
     batch: str | None = None
+    trace: bytes | None = None
 
     @property
     def idempotency_key(self) -> str:

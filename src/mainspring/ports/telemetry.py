@@ -200,6 +200,12 @@ METRICS = MappingProxyType(
                 "census_age_seconds", _GAUGE, "How long ago the last census was taken; of one server only."
             ),
             Metric(
+                "spans_total",
+                _COUNTER,
+                "Spans of traced runs: sent to the collector, dropped while too many waited, or not taken by it.",
+                ("outcome",),
+            ),
+            Metric(
                 "http_request_seconds",
                 _DISTRIBUTION,
                 "Time that requests took until their answer was sent; of a claim, with its wait.",

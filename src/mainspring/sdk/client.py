@@ -16,6 +16,7 @@ from mainspring.sdk.log_calls import LogCalls
 from mainspring.sdk.monitor_calls import MonitorCalls
 from mainspring.sdk.owner_calls import OwnerCalls
 from mainspring.sdk.usage_calls import UsageCalls
+from mainspring.signals import trace_headers
 from mainspring.wire import operations
 from mainspring.wire.backfills import BackfillAnswer, BackfillPage, BackfillView
 from mainspring.wire.blackouts import BlackoutList
@@ -134,15 +135,26 @@ class AsyncClient(
         return await self.call(operations.LIST_LEDGERS, query=query)
 
     async def submit_run(
-        self, job_id: str, body: Mapping[str, Any] | None = None, *, idempotency_key: str | None = None
+        self,
+        job_id: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        idempotency_key: str | None = None,
+        traceparent: str | None = None,
     ) -> SubmittedView:
-        """Submit a run of a job. `body` may have `payload`, `run_at` or `delay`, and `priority`."""
-        headers = {"Idempotency-Key": idempotency_key} if idempotency_key is not None else {}
+        """Submit a run of a job. `body` may have `payload`, `run_at` or `delay`, and `priority`.
+
+        Args:
+            traceparent: the trace that the run goes on with, as W3C has it; by default that of the caller's span.
+        """
+        headers = trace_headers(traceparent)
+        if idempotency_key is not None:
+            headers["Idempotency-Key"] = idempotency_key
         return await self.call(operations.SUBMIT_RUN, job_id, body=body or {}, headers=headers)
 
     async def submit_runs(self, items: Sequence[Mapping[str, Any]]) -> list[BulkRunView]:
         """Submit up to 1,000 runs, each of a job by `job_id` or by name (`job`)."""
-        return await self.call(operations.SUBMIT_RUNS, body=items)
+        return await self.call(operations.SUBMIT_RUNS, body=items, headers=trace_headers())
 
     async def list_runs(
         self, *, before: str | None = None, limit: int = 100, **wanted: Unpack[RunFilters]

@@ -146,10 +146,23 @@ class SyncClient(Lists):
         )
 
     def submit_run(
-        self, job_id: str, body: Mapping[str, Any] | None = None, *, idempotency_key: str | None = None
+        self,
+        job_id: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        idempotency_key: str | None = None,
+        traceparent: str | None = None,
     ) -> SubmittedView:
-        """Submit a run of a job. `body` may have `payload`, `run_at` or `delay`, and `priority`."""
-        return self._perform(lambda client: client.submit_run(job_id, body, idempotency_key=idempotency_key))
+        """Submit a run of a job. `body` may have `payload`, `run_at` or `delay`, and `priority`.
+
+        Args:
+            traceparent: the trace that the run goes on with, as W3C has it; by default that of the caller's span.
+        """
+        return self._perform(
+            lambda client: client.submit_run(
+                job_id, body, idempotency_key=idempotency_key, traceparent=traceparent
+            )
+        )
 
     def submit_runs(self, items: Sequence[Mapping[str, Any]]) -> list[BulkRunView]:
         """Submit up to 1,000 runs, each of a job by `job_id` or by name (`job`)."""

@@ -17,6 +17,7 @@ from mainspring.core.outcomes import succeeded
 from mainspring.errors import Conflict, InvalidInput, NotFound, StaleLease
 from mainspring.sdk.function import NO_PAYLOAD, SubmitOptions
 from mainspring.sdk.places import START_WITH_APP
+from mainspring.signals import trace_headers
 
 if TYPE_CHECKING:
     from mainspring.core.model import Job
@@ -105,14 +106,17 @@ async def _submit(
     store: CallersStore, tenant: str, name: str, texts: Sequence[bytes | None], options: SubmitOptions
 ) -> list[Accepted]:
     # They cost a start, and many apps only define jobs.
+    from mainspring.engine.common.traces import RunTraces
     from mainspring.engine.usecases.priority_classes import with_tiers
     from mainspring.engine.usecases.runs import KEY_LIFETIME
     from mainspring.engine.usecases.submissions import JobForm, Submission, make_submitted_run
+    from mainspring.engine.usecases.submitted_traces import SubmittedTraces
 
     found = await store.read_job(tenant, name)
     if found is None:
         raise NotFound("job", name, remedy=START_WITH_APP)
     _refuse_rules(found.job)
+    trace = trace_headers().get("traceparent")
     submissions = [
         Submission(
             job_id=found.job.id,
@@ -121,15 +125,21 @@ async def _submit(
             delay=options.delay,
             priority=options.priority,
             idempotency_key=options.idempotency_key,
+            traceparent=trace,
         )
         for text in texts
     ]
     if isinstance(options.priority, str):
         submissions = await with_tiers(store, submissions)
     form = JobForm(found.job, KEY_LIFETIME)
+    calls = SubmittedTraces(RunTraces(), submissions)  # the caller's span is that of the submission, too
     runs = [
-        make_submitted_run(form, submission, now=found.now, expiries=found.expiries)
-        for submission in submissions
+        calls.give(
+            index,
+            make_submitted_run(form, submission, now=found.now, expiries=found.expiries),
+            found.now,
+        )
+        for index, submission in enumerate(submissions)
     ]
     results = await store.submit(runs, now=found.now) if runs else []
     return [_accepted(result, options) for result in results]

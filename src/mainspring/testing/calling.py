@@ -61,7 +61,7 @@ class Caller:
         Raises:
             BaseException: what is no error of the function: `KeyboardInterrupt`, or the failure of a test.
         """
-        contexts = [make_context(lease, _SESSION) for lease in leases]
+        contexts = [make_context(lease, _SESSION, lease.trace) for lease in leases]
         caught: list[Raised] = []
         function = self._find(leases[0], caught)
         if function is None:
@@ -78,7 +78,7 @@ class Caller:
 
     async def carry_out_async(self, leases: Sequence[Lease]) -> Sequence[Outcome]:
         """Do the same on the running loop. A sync function gets a thread, as it does in a worker."""
-        contexts = [make_context(lease, _SESSION) for lease in leases]
+        contexts = [make_context(lease, _SESSION, lease.trace) for lease in leases]
         caught: list[Raised] = []
         function = self._find(leases[0], caught)
         if function is None:

@@ -21,6 +21,7 @@ from mainspring.core.pacing import CatchUpRule
 from mainspring.core.results import read_mark
 from mainspring.core.serving import GapCode, Offers
 from mainspring.core.states import RunState
+from mainspring.core.tracing import show_trace_id
 from mainspring.core.triggers import Trigger
 from mainspring.ports.store.sessions import SessionFacts
 from mainspring.wire.protocol.reports import LeftOutResult, view_mark
@@ -148,6 +149,9 @@ class RunView(Struct, kw_only=True):
         ),
     ] = None
     job: Annotated[str | None, Meta(description="The name of its job, that of a deleted one too.")] = None
+    trace_id: Annotated[
+        str | None, Meta(description="Its trace in your tracing tool; null if it is not traced.")
+    ] = None
 
 
 class WorkerView(Struct, kw_only=True):
@@ -331,6 +335,7 @@ def run_fields(run: Run) -> dict[str, Any]:
         "result_left_out": None if mark is None else view_mark(mark),
         "output": run.output,
         "error": run.error,
+        "trace_id": show_trace_id(run.trace),
     }
 
 

@@ -13,6 +13,7 @@ from mainspring.core.targets import BUILT_IN
 from mainspring.ports.executor import GENTLY, AttemptContext, CallbackExecutor, Executor, Outcome
 from mainspring.ports.gateway import Ending, HandedBack, Lease, Stopped
 from mainspring.worker.outcome_check import check_outcome
+from mainspring.worker.tracing import AttemptTrace
 
 _log = structlog.get_logger(__name__)
 
@@ -29,6 +30,7 @@ class AttemptTask:
         ending: how the attempt ended; None while it runs.
         is_dropped: whether the lease is lost, so that the ending is not reported.
         task: the task that runs or stops the attempt; None if the executor alone does so.
+        trace: its trace; None if its run is not traced.
     """
 
     __slots__ = (
@@ -46,6 +48,7 @@ class AttemptTask:
         "lease",
         "session_id",
         "task",
+        "trace",
     )
 
     def __init__(
@@ -57,6 +60,7 @@ class AttemptTask:
         self.begun_at: float | None = None
         self.ending: Ending | None = None
         self.is_dropped: bool = False
+        self.trace: AttemptTrace | None = None
         self._on_end = on_end
         self._executor: CallbackExecutor | None = None
         self._handle: object | None = None
@@ -71,7 +75,7 @@ class AttemptTask:
         if self._is_stop_wanted():
             return False
         try:
-            self._handle = executor.begin(make_context(self.lease, self.session_id), self._end)
+            self._handle = executor.begin(self.context(), self._end)
         except Exception as error:  # noqa: BLE001 - see _fail
             self._fail(error)
             return True
@@ -93,8 +97,13 @@ class AttemptTask:
         if executor is None:
             self._end(HandedBack(was_started=False))  # claimed by mistake: another worker can do it
         else:
-            outcome = executor.execute(make_context(self.lease, self.session_id))
+            outcome = executor.execute(self.context())
             await self._await_end(outcome if self.lease.spec.target.type in BUILT_IN else _checked(outcome))
+
+    def context(self) -> AttemptContext:
+        """Return what the executor may know about the attempt."""
+        trace = self.trace
+        return make_context(self.lease, self.session_id, None if trace is None else trace.context)
 
     def refuse(self) -> None:
         """Hand the attempt back without starting it."""
@@ -189,8 +198,12 @@ async def _checked(outcome: Awaitable[object]) -> Outcome:
     return check_outcome(await outcome)
 
 
-def make_context(lease: Lease, session_id: SessionId) -> AttemptContext:
-    """Return what the executor may know about an attempt."""
+def make_context(lease: Lease, session_id: SessionId, trace: bytes | None = None) -> AttemptContext:
+    """Return what the executor may know about an attempt.
+
+    Args:
+        trace: the trace context that it passes on.
+    """
     spec = lease.spec
     return AttemptContext(
         lease.run_id,
@@ -207,4 +220,5 @@ def make_context(lease: Lease, session_id: SessionId) -> AttemptContext:
         spec.timeout,
         spec.soft_timeout,
         session_id,
+        trace,
     )

@@ -10,7 +10,7 @@ import structlog
 from mainspring.core.ids import SessionId, format_run_id
 from mainspring.ports.executor import GENTLY, BatchExecutor, Outcome
 from mainspring.ports.gateway import Lease
-from mainspring.worker.attempt import AttemptTask, make_context
+from mainspring.worker.attempt import AttemptTask
 
 _log = structlog.get_logger(__name__)
 
@@ -95,7 +95,7 @@ class BatchTask:
             self._hand_back()
             return
         try:
-            contexts = [make_context(member.lease, member.session_id) for member in self._called]
+            contexts = [member.context() for member in self._called]
             self._handle = executor.begin_batch(contexts, self._end)
         except Exception as error:  # noqa: BLE001 - a bug in an executor must not stop the worker
             ids = [format_run_id(member.lease.run_id) for member in self._called]

@@ -18,6 +18,7 @@ from mainspring.worker.batches import BatchMember, BatchTask
 from mainspring.worker.leases import HeldLeases, LeaseKey
 from mainspring.worker.session import WorkerSession
 from mainspring.worker.settings import WorkerCounters, WorkerWaiters
+from mainspring.worker.tracing import AttemptTraces
 
 _log = structlog.get_logger(__name__)
 
@@ -37,7 +38,9 @@ class Execution:
         *,
         waiters: WorkerWaiters,
         counters: WorkerCounters,
+        traces: AttemptTraces,
     ) -> None:
+        self._traces = traces
         self._executors = executors
         self._callbacks = {
             kind: executor for kind, executor in executors.items() if isinstance(executor, CallbackExecutor)
@@ -147,6 +150,8 @@ class Execution:
         self, key: LeaseKey, lease: Lease, session_id: SessionId, *, is_cancelled: bool = False
     ) -> None:
         attempt = AttemptTask(lease, session_id, self._end)
+        if lease.trace is not None:
+            attempt.trace = self._traces.begin(lease)
         if is_cancelled or lease.is_cancel_requested:
             attempt.cancel()
         held = self._leases
@@ -176,6 +181,8 @@ class Execution:
         held.shared += len(leases) - 1
         for member in batch.members:
             held.active[member.lease.run_id, member.lease.token] = member
+            if member.lease.trace is not None:
+                member.trace = self._traces.begin(member.lease)
             if LEVEL.is_debug:
                 _tell_begin(member.lease)
             if member.lease.is_cancel_requested:
@@ -271,6 +278,8 @@ class Execution:
             attempt.batch.open -= 1
             leases.shared -= attempt.batch.open > 0  # the last one frees the slot
         self._counters.ended += 1
+        if attempt.trace is not None:
+            self._traces.end(attempt.trace, attempt.lease, None if attempt.is_dropped else attempt.ending)
         if LEVEL.is_debug:
             _tell_end(attempt)
         if attempt.is_dropped or attempt.ending is None:

@@ -18,12 +18,14 @@ class WorkerSettings:
         long_poll: how long one claim may wait for work.
         prefetch: how much work may wait in the worker for a slot, by how fast its attempts end; zero means none.
         report_batch: the most endings in one report.
+        split_after: how long after it was due a run is that gets a trace of its own.
     """
 
     registration: Registration
     long_poll: timedelta = timedelta(seconds=20)
     prefetch: timedelta = timedelta(milliseconds=100)
     report_batch: int = 4000
+    split_after: timedelta = timedelta(hours=1)
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from mainspring.ports.clock import RandomSource
 from mainspring.ports.executor import Executor
 from mainspring.ports.gateway import WorkerGateway
+from mainspring.ports.tracing import Tracer
 from mainspring.worker.claiming import Claimer
 from mainspring.worker.execution import Execution
 from mainspring.worker.heartbeat import Heartbeat
@@ -17,6 +18,7 @@ from mainspring.worker.prefetch import Prefetch
 from mainspring.worker.reporting import Reporter
 from mainspring.worker.session import WorkerSession
 from mainspring.worker.settings import WorkerCounters, WorkerSettings, WorkerWaiters
+from mainspring.worker.tracing import AttemptTraces
 
 _LAST_SECONDS = 10.0
 """Seconds that attempts may take to end after they are asked to stop."""
@@ -31,6 +33,7 @@ class Worker:
 
     Args:
         monotonic: this process's monotonic clock, in seconds. It shows how long the worker has been silent.
+        tracer: takes the spans of attempts; None if they are not exported.
     """
 
     def __init__(
@@ -42,6 +45,7 @@ class Worker:
         waiters: WorkerWaiters,
         random: RandomSource,
         monotonic: Callable[[], float],
+        tracer: Tracer | None = None,
     ) -> None:
         self.counters: WorkerCounters = WorkerCounters()
         self._gateway = gateway
@@ -49,7 +53,12 @@ class Worker:
         self._session = WorkerSession(monotonic)
         self._leases = HeldLeases(settings.registration.slots)
         self._execution = Execution(
-            executors, self._session, self._leases, waiters=waiters, counters=self.counters
+            executors,
+            self._session,
+            self._leases,
+            waiters=waiters,
+            counters=self.counters,
+            traces=AttemptTraces(tracer, split_after=settings.split_after, worker=settings.registration.name),
         )
         self._claimer = Claimer(
             gateway,

@@ -62,7 +62,8 @@ async def run_now(call: Call, body: SubmitBody) -> Answer[SubmittedView]:
 
 async def _submit(call: Call, body: SubmitBody) -> Answer[SubmittedView]:
     job_id = path_job_id(call.key)
-    submission = _submission(job_id, body, key=call.fields.get("idempotency-key"), prefix="")
+    key, trace = call.fields.get("idempotency-key"), call.fields.get("traceparent")
+    submission = _submission(job_id, body, key=key, trace=trace, prefix="")
     submitted = await call.engine.runs.submit(call.tenant, submission)
     view = SubmittedView(
         run_id=format_run_id(submitted.run_id), is_new=submitted.is_new, status=submitted.status.value
@@ -71,7 +72,7 @@ async def _submit(call: Call, body: SubmitBody) -> Answer[SubmittedView]:
 
 
 def _submission(
-    job_id: JobId, body: SubmitBody | BulkSubmitItem, *, key: str | None, prefix: str
+    job_id: JobId, body: SubmitBody | BulkSubmitItem, *, key: str | None, trace: str | None, prefix: str
 ) -> Submission:
     priority = None
     if body.priority is not None:
@@ -89,6 +90,7 @@ def _submission(
         delay=delay,
         priority=priority,
         idempotency_key=key,
+        traceparent=trace,
     )
 
 
@@ -102,8 +104,9 @@ def _payload(value: Any | UnsetType, field: str) -> bytes | None:
 async def submit_runs(call: Call, items: list[BulkSubmitItem]) -> list[BulkRunView]:
     check_bulk(items, "submissions")
     ids = await _job_ids(call, items)
+    trace = call.fields.get("traceparent")
     submissions = [
-        _submission(job_id, item, key=item.idempotency_key, prefix=f"[{index}].")
+        _submission(job_id, item, key=item.idempotency_key, trace=trace, prefix=f"[{index}].")
         for index, (job_id, item) in enumerate(zip(ids, items, strict=True))
     ]
     results = await call.engine.runs.submit_many(call.tenant, submissions)

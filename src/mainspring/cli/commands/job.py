@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from mainspring.core.retry import RetryPolicy, preview
 from mainspring.core.retry_words import tell_retries, tell_rule
 from mainspring.core.targets import TARGETS
 from mainspring.core.times import to_seconds
+from mainspring.core.tracing import follow_traceparent, read_traceparent
 from mainspring.core.triggers import tell_trigger
 from mainspring.errors import InvalidInput
 from mainspring.host.exit_codes import ExitCode
@@ -302,6 +304,11 @@ def fires_command(job: str, count: int, from_time: str | None, server: str, *, a
 @click.option(
     "--key", metavar="TEXT", help="Idempotency key: repeating the call with it returns the same run."
 )
+@click.option(
+    "--traceparent",
+    metavar="TEXT",
+    help="The trace that the run goes on with, as W3C has it.  [env var: TRACEPARENT]",
+)
 @wait_option("the run to end")
 @caller_options
 @json_option
@@ -316,6 +323,7 @@ def run_command(
     from mainspring.sdk.runs import wait_for_run
 
     seconds = read_wait(wait)
+    trace = _read_trace(given["traceparent"])
     body: dict[str, Any] = {}
     if given["priority"] is not None:
         body["priority"] = given["priority"]
@@ -331,7 +339,7 @@ def run_command(
 
     async def work(client: AsyncClient) -> Any:
         found = await find_job(client, job)
-        submitted = await client.submit_run(found.job_id, body, idempotency_key=key)
+        submitted = await client.submit_run(found.job_id, body, idempotency_key=key, traceparent=trace)
         if seconds is None or submitted.status == "throttled":  # it is dropped; the run is another's
             return submitted
         return await wait_for_run(client, submitted.run_id, seconds)
@@ -349,6 +357,19 @@ def run_command(
         return ExitCode.DONE
     tell_failures([run])
     return code_of([run])
+
+
+def _read_trace(given: str | None) -> str | None:
+    """Return the trace that a run goes on with. What the environment says wrongly counts as not said.
+
+    Raises:
+        InvalidInput: what was given is none.
+    """
+    if given is not None:
+        read_traceparent(given)
+        return given.strip()
+    text = os.environ.get("TRACEPARENT")
+    return text.strip() if text is not None and follow_traceparent(text)[1] else None
 
 
 def _when(job: JobView) -> str:

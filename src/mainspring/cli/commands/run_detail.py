@@ -86,6 +86,7 @@ def _fields(run: RunDetail, why: WhyView | None) -> dict[str, object]:
         "crashes": run.crashes or None,
         "worker": _worker(run),
         "key": run.idempotency_key,
+        "trace": run.trace_id,
         "payload": _json(run.payload),
         "result": _json(run.result) if run.result_left_out is None else _left_out(run.result_left_out),
     }

@@ -100,12 +100,14 @@ class _Task:
 
 
 async def _work_for_server(server: str, task: _Task) -> None:
+    from mainspring.clock import LoopWaiter
     from mainspring.host.app_jobs import put_app_through
     from mainspring.ports.telemetry import Telemetry
     from mainspring.registry import FunctionRegistry
-    from mainspring.runtime import make_worker
+    from mainspring.runtime import make_exporter, make_worker
     from mainspring.sdk.client import AsyncClient
     from mainspring.sdk.http_gateway import HttpGateway
+    from mainspring.telemetry.otlp import sending
 
     app, stop = task.app, task.stop
     gateway = HttpGateway(server)
@@ -115,8 +117,13 @@ async def _work_for_server(server: str, task: _Task) -> None:
         if app is not None:
             app.serve_by(server)
         telemetry = Telemetry()
-        worker = make_worker(gateway, task.settings, registry, telemetry=telemetry)
-        async with _working(worker, task, telemetry) as is_started:
+        export = make_exporter(task.settings, "mainspring-worker")
+        tracer = None if export is None else export.tracer
+        worker = make_worker(gateway, task.settings, registry, telemetry=telemetry, tracer=tracer)
+        async with (
+            sending(export, telemetry, LoopWaiter()),
+            _working(worker, task, telemetry) as is_started,
+        ):
             if not is_started:
                 return
             if app is not None:
@@ -136,7 +143,9 @@ async def _work_on_store(task: _Task) -> None:
     app, stop = task.app, task.stop
     registry = app.registry if app is not None else FunctionRegistry()
     async with open_engine(task.settings, registry=registry, with_scheduler=False) as engine:
-        worker = make_worker(engine.gateway, task.settings, registry, telemetry=engine.telemetry)
+        worker = make_worker(
+            engine.gateway, task.settings, registry, telemetry=engine.telemetry, tracer=engine.tracer
+        )
         engine.wakeups.subscribe_cancels(worker.beat_now)
         async with _working(worker, task, engine.telemetry) as is_started:
             if not is_started:

@@ -13,6 +13,7 @@ from mainspring.core.line_budget import PERIOD, LineBudget
 from mainspring.core.model import JobSpec, Misfire
 from mainspring.core.outcomes import Transition
 from mainspring.core.times import write_instant
+from mainspring.core.tracing import show_trace_id
 from mainspring.ports.clock import Clock, Waiter
 from mainspring.ports.store.claims import HeldRun
 
@@ -56,8 +57,12 @@ class EventLog:
             _log.warning("further_events", seconds=round(PERIOD), **about, **left.events)
         return PERIOD
 
-    def note_end(self, end: Transition, spec: JobSpec, attempt: int) -> None:
-        """Log that an attempt did not succeed."""
+    def note_end(self, end: Transition, spec: JobSpec, attempt: int, trace: bytes | None = None) -> None:
+        """Log that an attempt did not succeed.
+
+        Args:
+            trace: the run's trace context; None if it is not traced.
+        """
         line = line_of(end, spec, attempt)
         if line is None or not self._take(spec.name, line.kind.value):
             return
@@ -69,6 +74,7 @@ class EventLog:
             attempt=attempt,
             error=line.error,
             next=line.following,
+            **_trace_of(trace),
         )
 
     def note_ends(
@@ -78,7 +84,7 @@ class EventLog:
         runs = {run.run_id: run for run in held}
         for end in ends:
             run = runs[end.run_id]
-            self.note_end(end, specs[run.job_id, run.version], run.attempt)
+            self.note_end(end, specs[run.job_id, run.version], run.attempt, run.trace)
 
     def note_missed(self, spec: JobSpec, fire_at: datetime, *, through: datetime) -> None:
         """Log that fires of a job were missed, and what becomes of them.
@@ -101,3 +107,7 @@ class EventLog:
         if not has_line:
             self.waiter.signal()
         return has_line
+
+
+def _trace_of(trace: bytes | None) -> dict[str, str | None]:
+    return {} if trace is None else {"trace_id": show_trace_id(trace)}

@@ -23,6 +23,7 @@ from mainspring.engine.common.event_log import EventLog
 from mainspring.engine.common.queue_expiries import QueueExpiryFollower
 from mainspring.engine.common.restrictions import RestrictionFollower
 from mainspring.engine.common.run_counts import RunCounts
+from mainspring.engine.common.traces import RunTraces
 from mainspring.engine.common.wakeups import Wakeups, lanes_of
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.scheduling.reading import READ_PERIOD, WINDOW, WindowReader
@@ -78,7 +79,9 @@ class Planner:
         restrictions: RestrictionFollower,
         event_log: EventLog,
         counts: RunCounts,
+        traces: RunTraces,
     ) -> None:
+        self._traces = traces
         self._store = store
         self._expiries = expiries
         self._restrictions = restrictions
@@ -192,6 +195,9 @@ class Planner:
         epochs = self._ownership.epochs
         # Leave out the clocks of shards that the node has given up since it read them.
         clocks = [clock for clock in due if job_shard(clock.job_id) in epochs]
+        began = 0
+        if self._traces.is_sampling:
+            clocks, began = self._traces.sample_clocks(clocks)
         specs: Mapping[tuple[JobId, int], JobSpec] = {}
         if in_set:
             clocks = self._expiries.apply_to_clocks(clocks)
@@ -209,6 +215,13 @@ class Planner:
             results = await self._store.record_fires([fire for _, fire in fires], epochs=epochs, now=now)
         has_runs, has_cancelled, fenced = False, False, set[int]()
         self._count(planned, results)
+        if began:
+            self._traces.end_fires(
+                [clock for clock, _ in planned],
+                results,
+                began,
+                names={job_id: spec.name for (job_id, _), spec in specs.items()},
+            )
         for (clock, fire), result in zip(planned, results, strict=True):
             if result.status is FireStatus.FIRED:
                 has_runs = has_runs or bool(result.run_ids)
@@ -269,6 +282,7 @@ class Planner:
                     due_at=following.due_at,
                     fired_through=fire.fired_through,
                     fires_left=fire.fires_left,
+                    trace=None,
                 )
             )
 
@@ -378,4 +392,5 @@ def _make_runs(
             fire_at=at,
             expiries=expiries,
             skip_reason=reason,
+            trace=clock.trace if reason is None else None,
         )

@@ -25,11 +25,13 @@ def make_fired_run(
     fire_at: datetime,
     expiries: QueueExpiries,
     skip_reason: str | None = None,
+    trace: bytes | None = None,
 ) -> NewRun:
     """Make the run of a fire. Its nominal time is `fire_at`; the job's jitter delays its start.
 
     Args:
         expiries: the expiries of queues.
+        trace: its trace context; None if it is not traced.
     """
     due_at = jittered(job_id, fire_at, spec.jitter)
     return NewRun(
@@ -43,6 +45,7 @@ def make_fired_run(
         expires_at=expiry_of(spec, due_at, expiries),
         skip_reason=skip_reason,
         keys=keys_of(job_id, spec) if spec.is_lined_up and skip_reason is None else (),
+        trace=trace,
     )
 
 

@@ -12,6 +12,7 @@ from mainspring.engine.common.queue_expiries import QueueExpiryFollower
 from mainspring.engine.common.restrictions import RestrictionReader
 from mainspring.engine.common.run_counts import RunCounts
 from mainspring.engine.common.serving import OfferReader
+from mainspring.engine.common.traces import RunTraces
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.settling.janitor import Retention
 from mainspring.engine.usecases.access import AccessControl
@@ -83,6 +84,7 @@ class Client:
         audit_kept: timedelta = KEEP,
         backfill_limits: BackfillLimits | None = None,
         sender: Sender | None = None,
+        traces: RunTraces | None = None,
     ) -> None:
         self._store, self._clock = store, clock
         wakeups, calendars = wakeups or Wakeups(), calendars or CalendarReader(store)
@@ -142,6 +144,7 @@ class Client:
             restrictions=restrictions,
             counts=run_counts,
             slots=slots,
+            traces=traces,
             key_lifetime=key_lifetime,
             list_budget=list_budget,
         )

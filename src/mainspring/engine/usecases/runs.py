@@ -19,12 +19,14 @@ from mainspring.engine.common.group_commit import GroupCommit
 from mainspring.engine.common.queue_expiries import QueueExpiryFollower
 from mainspring.engine.common.restrictions import RestrictionReader
 from mainspring.engine.common.run_counts import RunCounts
+from mainspring.engine.common.traces import RunTraces
 from mainspring.engine.common.wakeups import Wakeups, lanes_of
 from mainspring.engine.usecases import auditing
 from mainspring.engine.usecases.browsing import BUDGET, FoundRuns, RunBrowser, RunFilter
 from mainspring.engine.usecases.intake import Intake
 from mainspring.engine.usecases.priority_classes import with_tiers
 from mainspring.engine.usecases.submissions import JobForm, Submission, make_submitted_run
+from mainspring.engine.usecases.submitted_traces import SubmittedTraces
 from mainspring.engine.usecases.waits import WaitReader
 from mainspring.errors import Conflict, InvalidInput, NotFound, TookTooLong
 from mainspring.ports.clock import Clock
@@ -89,6 +91,7 @@ class Runs:
         restrictions: reads what is paused.
         counts: counts the runs that are made. Without it, nobody is told of them.
         slots: takes what can start at once. Without it, every run waits to be claimed.
+        traces: decides which runs are traced. Without it, those of callers who pass a trace on.
         key_lifetime: how long an idempotency key is remembered after its use.
         list_budget: how long a list looks before it answers what it has found.
     """
@@ -104,6 +107,7 @@ class Runs:
         restrictions: RestrictionReader | None = None,
         counts: RunCounts | None = None,
         slots: WaitingSlots | None = None,
+        traces: RunTraces | None = None,
         key_lifetime: timedelta = KEY_LIFETIME,
         list_budget: timedelta = BUDGET,
     ) -> None:
@@ -117,6 +121,7 @@ class Runs:
         self._waits = WaitReader(store, restrictions, clock=clock)
         self._slots = slots
         self._counts = counts or RunCounts()
+        self._traces = traces or RunTraces()
         # Many clients may submit one run each. One commit for each of them would take up all the time there is.
         self._submits: GroupCommit[NewRun, SubmitResult] = GroupCommit(self._submit_all, most=MOST_TOGETHER)
         # What waits for the holder of a key holds up no others.
@@ -146,12 +151,15 @@ class Runs:
         if isinstance(submission.priority, str):
             [submission] = await with_tiers(self._store, [submission])
         now = self._clock.now()
+        begun = self._traces.begin(submission.traceparent)
         result, is_admitted = _JOB_CHANGED, False
+        run: NewRun | None = None
         form = self._known.get(submission.job_id)
         if form is not None and form.job.tenant == tenant:
             run = make_submitted_run(
                 form, submission, now=now, expiries=self._expiries.by_queue, must_be_newest=True
             )
+            run = run if begun is None else self._traces.give(begun, run, now)
             if not self._intake.is_open:
                 await self._intake.admit(tenant, [run])
             is_admitted = True
@@ -162,9 +170,14 @@ class Runs:
                 raise NotFound("job", format_job_id(submission.job_id))
             self._remember(form)
             run = make_submitted_run(form, submission, now=now, expiries=self._expiries.by_queue)
+            run = run if begun is None else self._traces.give(begun, run, now)
             if not self._intake.is_open and not is_admitted:
                 await self._intake.admit(tenant, [run])
             (result,) = await (self._submits if run.once is None else self._guarded)([run])
+        if begun is not None and form is not None and run is not None:
+            self._traces.end_submission(
+                begun, run, form.job.spec.name, run_id=result.run_id, status=result.status.value
+            )
         if result.run_id is not None and result.status is SubmissionVerdict.SUBMITTED:  # as nearly always
             return Submitted(result.run_id, is_new=True)
         return self._answer(submission, result)
@@ -194,6 +207,7 @@ class Runs:
         if any(isinstance(submission.priority, str) for submission in submissions):
             submissions = await with_tiers(self._store, submissions, are_numbered=True)
         now = self._clock.now()
+        calls = SubmittedTraces(self._traces, submissions)
         forms = await self._forms(tenant, submissions)
         runs = []
         for index, submission in enumerate(submissions):
@@ -202,15 +216,17 @@ class Runs:
                 message = f"there is no job {format_job_id(submission.job_id)}"
                 raise InvalidInput(f"[{index}].job_id", message)
             try:
-                runs.append(make_submitted_run(form, submission, now=now, expiries=self._expiries.by_queue))
+                run = make_submitted_run(form, submission, now=now, expiries=self._expiries.by_queue)
             except InvalidInput as error:
                 raise type(error)(f"[{index}].{error.field}", error.message) from None
+            runs.append(calls.give(index, run, now))
         if not self._intake.is_open:
             await self._intake.admit(tenant, runs)
-        if all(form.once is None for form in forms.values()):
-            return list(await self._submits(runs))
-        results = list(await self._guarded(runs))
-        self._count_held_back(results)
+        is_plain = all(form.once is None for form in forms.values())
+        results = list(await (self._submits if is_plain else self._guarded)(runs))
+        calls.end(runs, results, forms)
+        if not is_plain:
+            self._count_held_back(results)
         return results
 
     async def insert(

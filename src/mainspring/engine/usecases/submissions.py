@@ -28,6 +28,7 @@ class Submission:
         delay: the same, as a time from the store's now; give only one of the two.
         priority: the run's own tier, or the class that names it; None uses the job's.
         idempotency_key: the same key returns the same run, for as long as it is remembered (24 h by default).
+        traceparent: the header by which the caller passes on a trace; None if it passes none on.
     """
 
     job_id: JobId
@@ -36,6 +37,7 @@ class Submission:
     delay: timedelta | None = None
     priority: Priority | str | None = None
     idempotency_key: str | None = None
+    traceparent: str | None = None
 
 
 class JobForm:

@@ -53,6 +53,7 @@ class ClaimedRun:
     """What a claim returns about a run; the gateway adds the definition. Its fields are positional for speed.
 
     Attributes:
+        trace: the run's trace context; None if it is not traced.
         is_cancel_requested: set only in a repeated answer, if the cancel was requested after the first one.
     """
 
@@ -66,6 +67,7 @@ class ClaimedRun:
     payload: bytes | None
     target_key: str | None
     is_quarantined: bool
+    trace: bytes | None
     is_cancel_requested: bool
     tenant: str
 
@@ -83,6 +85,7 @@ def claimed_at_once(run_id: RunId, run: NewRun) -> ClaimedRun:
         run.payload,
         run.target_key,
         False,
+        run.trace,
         False,
         run.lane.tenant,
     )
@@ -109,6 +112,7 @@ class HeldRun:
 
     Attributes:
         mark: the last request to give up its slot, under this token or an earlier one.
+        trace: the run's trace context; None if it is not traced.
     """
 
     run_id: RunId
@@ -123,6 +127,7 @@ class HeldRun:
     started_at: datetime
     deadline_at: datetime
     mark: PreemptionMark | None = None
+    trace: bytes | None = None
 
 
 class ApplyResult(StrEnum):

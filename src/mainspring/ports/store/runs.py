@@ -41,6 +41,7 @@ class NewRun:
             and only `claim_lined_up` starts it.
         once: the submission's key, if a rule of its job says what runs once.
         redrive_of: the ended run that this one repeats. It needs a `submit_key`, so that one run repeats it at most.
+        trace: its trace context (`core.tracing`), which its leases have, too.
     """
 
     job_id: JobId
@@ -60,6 +61,7 @@ class NewRun:
     keys: tuple[RunKey, ...] = ()
     once: OnceGuard | None = None
     redrive_of: RunId | None = None
+    trace: bytes | None = None
 
     @property
     def is_plain(self) -> bool:

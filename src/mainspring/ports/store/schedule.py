@@ -98,6 +98,7 @@ class DueClock:
         due_at: when to commit the fire (see `NextFire`).
         outline: what its run needs of the job's definition. None if only the definition says that.
         fires_left: how many fires may still run, this one included; None if the job has no maximum.
+        trace: the trace context that the runs of this fire get. It is not read from the store.
     """
 
     job_id: JobId
@@ -110,6 +111,7 @@ class DueClock:
     fired_through: datetime | None
     outline: RunOutline | None = None
     fires_left: int | None = None
+    trace: bytes | None = None
 
 
 def outlined_lanes(clocks: Iterable[DueClock]) -> set[LaneKey]:
@@ -136,6 +138,7 @@ def outlined_run(clock: DueClock) -> NewRun:
         due_at,
         outline.timeout,
         expires_at=due_at + outline.expires_after if outline.expires_after is not None else None,
+        trace=clock.trace,
     )
 
 

@@ -24,7 +24,7 @@ run.is_parked AND run.state IN ('PENDING', 'RETRYING') AND run.crashes = 0;
 -- fragment: new_columns
 -- The columns that an insert of a run sets.
 id, job_id, version, lane_id, kind, state, fire_at, due_at, ready_at, created_at, expires_at, timeout_ms, payload, target_key,
-fire_range_id;
+fire_range_id, trace;
 
 -- fragment: candidate_columns
 -- What decides whether a run may start under its limits.
@@ -32,11 +32,11 @@ id, token, lane_id, ready_at, key_id, second_key_id, third_key_id;
 
 -- fragment: claimed_columns
 -- What a claim returns about a run, in the order of the fields of ClaimedRun.
-id, token, job_id, version, attempt, fire_at, due_at, payload, target_key, is_quarantined;
+id, token, job_id, version, attempt, fire_at, due_at, payload, target_key, is_quarantined, trace;
 
 -- fragment: held_columns
 -- The facts about a lease.
-id, token, job_id, version, attempt, is_quarantined, quarantined_crashes, session_id, started_at, deadline_at, preemption;
+id, token, job_id, version, attempt, is_quarantined, quarantined_crashes, session_id, started_at, deadline_at, preemption, trace;
 
 -- fragment: live_columns
 -- What the end of an attempt depends on.
@@ -80,7 +80,7 @@ backfill.id, backfill.tenant, backfill.job_id, backfill.from_at, backfill.to_at,
 -- fragment: kept_columns
 -- The columns of a live run that the history keeps unchanged.
 id, job_id, version, kind, fire_at, due_at, created_at, started_at, attempt, token, session_id, payload, target_key,
-fire_range_id, redrive_of;
+fire_range_id, redrive_of, trace;
 
 -- fragment: settled_columns
 -- What became of a dead letter.

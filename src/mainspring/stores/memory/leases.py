@@ -85,6 +85,7 @@ def _view_claim(run: RunRow) -> ClaimedRun:
         run.payload,
         run.target_key,
         run.is_quarantined,
+        run.trace,
         run.is_cancel_requested,
         run.tenant,
     )

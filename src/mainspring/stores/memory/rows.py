@@ -117,6 +117,7 @@ class RunRow:
     fire_range_id: FireRangeId | None
     keys: tuple[KeyId, ...] = ()
     redrive_of: RunId | None = None
+    trace: bytes | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
     deadline_at: datetime | None = None
@@ -180,6 +181,7 @@ class RunRow:
             idempotency_key=self.target_key,
             fire_range_id=self.fire_range_id,
             redrive_of=self.redrive_of,
+            trace=self.trace,
         )
 
     def held(self) -> HeldRun:
@@ -200,6 +202,7 @@ class RunRow:
             started_at=self.started_at,
             deadline_at=self.deadline_at,
             mark=self.mark,
+            trace=self.trace,
         )
 
     def seated(self) -> SeatedRun:

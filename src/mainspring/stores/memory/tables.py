@@ -264,6 +264,7 @@ class Tables:
             target_key=new.target_key,
             fire_range_id=new.fire_range_id,
             redrive_of=new.redrive_of,
+            trace=new.trace,
             finished_at=None if reason is None else now,
             reason=reason,
             keys=tuple(self.limits.key_of(new.lane.tenant, key).id for key in new.keys)

@@ -89,6 +89,7 @@ def _columns_of(clocks: Sequence[DueClock], epochs: Epochs) -> dict[str, Any]:
             ]
         ),
         "timeouts_ms": [milliseconds(timeout) for timeout in common([one.timeout for one in outlines])],
+        "traces": sparse([clock.trace for clock in clocks]),
     }
 
 

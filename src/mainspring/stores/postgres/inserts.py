@@ -112,6 +112,7 @@ async def _insert_skipped(
         payloads=[run.payload for run, _, _ in runs],
         target_keys=[run.target_key for run, _, _ in runs],
         fire_range_ids=[run.fire_range_id for run, _, _ in runs],
+        traces=[run.trace for run, _, _ in runs],
         now=now,
         **columns_of_lanes([run.lane for run, _, _ in runs]),
     )

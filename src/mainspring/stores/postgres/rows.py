@@ -97,6 +97,7 @@ def run_of(row: Record) -> Run:
         idempotency_key=row["target_key"],
         fire_range_id=row["fire_range_id"],
         redrive_of=row["redrive_of"],
+        trace=row["trace"],
     )
 
 
@@ -133,6 +134,7 @@ def held_of(row: Record) -> HeldRun:
         started_at=row["started_at"],
         deadline_at=row["deadline_at"],
         mark=load_mark(row["preemption"]),
+        trace=row["trace"],
     )
 
 
@@ -207,6 +209,7 @@ def columns_of_runs(runs: Sequence[NewRun]) -> dict[str, Any]:
         "payloads": sparse([run.payload for run in runs]),
         "target_keys": sparse([run.target_key for run in runs]),
         "fire_range_ids": sparse([run.fire_range_id for run in runs]),
+        "traces": sparse([run.trace for run in runs]),
     }
 
 
@@ -225,6 +228,7 @@ def values_of_run(run: NewRun) -> dict[str, Any]:
         "payload": run.payload,
         "target_key": run.target_key,
         "fire_range_id": run.fire_range_id,
+        "trace": run.trace,
     }
 
 

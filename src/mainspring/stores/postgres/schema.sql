@@ -46,7 +46,7 @@ CREATE TABLE alert_rule (
     CONSTRAINT alert_rule_pkey PRIMARY KEY (tenant, name)
 );
 
--- VIEW any_run (id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, ready_at, created_at, started_at, finished_at, attempt, token, crashes, session_id, is_cancel_requested, error, payload, result, output, target_key, fire_range_id, redrive_of)
+-- VIEW any_run (id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, ready_at, created_at, started_at, finished_at, attempt, token, crashes, session_id, is_cancel_requested, error, payload, result, output, target_key, fire_range_id, redrive_of, trace)
 
 CREATE TABLE at_start (
     job_id uuid NOT NULL,
@@ -248,6 +248,7 @@ CREATE TABLE dead_run (
     settle_reason text,
     redriven_as bigint,
     is_unnoticed boolean,
+    trace bytea,
     CONSTRAINT dead_run_pkey PRIMARY KEY (id),
     CONSTRAINT dead_run_settlement CHECK ((settlement = ANY (ARRAY['redriven'::text, 'discarded'::text]))),
     CONSTRAINT dead_run_state CHECK ((state = 'FAILED'::text))
@@ -259,7 +260,7 @@ CREATE INDEX dead_run_open ON public.dead_run USING btree (tenant, id) WHERE (se
 CREATE INDEX dead_run_settled ON public.dead_run USING btree (settled_at) WHERE (settled_at IS NOT NULL);
 CREATE INDEX dead_run_unnoticed ON public.dead_run USING btree (id) WHERE is_unnoticed;
 
--- VIEW ended_run (id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, ready_at, created_at, started_at, finished_at, attempt, token, crashes, session_id, is_cancel_requested, error, payload, result, output, target_key, fire_range_id, redrive_of)
+-- VIEW ended_run (id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, ready_at, created_at, started_at, finished_at, attempt, token, crashes, session_id, is_cancel_requested, error, payload, result, output, target_key, fire_range_id, redrive_of, trace)
 
 CREATE TABLE failure_watch (
     job_id uuid NOT NULL,
@@ -420,7 +421,7 @@ CREATE TABLE limit_use (
 );
 CREATE INDEX limit_use_job ON public.limit_use USING btree (job_id);
 
--- VIEW live_run (id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, ready_at, created_at, started_at, finished_at, attempt, token, crashes, session_id, is_cancel_requested, error, payload, result, output, target_key, fire_range_id, redrive_of)
+-- VIEW live_run (id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, ready_at, created_at, started_at, finished_at, attempt, token, crashes, session_id, is_cancel_requested, error, payload, result, output, target_key, fire_range_id, redrive_of, trace)
 
 CREATE TABLE migration (
     number integer NOT NULL,
@@ -586,6 +587,7 @@ CREATE TABLE run (
     second_key_id bigint,
     third_key_id bigint,
     preemption text,
+    trace bytea,
     CONSTRAINT run_is_held_while_running CHECK (((state = 'RUNNING'::text) = (session_id IS NOT NULL))),
     CONSTRAINT run_pkey PRIMARY KEY (id),
     CONSTRAINT run_state CHECK ((state = ANY (ARRAY['PENDING'::text, 'BLOCKED'::text, 'RUNNING'::text, 'RETRYING'::text])))
@@ -631,6 +633,7 @@ CREATE TABLE run_history (
     target_key text,
     fire_range_id bigint,
     redrive_of bigint,
+    trace bytea,
     CONSTRAINT run_history_state CHECK ((state = ANY (ARRAY['SUCCEEDED'::text, 'CANCELLED'::text, 'SKIPPED'::text])))
 ) PARTITION BY RANGE (finished_at);
 CREATE INDEX run_history_finished ON ONLY public.run_history USING brin (finished_at) WITH (pages_per_range='64', autosummarize='on');

@@ -103,6 +103,7 @@ def _live_row(run: NewRun, run_id: RunId, job: bytes, lane_id: int, now: int) ->
         run.payload,
         run.target_key,
         run.fire_range_id,
+        run.trace,
     )
 
 
@@ -124,6 +125,7 @@ def _skipped_row(run: NewRun, run_id: RunId, job: bytes, now: int) -> Row:
         run.payload,
         run.target_key,
         run.fire_range_id,
+        run.trace,
     )
 
 

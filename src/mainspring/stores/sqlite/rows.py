@@ -179,6 +179,7 @@ def make_held(row: NamedRow) -> HeldRun:
         started_at=to_instant(row.started_at),
         deadline_at=to_instant(row.deadline_at),
         mark=load_mark(row.preemption),
+        trace=row.trace,
     )
 
 
@@ -226,6 +227,7 @@ def make_run(row: NamedRow) -> Run:
         idempotency_key=row.target_key,
         fire_range_id=row.fire_range_id,
         redrive_of=row.redrive_of,
+        trace=row.trace,
     )
 
 
@@ -246,6 +248,7 @@ def make_claimed(row: Row, *, is_repeat: bool) -> ClaimedRun:
         payload,
         key,
         was_quarantined,
+        trace,
         is_cancelled,
         tenant,
     ) = row
@@ -260,6 +263,7 @@ def make_claimed(row: Row, *, is_repeat: bool) -> ClaimedRun:
         payload,
         key,
         bool(was_quarantined) and is_repeat,
+        trace,
         bool(is_cancelled),
         tenant,
     )

@@ -301,7 +301,7 @@ CREATE TABLE dead_run (
     fire_range_id INTEGER,
     redrive_of INTEGER
 , error_group TEXT, settled_at INTEGER, settlement TEXT
-CONSTRAINT dead_run_settlement CHECK (settlement IN ('redriven', 'discarded')), settle_reason TEXT, redriven_as INTEGER, is_unnoticed INTEGER) STRICT;
+CONSTRAINT dead_run_settlement CHECK (settlement IN ('redriven', 'discarded')), settle_reason TEXT, redriven_as INTEGER, is_unnoticed INTEGER, trace BLOB) STRICT;
 
 CREATE INDEX dead_run_finished ON dead_run (finished_at);
 
@@ -616,7 +616,7 @@ CREATE TABLE run (
     payload BLOB,
     target_key TEXT,
     fire_range_id INTEGER,
-    redrive_of INTEGER, key_id INTEGER, second_key_id INTEGER, third_key_id INTEGER, preemption TEXT,
+    redrive_of INTEGER, key_id INTEGER, second_key_id INTEGER, third_key_id INTEGER, preemption TEXT, trace BLOB,
     CONSTRAINT run_is_held_while_running CHECK ((state = 'RUNNING') = (session_id IS NOT NULL))
 ) STRICT;
 
@@ -676,7 +676,7 @@ CREATE TABLE run_history (
     target_key TEXT,
     fire_range_id INTEGER,
     redrive_of INTEGER
-) STRICT;
+, trace BLOB) STRICT;
 
 CREATE INDEX run_history_finished ON run_history (finished_at);
 
@@ -803,18 +803,19 @@ SELECT
     run.cancel_reason AS reason, run.fire_at, run.due_at, run.ready_at, run.created_at, run.started_at,
     CAST(NULL AS INTEGER) AS finished_at, run.attempt, run.token, run.crashes, run.session_id,
     CAST(run.cancel_requested_at IS NOT NULL AS INTEGER) AS is_cancel_requested, CAST(NULL AS TEXT) AS error, run.payload,
-    CAST(NULL AS BLOB) AS result, CAST(NULL AS TEXT) AS output, run.target_key, run.fire_range_id, run.redrive_of
+    CAST(NULL AS BLOB) AS result, CAST(NULL AS TEXT) AS output, run.target_key, run.fire_range_id, run.redrive_of,
+    run.trace
 FROM run
 JOIN lane ON lane.id = run.lane_id
 UNION ALL
 SELECT
     id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, due_at, created_at,
     started_at, finished_at, attempt, token, crashes, session_id, CAST(FALSE AS INTEGER), error, payload, result, output,
-    target_key, fire_range_id, redrive_of
+    target_key, fire_range_id, redrive_of, trace
 FROM run_history
 UNION ALL
 SELECT
     id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, due_at, created_at,
     started_at, finished_at, attempt, token, crashes, session_id, CAST(FALSE AS INTEGER), error, payload, result, output,
-    target_key, fire_range_id, redrive_of
+    target_key, fire_range_id, redrive_of, trace
 FROM dead_run;

@@ -175,6 +175,7 @@ class Claiming:
             b"[1]",
             "key",
             is_quarantined=False,
+            trace=None,
             is_cancel_requested=False,
             tenant=job.tenant,
         )

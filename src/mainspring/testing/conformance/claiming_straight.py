@@ -80,7 +80,7 @@ class SubmitClaimed:
         claimed = await given(store, job, session, payload=b'{"n":1}', target_key="key", expires_at=at(9))
         assert claimed == ClaimedRun(
             *(claimed.run_id, 1, job.id, job.version, 1, None, at(1), b'{"n":1}', "key"),
-            *(False, False, job.tenant),
+            *(False, None, False, job.tenant),
         )
         [run] = await store.get_runs([claimed.run_id])
         assert run is not None

@@ -61,6 +61,7 @@ from mainspring.testing.conformance import (
     restrictions,
     starts,
     submission,
+    traces,
     upkeep,
     usage,
 )
@@ -182,6 +183,7 @@ SUITE: tuple[type, ...] = (
     audit_access.AccessIsAudited,
     audit_seals.EntriesAreSealed,
     usage.UsageIsKept,
+    traces.Traces,
     edges.Precision,
     edges.SizesAndText,
     edges.EmptyLists,

@@ -14,6 +14,10 @@ from mainspring.wire.why import WhyView
 _JOB = f"{API}/jobs/{{job_id}}"
 _RUN = f"{API}/runs/{{run_id}}"
 _KEY = Parameter("Idempotency-Key", "The same key within 24 h returns the same run.", lengths=(1, 255))
+_TRACE = Parameter(
+    "Traceparent",
+    "The trace that the run goes on with, as W3C has it. One that cannot be read counts as not given.",
+)
 _SUBMISSION = Body(SubmitBody, SubmitBody, is_optional=True)
 
 RUN_JOB_NOW = Operation(
@@ -24,7 +28,7 @@ RUN_JOB_NOW = Operation(
     summary="Run a job now",
     description="Submit a run, as `/runs` does.",
     body=_SUBMISSION,
-    headers=(_KEY,),
+    headers=(_KEY, _TRACE),
     answer=SubmittedView,
     statuses=(201, 200),
     is_conflicting=True,
@@ -39,7 +43,7 @@ SUBMIT_RUN = Operation(
     description="Submit a run (201). No run is made (200) for a repeated Idempotency-Key, "
     "or if a rule of the job says so.",
     body=_SUBMISSION,
-    headers=(_KEY,),
+    headers=(_KEY, _TRACE),
     answer=SubmittedView,
     statuses=(201, 200),
     is_conflicting=True,
@@ -65,6 +69,7 @@ SUBMIT_RUNS = Operation(
     description=f"Submit up to {BULK_LIMIT:,} runs in one transaction. "
     "An invalid run refuses all, and so does a full queue; a used key, or a rule of the job, only that run.",
     body=Body(list[BulkSubmitItem], list[BulkSubmitItem]),
+    headers=(_TRACE,),
     answer=list[BulkRunView],
     is_rationed=True,
 )

@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 
 from mainspring.core.definition import plain_from_spec, spec_from_plain
 from mainspring.core.ids import format_job_id, format_run_id, parse_job_id, parse_run_id
+from mainspring.core.tracing import as_linked, follow_traceparent, must_be_linked, show_traceparent
 from mainspring.ports.gateway import ClaimCall, ClaimReply, FunctionLimit, Lease
 from mainspring.wire.protocol.leases import RunText, Token, read_json
 from mainspring.wire.protocol.sessions import Name, SessionText, read_session, show_session
@@ -71,6 +72,15 @@ class LeaseView(Struct, kw_only=True):
     batch: Annotated[
         str | None,
         Meta(description="Leases with the same text are one call, for one slot; null: a call of its own."),
+    ]
+    traceparent: Annotated[
+        str | None,
+        Meta(
+            description="The trace that the attempt goes on with, as W3C has it; null: the run is not traced."
+        ),
+    ]
+    is_trace_split: Annotated[
+        bool, Meta(description="The attempts are to have a trace of their own, with a link to this one.")
     ]
 
 
@@ -160,6 +170,8 @@ def _from_lease(lease: Lease, job_id: str) -> LeaseView:
         is_quarantined=lease.is_quarantined,
         is_cancel_requested=lease.is_cancel_requested,
         batch=lease.batch,
+        traceparent=None if lease.trace is None else show_traceparent(lease.trace),
+        is_trace_split=lease.trace is not None and must_be_linked(lease.trace),
     )
 
 
@@ -167,6 +179,8 @@ class _LeaseIn(LeaseView, kw_only=True):
     payload: msgspec.Raw
     is_cancel_requested: bool = False  # an older server does not send it
     batch: str | None = None  # nor this
+    traceparent: str | None = None  # nor these
+    is_trace_split: bool = False
 
 
 class ClaimAnswerIn(Struct, kw_only=True):
@@ -176,6 +190,11 @@ class ClaimAnswerIn(Struct, kw_only=True):
     definitions: list[DefinitionView]
     is_session_live: bool
     is_quarantined_waiting: bool
+
+
+def _read_trace(item: _LeaseIn) -> bytes | None:
+    trace, _ = follow_traceparent(item.traceparent)
+    return as_linked(trace) if trace is not None and item.is_trace_split else trace
 
 
 def to_claim_reply(answer: ClaimAnswerIn) -> ClaimReply:
@@ -198,6 +217,7 @@ def to_claim_reply(answer: ClaimAnswerIn) -> ClaimReply:
             is_cancel_requested=item.is_cancel_requested,
             spec=specs[item.job_id, item.version],
             batch=item.batch,
+            trace=_read_trace(item),
         )
         for item in answer.leases
     )

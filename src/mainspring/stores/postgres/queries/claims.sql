@@ -165,7 +165,7 @@ SELECT
     nextval('run_sequence') * 256 + :shard::bigint, :job_id::uuid, :version::integer, held.id, :kind::text, 'RUNNING',
     :fire_at::timestamptz, :due_at::timestamptz, greatest(:due_at::timestamptz, :now::timestamptz), :now::timestamptz,
     :expires_at::timestamptz, :timeout_ms::bigint, :payload::bytea, :target_key::text, :fire_range_id::bigint,
-    1, claimer.id, :number, :now, :now + :timeout_ms * interval '1 millisecond'
+    :trace::bytea, 1, claimer.id, :number, :now, :now + :timeout_ms * interval '1 millisecond'
 FROM held CROSS JOIN claimer
 RETURNING id;
 

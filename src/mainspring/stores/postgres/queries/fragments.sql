@@ -24,13 +24,13 @@ coalesce(policy_epoch, :policy_epoch::bigint) = :policy_epoch::bigint;
 (SELECT pg_notify('mainspring', :notice::text) WHERE :notice IS NOT NULL)::text AS announced;
 
 -- fragment: new_names
-shard, job_id, version, lane_id, kind, fire_at, due_at, expires_at, timeout_ms, payload, target_key, fire_range_id;
+shard, job_id, version, lane_id, kind, fire_at, due_at, expires_at, timeout_ms, payload, target_key, fire_range_id, trace;
 
 -- fragment: new_arrays
 -- If all values of a column are the same, only the first is passed.
 :shards::bigint[], :job_ids::uuid[], :versions::integer[], :run_lanes::bigint[], :kinds::text[], :fires_at::timestamptz[],
 :dues_at::timestamptz[], :expiries_at::timestamptz[], :timeouts_ms::bigint[], :payloads::bytea[], :target_keys::text[],
-:fire_range_ids::bigint[];
+:fire_range_ids::bigint[], :traces::bytea[];
 
 -- fragment: new_values
 -- After the id. A short array is filled up with NULL: the first value then stands for all.
@@ -38,7 +38,7 @@ coalesce(new.job_id, (:job_ids::uuid[])[1]), coalesce(new.version, (:versions::i
 coalesce(new.lane_id, (:run_lanes::bigint[])[1]), coalesce(new.kind, (:kinds::text[])[1]), 'PENDING', new.fire_at,
 coalesce(new.due_at, (:dues_at::timestamptz[])[1]), greatest(coalesce(new.due_at, (:dues_at::timestamptz[])[1]), :now),
 :now, new.expires_at, coalesce(new.timeout_ms, (:timeouts_ms::bigint[])[1]), new.payload, new.target_key,
-new.fire_range_id;
+new.fire_range_id, new.trace;
 
 -- fragment: is_listed
 -- What is asked of the runs of a list, but for the job.
@@ -61,7 +61,7 @@ id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_a
     finished_at, attempt, token, crashes, session_id, is_cancel_requested, error,
     CASE WHEN :is_brief::boolean THEN NULL ELSE payload END AS payload,
     CASE WHEN :is_brief::boolean THEN NULL ELSE result END AS result,
-    CASE WHEN :is_brief::boolean THEN NULL ELSE output END AS output, target_key, fire_range_id, redrive_of;
+    CASE WHEN :is_brief::boolean THEN NULL ELSE output END AS output, target_key, fire_range_id, redrive_of, trace;
 
 -- fragment: with_quarantined
 -- Joins to a lane the first of its runs that crashed a worker, with keys or without.

@@ -71,7 +71,8 @@ INSERT INTO run ({new_columns})
 SELECT
     nextval('run_sequence') * 256 + :shard::bigint, :job_id::uuid, :version::integer, lane.id, :kind::text, 'PENDING',
     :fire_at::timestamptz, :due_at::timestamptz, greatest(:due_at::timestamptz, :now::timestamptz), :now::timestamptz,
-    :expires_at::timestamptz, :timeout_ms::bigint, :payload::bytea, :target_key::text, :fire_range_id::bigint
+    :expires_at::timestamptz, :timeout_ms::bigint, :payload::bytea, :target_key::text, :fire_range_id::bigint,
+    :trace::bytea
 FROM (SELECT lane.id FROM lane WHERE lane.id = :lane_id FOR KEY SHARE) AS lane
 CROSS JOIN LATERAL (
     SELECT FROM job
@@ -109,19 +110,19 @@ RETURNING id;
 -- Law 4: a fire that does not become work leaves a record in the history.
 INSERT INTO run_history (
     id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, created_at,
-    finished_at, attempt, token, crashes, payload, target_key, fire_range_id
+    finished_at, attempt, token, crashes, payload, target_key, fire_range_id, trace
 )
 SELECT
     coalesce(new.id, nextval('run_sequence') * 256 + new.shard), new.job_id, new.version, new.queue, new.route,
     new.tenant, new.priority, new.kind, 'SKIPPED', new.reason, new.fire_at, new.due_at, :now, :now, 1, 0, 0,
-    new.payload, new.target_key, new.fire_range_id
+    new.payload, new.target_key, new.fire_range_id, new.trace
 FROM unnest(
     :run_ids::bigint[], :shards::bigint[], :job_ids::uuid[], :versions::integer[], :queues::text[], :routes::text[],
     :tenants::text[], :priorities::smallint[], :kinds::text[], :reasons::text[], :fires_at::timestamptz[],
-    :dues_at::timestamptz[], :payloads::bytea[], :target_keys::text[], :fire_range_ids::bigint[]
+    :dues_at::timestamptz[], :payloads::bytea[], :target_keys::text[], :fire_range_ids::bigint[], :traces::bytea[]
 ) AS new (
     id, shard, job_id, version, queue, route, tenant, priority, kind, reason, fire_at, due_at, payload, target_key,
-    fire_range_id
+    fire_range_id, trace
 );
 
 -- name: reserve_run_ids

@@ -71,7 +71,8 @@ WITH owned AS MATERIALIZED (
         coalesce((:dues_at::timestamptz[])[won.place], (:dues_at::timestamptz[])[1]),
         greatest(coalesce((:dues_at::timestamptz[])[won.place], (:dues_at::timestamptz[])[1]), :now),
         :now, (:expiries_at::timestamptz[])[won.place],
-        coalesce((:timeouts_ms::bigint[])[won.place], (:timeouts_ms::bigint[])[1]), NULL, NULL, NULL
+        coalesce((:timeouts_ms::bigint[])[won.place], (:timeouts_ms::bigint[])[1]), NULL, NULL, NULL,
+        (:traces::bytea[])[won.place]
     FROM won
     RETURNING id, job_id
 )

@@ -51,7 +51,7 @@ WHERE id IN (SELECT value FROM json_each(:run_ids));
 INSERT INTO run ({new_columns}, token, session_id, claim_number, started_at, deadline_at)
 VALUES (
     :run_id, :job_id, :version, :run_lane, :kind, 'RUNNING', :fire_at, :due_at, max(:due_at, :now), :now, :expiry_at,
-    :timeout_ms, :payload, :target_key, :fire_range_id, 1, :session_id, :number, :now, :now + :timeout_ms * 1000
+    :timeout_ms, :payload, :target_key, :fire_range_id, :trace, 1, :session_id, :number, :now, :now + :timeout_ms * 1000
 );
 
 -- name: repeat_claim

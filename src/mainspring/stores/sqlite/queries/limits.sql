@@ -276,7 +276,7 @@ UPDATE concurrency_key SET level = :level, level_at = :level_at WHERE id = :key_
 INSERT INTO run ({new_columns}, is_parked, key_id, second_key_id, third_key_id)
 VALUES (
     :run_id, :job_id, :version, :run_lane, :kind, 'PENDING', :fire_at, :due_at, max(:due_at, :now), :now, :expiry_at,
-    :timeout_ms, :payload, :target_key, :fire_range_id, 1, :key_id, :second_key, :third_key
+    :timeout_ms, :payload, :target_key, :fire_range_id, :trace, 1, :key_id, :second_key, :third_key
 );
 
 -- name: prune_holds

@@ -16,18 +16,18 @@ SELECT version FROM job WHERE id = :job_id AND deleted_at IS NULL;
 INSERT INTO run ({new_columns})
 VALUES (
     :run_id, :job_id, :version, :run_lane, :kind, 'PENDING', :fire_at, :due_at, max(:due_at, :now), :now, :expiry_at,
-    :timeout_ms, :payload, :target_key, :fire_range_id
+    :timeout_ms, :payload, :target_key, :fire_range_id, :trace
 );
 
 -- name: insert_skipped
 -- Law 4: a fire that does not become work leaves a record in the history.
 INSERT INTO run_history (
     id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, created_at, finished_at,
-    attempt, token, crashes, payload, target_key, fire_range_id
+    attempt, token, crashes, payload, target_key, fire_range_id, trace
 )
 VALUES (
     :run_id, :job_id, :version, :queue, :route, :tenant, :priority, :kind, 'SKIPPED', :reason, :fire_at, :due_at, :now,
-    :now, 1, 0, 0, :payload, :target_key, :fire_range_id
+    :now, 1, 0, 0, :payload, :target_key, :fire_range_id, :trace
 );
 
 -- name: read_key

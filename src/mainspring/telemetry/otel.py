@@ -1,0 +1,190 @@
+"""Spans and figures as OpenTelemetry's SDK has them. Only who exports imports this."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from importlib.metadata import version
+from itertools import groupby
+
+from opentelemetry import trace as otel
+from opentelemetry.context import Context
+from opentelemetry.sdk.metrics.export import (
+    AggregationTemporality,
+    Gauge,
+    Histogram,
+    HistogramDataPoint,
+    MetricsData,
+    NumberDataPoint,
+    ResourceMetrics,
+    ScopeMetrics,
+    Sum,
+)
+from opentelemetry.sdk.metrics.export import Metric as OtelMetric
+from opentelemetry.sdk.resources import SERVICE_INSTANCE_ID, SERVICE_NAME, SERVICE_VERSION, Resource
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.id_generator import IdGenerator
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, ParentBased
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+from mainspring.core.tracing import span_id_of, trace_id_of
+from mainspring.ports.telemetry import METRICS, Measure, MetricKind, Spread
+from mainspring.ports.tracing import Span, SpanKind
+from mainspring.telemetry.exposition import PREFIX
+from mainspring.telemetry.spans import SpanQueue
+
+_SCOPE = "mainspring"
+_KINDS = {
+    SpanKind.INTERNAL: otel.SpanKind.INTERNAL,
+    SpanKind.PRODUCER: otel.SpanKind.PRODUCER,
+    SpanKind.CONSUMER: otel.SpanKind.CONSUMER,
+    SpanKind.CLIENT: otel.SpanKind.CLIENT,
+}
+
+
+def make_resource(service: str, instance: str) -> Resource:
+    """Return what this process is. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win.
+
+    Args:
+        service: its name if the environment says none.
+        instance: tells it from other processes.
+    """
+    own = {SERVICE_NAME: service, SERVICE_INSTANCE_ID: instance, SERVICE_VERSION: version("mainspring")}
+    given = Resource.create().attributes
+    named = {name: value for name, value in given.items() if not str(value).startswith("unknown_service")}
+    return Resource({**own, **named})
+
+
+class _GivenIds(IdGenerator):
+    """Gives the next span the ids that its record has."""
+
+    def __init__(self) -> None:
+        self.trace: bytes = b""
+
+    def generate_trace_id(self) -> int:
+        return int.from_bytes(trace_id_of(self.trace))
+
+    def generate_span_id(self) -> int:
+        return int.from_bytes(span_id_of(self.trace))
+
+
+class SpanMaker:
+    """Makes spans of the SDK from records. Only one thread may use it."""
+
+    def __init__(self, resource: Resource) -> None:
+        self._ids = _GivenIds()
+        provider = TracerProvider(
+            sampler=ALWAYS_ON, resource=resource, shutdown_on_exit=False, id_generator=self._ids
+        )
+        self._tracer = provider.get_tracer(_SCOPE, version("mainspring"))
+
+    def make(self, span: Span) -> ReadableSpan:
+        """Return a span that is over."""
+        self._ids.trace = span.trace
+        context = Context()
+        if span.parent is not None:
+            above = otel.NonRecordingSpan(_context_of(span.trace, span.parent))
+            context = otel.set_span_in_context(above, context)
+        link = span.link
+        made = self._tracer.start_span(
+            span.name,
+            context=context,
+            kind=_KINDS[span.kind],
+            attributes=dict(span.attributes),
+            links=[] if link is None else [otel.Link(_context_of(link, span_id_of(link)))],
+            start_time=span.began,
+            record_exception=False,
+            set_status_on_exception=False,
+        )
+        if span.error is not None:
+            made.set_attribute("error.type", span.error)
+            made.set_status(otel.Status(otel.StatusCode.ERROR))
+        made.end(end_time=max(span.ended, span.began))
+        assert isinstance(made, ReadableSpan), "the sampler records every span"
+        return made
+
+
+def _context_of(trace: bytes, span_id: bytes) -> otel.SpanContext:
+    return otel.SpanContext(
+        trace_id=int.from_bytes(trace_id_of(trace)),
+        span_id=int.from_bytes(span_id),
+        is_remote=True,
+        trace_flags=otel.TraceFlags(otel.TraceFlags.SAMPLED),
+    )
+
+
+class _Queueing(SpanProcessor):
+    """Puts the spans that functions make themselves into the queue."""
+
+    def __init__(self, queue: SpanQueue) -> None:
+        self._queue = queue
+
+    def on_end(self, span: ReadableSpan) -> None:
+        if span.context is not None and span.context.trace_flags.sampled:
+            self._queue.put(span)
+
+
+def offer_provider(queue: SpanQueue, resource: Resource) -> None:
+    """Have spans that functions make within traced runs sent, too, unless the process has a provider of its own."""
+    if os.environ.get("OTEL_PYTHON_TRACER_PROVIDER") or not isinstance(
+        otel.get_tracer_provider(), otel.ProxyTracerProvider
+    ):
+        return
+    provider = TracerProvider(sampler=ParentBased(ALWAYS_OFF), resource=resource, shutdown_on_exit=False)
+    provider.add_span_processor(_Queueing(queue))
+    otel.set_tracer_provider(provider)
+
+
+def make_metrics(measures: Iterable[Measure], resource: Resource, *, since: int, now: int) -> MetricsData:
+    """Return measures as the SDK has them, under the names that Prometheus reads.
+
+    Args:
+        measures: those of one metric follow one another.
+        since, now: when counting began, and the time, in nanoseconds since 1970.
+    """
+    metrics = [
+        _make_metric(name, list(group), since, now)
+        for name, group in groupby(measures, key=lambda measure: measure.name)
+    ]
+    scope = InstrumentationScope(_SCOPE, version("mainspring"))
+    return MetricsData([ResourceMetrics(resource, [ScopeMetrics(scope, metrics, "")], "")])
+
+
+def _make_metric(name: str, measures: Sequence[Measure], since: int, now: int) -> OtelMetric:
+    metric = METRICS[name]
+    unit = "s" if name.endswith("_seconds") else "1"
+    data: Sum | Gauge | Histogram
+    if metric.kind is MetricKind.DISTRIBUTION:
+        points = [
+            _spread_point(measure.value, _attributes_of(measure), since, now)
+            for measure in measures
+            if isinstance(measure.value, Spread)
+        ]
+        data = Histogram(points, AggregationTemporality.CUMULATIVE)
+    else:
+        numbers = [
+            NumberDataPoint(_attributes_of(measure), since, now, measure.value)
+            for measure in measures
+            if not isinstance(measure.value, Spread)
+        ]
+        is_counter = metric.kind is MetricKind.COUNTER
+        data = Sum(numbers, AggregationTemporality.CUMULATIVE, True) if is_counter else Gauge(numbers)
+    return OtelMetric(f"{PREFIX}{name}", metric.words, unit, data)
+
+
+def _spread_point(spread: Spread, attributes: dict[str, str], since: int, now: int) -> HistogramDataPoint:
+    return HistogramDataPoint(
+        attributes=attributes,
+        start_time_unix_nano=since,
+        time_unix_nano=now,
+        count=spread.count,
+        sum=spread.total,
+        bucket_counts=spread.counts,
+        explicit_bounds=spread.bounds,
+        min=0.0,  # neither is measured; what tools read are the buckets
+        max=spread.bounds[-1],
+    )
+
+
+def _attributes_of(measure: Measure) -> dict[str, str]:
+    return dict(zip(METRICS[measure.name].labels, measure.labels, strict=True))
