@@ -73,6 +73,24 @@ class Transaction:
         count = status.rpartition(" ")[2]
         return int(count) if count.isdigit() else 0
 
+    async def copy(
+        self, name: str, sink: Callable[[bytes], Awaitable[None]], /, *, limit: float, **values: Any
+    ) -> None:
+        """Give the rows of a query to a sink, as CSV with NULL as `\\N`.
+
+        Args:
+            limit: how long that may take, in seconds.
+        """
+        text, names = self._statements[name]
+        await self._connection.copy_from_query(
+            text.rstrip().rstrip(";"),
+            *[values[parameter] for parameter in names],
+            output=sink,
+            format="csv",
+            null=r"\N",
+            timeout=limit,
+        )
+
 
 Work = Callable[[Transaction], Awaitable[R]]
 
