@@ -24,7 +24,7 @@ LEAST_MEMORY = 64 << 20
 
 
 class NotAsCopied(MainspringError):
-    """What was read does not hold what the history holds."""
+    """What was copied or read back does not hold what the history holds."""
 
 
 def run_task(task: Task) -> PartFacts | None:
@@ -39,16 +39,17 @@ def run_task(task: Task) -> PartFacts | None:
         return _write(objects, task)
     if isinstance(task, CheckTask):
         return _check(objects, task)
-    file = task.scratch / "day.json"
+    file = Path(task.scratch) / "day.json"
     file.write_bytes(msgspec.json.format(msgspec.json.encode(task.manifest), indent=2) + b"\n")
     objects.put(task.name, file)
     return None
 
 
 def _write(objects: Objects, task: WriteTask) -> PartFacts:
-    target = task.source.with_suffix(".parquet")
-    with connect(memory=_memory(task.memory), scratch=task.source.parent / "spill") as db:
-        write_parquet(db, task.kind, task.source, target)
+    source = Path(task.source)
+    target = source.with_suffix(".parquet")
+    with connect(memory=_memory(task.memory), scratch=source.parent / "spill") as db:
+        write_parquet(db, task.kind, source, target)
     facts = _read_facts(task.name, task.kind, target, task.memory)
     if (facts.rows, facts.sum_ids) != (task.rows, task.sum_ids):
         raise NotAsCopied(
@@ -59,9 +60,14 @@ def _write(objects: Objects, task: WriteTask) -> PartFacts:
 
 
 def _check(objects: Objects, task: CheckTask) -> PartFacts:
-    file = task.scratch / "read-back.parquet"
+    import duckdb
+
+    file = Path(task.scratch) / "read-back.parquet"
     objects.get(task.name, file)
-    return _read_facts(task.name, task.kind, file, task.memory)
+    try:
+        return _read_facts(task.name, task.kind, file, task.memory)
+    except (duckdb.InvalidInputException, duckdb.BinderException, duckdb.SerializationException) as error:
+        raise NotAsCopied(f"{task.name} cannot be read: {error}") from None
 
 
 def _read_facts(name: str, kind: ArchiveKind, file: Path, memory: int) -> PartFacts:
@@ -93,8 +99,8 @@ def main() -> int:
     try:
         task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
         done = TaskDone(run_task(task), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
-    except (ObjectsUnavailable, MainspringError, OSError, duckdb.Error) as error:
-        failed = TaskFailed(str(error).partition("\n")[0], isinstance(error, ObjectsUnavailable))
+    except (MainspringError, OSError, duckdb.Error) as error:
+        failed = TaskFailed(str(error).partition("\n")[0], isinstance(error, NotAsCopied))
         sys.stdout.buffer.write(msgspec.json.encode(failed))
         return 1
     sys.stdout.buffer.write(msgspec.json.encode(done))

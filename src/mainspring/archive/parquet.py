@@ -26,7 +26,7 @@ def connect(*, memory: int, scratch: Path, threads: int = 1) -> DuckDBPyConnecti
     """
     import duckdb
 
-    return duckdb.connect(
+    db = duckdb.connect(
         ":memory:",
         config={
             "autoinstall_known_extensions": "false",
@@ -34,9 +34,10 @@ def connect(*, memory: int, scratch: Path, threads: int = 1) -> DuckDBPyConnecti
             "memory_limit": f"{memory}B",
             "threads": str(threads),
             "temp_directory": str(scratch),
-            "TimeZone": "UTC",
         },
     )
+    db.execute("SET TimeZone = 'UTC'")
+    return db
 
 
 def quote(text: object) -> str:

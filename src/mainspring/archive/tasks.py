@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from msgspec import Struct
 
 from mainspring.core.archive import ArchiveKind
@@ -42,7 +40,7 @@ class WriteTask(Struct, frozen=True, kw_only=True, tag="write"):
     memory: int
     name: str
     kind: ArchiveKind
-    source: Path
+    source: str
     rows: int
     sum_ids: str
 
@@ -54,7 +52,7 @@ class CheckTask(Struct, frozen=True, kw_only=True, tag="check"):
     memory: int
     name: str
     kind: ArchiveKind
-    scratch: Path
+    scratch: str
 
 
 class FinishTask(Struct, frozen=True, kw_only=True, tag="finish"):
@@ -64,7 +62,7 @@ class FinishTask(Struct, frozen=True, kw_only=True, tag="finish"):
     memory: int
     name: str
     manifest: DayManifest
-    scratch: Path
+    scratch: str
 
 
 Task = WriteTask | CheckTask | FinishTask
@@ -75,11 +73,11 @@ class TaskFailed(Struct, frozen=True):
 
     Attributes:
         reason: for readers.
-        is_unreachable: the archive could not be reached; it is no fault of what is in it.
+        is_mismatch: what was copied or read back is wrong; otherwise it could not be done now.
     """
 
     reason: str
-    is_unreachable: bool
+    is_mismatch: bool
 
 
 class TaskDone(Struct, frozen=True):

@@ -200,3 +200,42 @@ def _encode_cell(cell: object) -> str:
         return str(int(cell))
     text = str(cell).replace('"', '""')
     return f'"{text}"'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchivedFile:
+    """What a file in the archive is like, as it was made or as it was read back.
+
+    Attributes:
+        name: where it lies below the archive's address.
+        first_id, last_id: the lowest and the highest id in it; None if it has no rows.
+    """
+
+    name: str
+    kind: ArchiveKind
+    sum: RowSum
+    first_id: int | None
+    last_id: int | None
+    bytes: int
+    digest: bytes
+
+
+def is_as_written(part: ArchivePart, file: ArchivedFile) -> bool:
+    """Return whether a file that was read back is the part that was written."""
+    return (part.sum, part.bytes, part.digest) == (file.sum, file.bytes, file.digest)
+
+
+def find_gap(
+    ranges: Sequence[ArchiveRange], sums: Sequence[RowSum], parts: Sequence[ArchivePart]
+) -> str | None:
+    """Return what the parts of a day lack of its ranges, or have too much; None if they are the same.
+
+    Args:
+        sums: what the history has in each range.
+    """
+    for kind in ArchiveKind:
+        there = sum((total for of, total in zip(ranges, sums, strict=True) if of.kind is kind), RowSum())
+        written = sum((part.sum for part in parts if part.kind is kind), RowSum())
+        if there != written:
+            return f"the history has {there.rows:,} {kind.value}, the archive {written.rows:,}, or others"
+    return None
