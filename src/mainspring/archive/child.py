@@ -16,7 +16,7 @@ from mainspring.archive.parquet import connect, sum_rows, write_parquet
 from mainspring.archive.tasks import CheckTask, PartFacts, Task, TaskDone, TaskFailed, WriteTask
 from mainspring.core.archive import ArchiveKind
 from mainspring.errors import MainspringError
-from mainspring.objects import Objects, ObjectsUnavailable, open_place, read_place
+from mainspring.objects import Objects, open_place, read_place
 
 OWN_MEMORY = 80 << 20
 """What the process takes besides DuckDB's memory, in bytes."""

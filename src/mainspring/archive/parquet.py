@@ -80,15 +80,11 @@ def columns_of(kind: ArchiveKind) -> list[tuple[str, str]]:
     """Return the columns of a file with their types."""
     found = []
     for name, of in COLUMNS[kind]:
-        found += (
-            [(name, "VARCHAR"), (f"{name}_sealed", "BLOB")] if of == "bytes" else [(name, _TYPES[of])]
-        )
+        found += [(name, "VARCHAR"), (f"{name}_sealed", "BLOB")] if of == "bytes" else [(name, _TYPES[of])]
     return found
 
 
-def sum_rows(
-    db: DuckDBPyConnection, kind: ArchiveKind, file: Path
-) -> tuple[RowSum, int | None, int | None]:
+def sum_rows(db: DuckDBPyConnection, kind: ArchiveKind, file: Path) -> tuple[RowSum, int | None, int | None]:
     """Count the rows of a file; return the sum of their ids, the lowest and the highest."""
     column = id_column(kind)
     row = db.execute(

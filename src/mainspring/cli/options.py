@@ -175,6 +175,13 @@ def store_options(function: F) -> F:
     return _options_of([SETTINGS[name] for name in ("store", "data", "listen_store")])(function)
 
 
+def archive_options(function: F) -> F:
+    """Add --archive-url, and --config unless `store_options` adds it, for commands that use the archive itself."""
+    function = _option(SETTINGS["archive.url"])(function)
+    has_config = any(one.name == "config" for one in getattr(function, "__click_params__", ()))
+    return function if has_config else config_option(function)
+
+
 def _options_of(chosen: Sequence[Setting]) -> Callable[[F], F]:
     def add(function: F) -> F:
         for setting in reversed(chosen):

@@ -48,7 +48,7 @@ class MemorySize(Kind):
     def read(self, value: object, path: str, old: Any) -> int:
         """Read a size within the bounds."""
         del old
-        bounds = f"must be a size from {_show(self.low)} to {_show(self.high)}, like 256MB"
+        bounds = f"must be a size from {write_size(self.low)} to {write_size(self.high)}, like 256MB"
         if isinstance(value, str):
             found = _SIZE.fullmatch(value.strip())
             if found is None:
@@ -57,12 +57,12 @@ class MemorySize(Kind):
         if not isinstance(value, int) or isinstance(value, bool):
             raise InvalidInput(path, f"{bounds}, not {kind_of(value)}")
         if not self.low <= value <= self.high:
-            raise InvalidInput(path, f"{bounds}, not {_show(value)}")
+            raise InvalidInput(path, f"{bounds}, not {write_size(value)}")
         return value
 
     def show(self, value: int) -> str:
         """Return it with the largest unit that fits."""
-        return _show(value)
+        return write_size(value)
 
     def schema(self) -> Schema:
         """Return the schema of a size."""
@@ -70,14 +70,27 @@ class MemorySize(Kind):
 
     def limits(self) -> str:
         """Say its bounds."""
-        return f"{_show(self.low)} to {_show(self.high)}"
+        return f"{write_size(self.low)} to {write_size(self.high)}"
 
 
-def _show(size: int) -> str:
+def write_size(size: int) -> str:
+    """Return a size to the byte, with the largest unit that fits."""
     for unit in ("GB", "MB", "kB"):
         if size and size % _UNITS[unit] == 0:
             return f"{size // _UNITS[unit]}{unit}"
     return f"{size}B"
+
+
+def show_size(size: int) -> str:
+    """Return a size for readers."""
+    for unit in ("GB", "MB", "kB"):
+        if size >= _UNITS[unit]:
+            return f"{size / _UNITS[unit]:.1f} {unit}"
+    return f"{size} bytes"
+
+
+QUERY_MEMORY = MemorySize(64 * _MB, 64_000 * _MB)
+"""What a query may use."""
 
 
 ARCHIVE_SETTINGS = (
@@ -87,6 +100,7 @@ ARCHIVE_SETTINGS = (
         default=None,
         default_words="none: what is over `history.keep` is removed",
         field="archive_url",
+        flag="--archive-url",
         used_by=_HOSTS,
         words="Where days of the history are written before they are removed: a folder that is there, or a bucket. "
         "The same on all servers. Needs the extra `archive`.",

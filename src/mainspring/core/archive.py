@@ -182,14 +182,12 @@ def last_midnight(instant: datetime) -> datetime:
 
 
 def encode_line(columns: Sequence[object], kinds: Sequence[tuple[str, ColumnKind]]) -> str:
-    """Return a row as a line of CSV, as PostgreSQL's COPY writes it with `NULL '\\N'`.
+    """Return a row as a line of CSV, as PostgreSQL's COPY writes it when NULL is written as `core.archive.NULL`.
 
     Args:
         columns: numbers, texts, bytes, instants as microseconds; None is NULL.
     """
-    cells = [
-        NULL if cell is None else _encode_cell(cell) for cell, _ in zip(columns, kinds, strict=True)
-    ]
+    cells = [NULL if cell is None else _encode_cell(cell) for cell, _ in zip(columns, kinds, strict=True)]
     return ",".join(cells) + "\n"
 
 

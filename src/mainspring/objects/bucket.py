@@ -29,9 +29,11 @@ class BucketObjects:
 
     def __init__(self, bucket: str, prefix: str) -> None:
         import obstore
+        from obstore.exceptions import BaseError
         from obstore.store import S3Store
 
         self._obstore = obstore
+        self._errors: tuple[type[Exception], ...] = (BaseError, OSError, ValueError)
         self._bucket = bucket
         try:
             self._store: S3Store = S3Store(
@@ -40,14 +42,14 @@ class BucketObjects:
                 client_options={"timeout": timedelta(seconds=60), "connect_timeout": timedelta(seconds=5)},
                 retry_config={"max_retries": 3, "retry_timeout": _PATIENCE},
             )
-        except Exception as error:
+        except self._errors as error:
             raise self._unavailable(error) from None
 
     def put(self, name: str, file: Path) -> None:
         """See `Objects`. A large file goes in parts."""
         try:
             self._obstore.put(self._store, name, file, chunk_size=_CHUNK)
-        except Exception as error:
+        except self._errors as error:
             raise self._unavailable(error) from None
 
     def get(self, name: str, file: Path) -> None:
@@ -56,21 +58,21 @@ class BucketObjects:
             with file.open("wb") as written:
                 for chunk in self._obstore.get(self._store, name).stream(min_chunk_size=_CHUNK):
                     written.write(chunk)
-        except Exception as error:
+        except self._errors as error:
             raise self._unavailable(error) from None
 
     def read(self, name: str) -> bytes:
         """See `Objects`."""
         try:
             return bytes(self._obstore.get(self._store, name).bytes())
-        except Exception as error:
+        except self._errors as error:
             raise self._unavailable(error) from None
 
     def list(self, folder: str) -> list[str]:
         """See `Objects`."""
         try:
             found = [meta["path"] for page in self._obstore.list(self._store, folder) for meta in page]
-        except Exception as error:
+        except self._errors as error:
             raise self._unavailable(error) from None
         return sorted(found)
 
@@ -79,7 +81,10 @@ class BucketObjects:
         del name
 
     def _unavailable(self, error: Exception) -> ObjectsUnavailable:
-        kind = ObjectMissing if isinstance(error, FileNotFoundError) else ObjectsUnavailable
+        from obstore.exceptions import NotFoundError
+
+        is_missing = isinstance(error, FileNotFoundError | NotFoundError)
+        kind = ObjectMissing if is_missing else ObjectsUnavailable
         return kind(f"s3://{self._bucket}: {_shorten(error)}")
 
 

@@ -56,18 +56,23 @@ def read_place(text: str, path: str) -> ObjectPlace:
     parts = urlsplit(text)
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise InvalidInput(
-            path, "holds more than bucket and prefix; keys and region come from variables like AWS_ACCESS_KEY_ID"
+            path,
+            "holds more than bucket and prefix; keys and region come from variables like AWS_ACCESS_KEY_ID",
         )
     if not _BUCKET.fullmatch(parts.netloc):
         raise InvalidInput(path, "must name a bucket, like s3://my-bucket/mainspring")
     prefix = parts.path.strip("/")
     if any(part in {"", ".", ".."} for part in prefix.split("/") if prefix):
-        raise InvalidInput(path, "has a part of its prefix that is empty, or dots; give one like s3://my-bucket/mainspring")
+        raise InvalidInput(
+            path, "has a part of its prefix that is empty, or dots; give one like s3://my-bucket/mainspring"
+        )
     return ObjectPlace("s3", parts.netloc, prefix)
 
 
 def _read_folder(text: str, path: str) -> ObjectPlace:
     folder = Path(text)
+    if any(sign in text for sign in "*?[]{}"):  # DuckDB would take it for a pattern
+        raise InvalidInput(path, "names a folder with one of * ? [ ] { } in it; give another one")
     if not text or "\0" in text or not folder.is_absolute():
         raise InvalidInput(path, f"must be {_FORMS}; a folder begins with /")
     return ObjectPlace("folder", str(folder))

@@ -293,6 +293,7 @@ def test_rights_are_those_of_the_design() -> None:
             *("list_labels", "get_label", "upsert_label", "delete_label"),
             *("pause_all", "resume_all", "pause_tenant", "resume_tenant"),
             *("list_audit", "verify_audit", "get_logging", "set_logging"),
+            "list_archive_days",
             *("list_tenant_blackouts", "upsert_tenant_blackouts", "list_blackouts", "upsert_blackouts"),
         },
         Right.WORK: {f"worker_{verb}" for verb in ("register", "claim", "beat", "report", "leave")},

@@ -11,15 +11,13 @@ import structlog
 from mainspring.core.archive import (
     MARGIN,
     ArchivedFile,
-    ArchivePart,
     ArchiveRange,
     RowSum,
-    find_gap,
-    is_as_written,
     last_midnight,
     part_name,
     start_of_day,
 )
+from mainspring.engine.common.archiving import check_part, compare_day, write_part
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.ports.archive import Archive, ArchiveMismatch, ArchiveUnavailable
 from mainspring.ports.clock import Waiter
@@ -112,13 +110,17 @@ class Archiver:
                 return PERIOD
         except ArchiveUnavailable as error:
             self._failures["unreachable"] += 1
-            _log.warning("archive_unavailable", day=day.isoformat(), error=str(error), kept="nothing is removed")
+            _log.warning(
+                "archive_unavailable", day=day.isoformat(), error=str(error), kept="nothing is removed"
+            )
             return RETRY
         except ArchiveMismatch as error:
             self._failures["mismatch"] += 1
             self._checked = {}
             await self._store.forget_archive_day(day, epochs=epochs)
-            _log.error("archive_mismatch", day=day.isoformat(), error=str(error), next="the day is written anew")
+            _log.error(
+                "archive_mismatch", day=day.isoformat(), error=str(error), next="the day is written anew"
+            )
             return RETRY
         return 0.0
 
@@ -132,12 +134,9 @@ class Archiver:
         for part in parts.values():
             name = part_name(day, part.kind, part.number)
             if name not in self._checked:
-                self._checked[name] = await self._check(name, part)
+                self._checked[name] = await check_part(self._archive, part)
                 return True
-        sums = [await self._store.count_archive_range(day, of) for of in ranges]
-        gap = find_gap(ranges, sums, list(parts.values()))
-        if gap is not None:
-            raise ArchiveMismatch(gap)
+        await compare_day(self._store, day, ranges, list(parts.values()))
         names = [part_name(day, part.kind, part.number) for part in parts.values()]
         await self._archive.finish(day, [self._checked[name] for name in names])
         if not await self._store.verify_archive_day(day, epochs=epochs, now=now):
@@ -148,37 +147,19 @@ class Archiver:
         return True
 
     async def _write(self, day: date, of: ArchiveRange, epochs: Epochs, now: datetime) -> bool:
-        name = part_name(day, of.kind, of.number)
-        async with self._archive.open_spool() as spool:
-            await self._store.copy_archive_range(day, of, spool)
-            expected = await self._store.count_archive_range(day, of)
-            # Asked after the copy: as long as a day is not verified, it has lost nothing, and the copy is whole.
-            if not await self._store.may_archive_day(day, epochs=epochs):
-                return False
-            file = await self._archive.write(spool, name, of.kind, expected)
-        part = ArchivePart(
-            day=day,
-            kind=of.kind,
-            number=of.number,
-            url=self._archive.url_of(name),
-            sum=file.sum,
-            first_id=file.first_id,
-            last_id=file.last_id,
-            bytes=file.bytes,
-            digest=file.digest,
-            changed_at=now,
+        part = await write_part(
+            self._store,
+            self._archive,
+            day,
+            of,
+            now=now,
+            may=lambda: self._store.may_archive_day(day, epochs=epochs),
         )
+        if part is None:
+            return False
         if not await self._store.save_archive_part(part, epochs=epochs):
             return False
-        self._checked.pop(name, None)
         self._written += part.sum
         self._bytes += part.bytes
         _log.info("archive_part_written", part=part.url, rows=part.sum.rows, bytes=part.bytes)
         return True
-
-    async def _check(self, name: str, part: ArchivePart) -> ArchivedFile:
-        """Read a part back, and compare it with what was written."""
-        file = await self._archive.check(name, part.kind)
-        if not is_as_written(part, file):
-            raise ArchiveMismatch(f"{part.url} is not what was written there: {file.sum.rows:,} rows, another digest")
-        return file

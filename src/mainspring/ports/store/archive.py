@@ -39,7 +39,7 @@ class ArchiveStore(Protocol):
         ...
 
     async def copy_archive_range(self, day: date, of: ArchiveRange, sink: CopySink) -> None:
-        """Give the rows of a range to a sink, as CSV with the columns of `core.archive.COLUMNS` and NULL as `\\N`."""
+        """Give the rows of a range to a sink, as CSV: `COLUMNS` of `core.archive`, and its `NULL`."""
         ...
 
     async def count_archive_range(self, day: date, of: ArchiveRange) -> RowSum:

@@ -77,9 +77,7 @@ class PostgresArchiveStore:
             if not await _may_archive(transaction, part.day, epochs):
                 return False
             values = values_of_part(part)
-            await transaction.execute(
-                "save_archive_part", day=part.day, changed_at=part.changed_at, **values
-            )
+            await transaction.execute("save_archive_part", day=part.day, changed_at=part.changed_at, **values)
             return True
 
         return await self._connections.transact(Role.ARCHIVE, work, is_repeatable=True)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import asyncpg
 
+from mainspring.core.archive import NULL
 from mainspring.errors import StoreUnavailable, TookTooLong
 from mainspring.ports.calls import outlives_callers
 from mainspring.ports.clock import RandomSource
@@ -76,7 +77,7 @@ class Transaction:
     async def copy(
         self, name: str, sink: Callable[[bytes], Awaitable[None]], /, *, limit: float, **values: Any
     ) -> None:
-        """Give the rows of a query to a sink, as CSV with NULL as `\\N`.
+        """Give the rows of a query to a sink, as CSV, where `core.archive.NULL` is NULL.
 
         Args:
             limit: how long that may take, in seconds.
@@ -87,7 +88,7 @@ class Transaction:
             *[values[parameter] for parameter in names],
             output=sink,
             format="csv",
-            null=r"\N",
+            null=NULL,
             timeout=limit,
         )
 

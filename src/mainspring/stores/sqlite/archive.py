@@ -24,7 +24,14 @@ from mainspring.stores._sql.archive import make_day, make_part, values_of_part
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.nodes import owns_shard_0
 from mainspring.stores.sqlite.rows import to_instant, to_micros
-from mainspring.stores.sqlite.statements import execute, fetch_row, fetch_rows, fetch_tuples, fetch_value, fetch_values
+from mainspring.stores.sqlite.statements import (
+    execute,
+    fetch_row,
+    fetch_rows,
+    fetch_tuples,
+    fetch_value,
+    fetch_values,
+)
 
 ROWS = 500_000
 """Rows of a range, but for those that end at one instant."""
@@ -80,9 +87,7 @@ class SqliteArchiveStore:
         after, after_id = of.first, _LOWEST
         while True:
             values = {"after_at": after, "after_id": after_id, "until": of.end, "limit": PAGE}
-            lines, last = await self._reader.call(
-                lambda db, values=values: _copy_page(db, of.kind, values)
-            )
+            lines, last = await self._reader.call(lambda db, values=values: _copy_page(db, of.kind, values))
             if lines:
                 await sink.write(lines)
             if last is None:
@@ -92,9 +97,7 @@ class SqliteArchiveStore:
     async def count_archive_range(self, day: date, of: ArchiveRange) -> RowSum:
         """See `ArchiveStore`."""
         values = {"first": of.first, "until": of.end}
-        row = await self._reader.call(
-            lambda db: fetch_row(db, f"count_archived_{of.kind.value}", values)
-        )
+        row = await self._reader.call(lambda db: fetch_row(db, f"count_archived_{of.kind.value}", values))
         assert row is not None, "a count is a row"
         return RowSum(row.rows, (row.high << 31) + row.low)
 
