@@ -13,10 +13,19 @@ from pathlib import Path
 import msgspec
 
 from mainspring.archive.parquet import connect, sum_rows, write_parquet
-from mainspring.archive.tasks import CheckTask, PartFacts, Task, TaskDone, TaskFailed, WriteTask
+from mainspring.archive.tasks import (
+    MANIFEST,
+    CheckTask,
+    DayManifest,
+    PartFacts,
+    Task,
+    TaskDone,
+    TaskFailed,
+    WriteTask,
+)
 from mainspring.core.archive import ArchiveKind
 from mainspring.errors import MainspringError
-from mainspring.objects import Objects, open_place, read_place
+from mainspring.objects import ObjectMissing, Objects, ObjectsUnavailable, open_place, read_place
 
 OWN_MEMORY = 80 << 20
 """What the process takes besides DuckDB's memory, in bytes."""
@@ -55,8 +64,26 @@ def _write(objects: Objects, task: WriteTask) -> PartFacts:
         raise NotAsCopied(
             f"{task.name}: {facts.rows:,} rows were copied, but the history has {task.rows:,}, or other ids"
         )
+    _check_place(objects, facts)
     objects.put(task.name, target)
     return facts
+
+
+def _check_place(objects: Objects, facts: PartFacts) -> None:
+    """Refuse to put a part in place of one with other rows: that day is another installation's."""
+    name = f"{facts.name.rpartition('/')[0]}/{MANIFEST}"
+    try:
+        there = msgspec.json.decode(objects.read(name), type=DayManifest)
+    except ObjectMissing:
+        return  # the day is not whole yet, or new
+    except msgspec.MsgspecError as error:
+        raise ObjectsUnavailable(f"{name} is damaged: {error}") from None
+    known = next((part for part in there.parts if part.name == facts.name), None)
+    has = (0, "0") if known is None else (known.rows, known.sum_ids)
+    if has != (facts.rows, facts.sum_ids):
+        raise ObjectsUnavailable(
+            f"{name} is there, and says that the day has other rows: give each installation an archive of its own"
+        )
 
 
 def _check(objects: Objects, task: CheckTask) -> PartFacts:

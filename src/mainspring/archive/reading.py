@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mainspring.archive.parquet import columns_of, connect, quote
-from mainspring.archive.tasks import DayManifest, PartFacts
-from mainspring.archive.writing import FORMAT, MANIFEST
+from mainspring.archive.tasks import FORMAT, MANIFEST, DayManifest, PartFacts
 from mainspring.core.archive import FOLDER, ArchiveKind
 from mainspring.core.ids import RunId
 from mainspring.errors import InvalidInput, MissingExtra

@@ -6,6 +6,10 @@ from msgspec import Struct
 
 from mainspring.core.archive import ArchiveKind
 
+FORMAT = 1
+MANIFEST = "day.json"
+"""What a day has beside its parts."""
+
 
 class PartFacts(Struct, frozen=True, kw_only=True):
     """What a file in the archive is like.

@@ -16,6 +16,8 @@ from pathlib import Path
 import msgspec
 
 from mainspring.archive.tasks import (
+    FORMAT,
+    MANIFEST,
     CheckTask,
     DayManifest,
     FinishTask,
@@ -30,8 +32,6 @@ from mainspring.errors import MissingExtra
 from mainspring.objects import ObjectPlace
 from mainspring.ports.archive import ArchiveMismatch, ArchiveSpool, ArchiveStopped, ArchiveUnavailable
 
-FORMAT = 1
-MANIFEST = "day.json"
 _PREFIX = "mainspring-archive-"
 _CHUNK = 1 << 20
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -248,6 +249,14 @@ def _show_default(setting: Setting) -> str:
         return ""
     plain: Any = setting.kind.show(setting.default)
     return f"; default: {' '.join(plain) if isinstance(plain, list) else plain}"
+
+
+def has_archive() -> bool:
+    """Say whether the environment or the file names an archive."""
+    from mainspring.config.sources import read_client_file
+
+    setting = SETTINGS["archive.url"]
+    return bool(os.environ.get(setting.variable) or read_client_file().get(setting.name))
 
 
 def _read_server() -> str:

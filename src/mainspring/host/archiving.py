@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mainspring.config.settings import DATABASE_NAME
-from mainspring.errors import Conflict, InvalidInput
+from mainspring.errors import Conflict, InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
     from mainspring.archive.reading import ArchiveReader
@@ -34,6 +35,21 @@ def open_reader(url: str) -> Iterator[ArchiveReader]:
     objects = open_place(read_place(url, _NAME), feature=_NAME, extra="archive")
     with tempfile.TemporaryDirectory(prefix="mainspring-read-") as scratch:
         yield ArchiveReader(objects, scratch=Path(scratch))
+
+
+def reach_archive(url: str) -> str | None:
+    """Return why an archive cannot be used from here; None if it can. Nothing is written."""
+    from mainspring.core.archive import FOLDER
+    from mainspring.objects import ObjectsUnavailable, open_place, read_place
+
+    try:
+        place = read_place(url, _NAME)
+        open_place(place, feature=_NAME, extra="archive").list(f"{FOLDER}/day=0000-00-00")
+    except (InvalidInput, MissingExtra, ObjectsUnavailable) as error:
+        return str(error)
+    if place.kind == "folder" and not os.access(place.target, os.R_OK | os.W_OK | os.X_OK):
+        return f"this user may not write to {place.target}"
+    return None
 
 
 def check_store(location: StoreLocation) -> None:

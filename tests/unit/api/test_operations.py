@@ -23,6 +23,7 @@ from mainspring.ports.executor import Success
 from mainspring.ports.gateway import ClaimCall, Registration, Report
 from mainspring.sdk.access_calls import AccessCalls
 from mainspring.sdk.alert_calls import AlertCalls
+from mainspring.sdk.archive_calls import ArchiveCalls
 from mainspring.sdk.audit_calls import AuditCalls
 from mainspring.sdk.client import AsyncClient
 from mainspring.sdk.dead_calls import DeadCalls
@@ -84,6 +85,7 @@ def methods() -> dict[str, Callable[..., Any]]:
             **vars(AuditCalls),
             **vars(MonitorCalls),
             **vars(UsageCalls),
+            **vars(ArchiveCalls),
             **vars(AlertCalls),
             **vars(LogCalls),
             **vars(AsyncClient),

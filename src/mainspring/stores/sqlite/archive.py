@@ -51,19 +51,7 @@ class SqliteArchiveStore:
 
     async def find_unarchived_day(self, *, before: datetime) -> date | None:
         """See `ArchiveStore`."""
-        end = to_micros(before)
-
-        def work(db: apsw.Connection) -> date | None:
-            since = _LOWEST
-            while (day := _first_day(db, since, end)) is not None:
-                _, since = _bounds(day)
-                if since > end:
-                    return None
-                if not fetch_value(db, "is_archived", {"day": _number(day)}):
-                    return day
-            return None
-
-        return await self._reader.call(work)
+        return await self._reader.call(lambda db: find_unarchived(db, before))
 
     async def outline_archive_day(self, day: date) -> list[ArchiveRange]:
         """See `ArchiveStore`."""
@@ -166,6 +154,18 @@ class SqliteArchiveStore:
         values = {"before": _LAST if before is None else _number(before), "limit": limit}
         rows = await self._browser.call(lambda db: fetch_rows(db, "list_archive_days", values))
         return [make_day(row._asdict(), _day(row.day), to_instant(row.changed_at)) for row in rows]
+
+
+def find_unarchived(db: apsw.Connection, before: datetime) -> date | None:
+    """Return the first day that ended at this instant or before it, has rows, and is not verified."""
+    since, end = _LOWEST, to_micros(before)
+    while (day := _first_day(db, since, end)) is not None:
+        _, since = _bounds(day)
+        if since > end:
+            return None
+        if not fetch_value(db, "is_archived", {"day": _number(day)}):
+            return day
+    return None
 
 
 def _may_archive(db: apsw.Connection, day: date, epochs: Epochs) -> bool:
