@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import tempfile
@@ -210,6 +211,41 @@ async def test_a_part_that_was_changed_is_found_and_written_anew(
     await settle(archiver, janitor)
     assert await store.get_runs(ids) == [None] * 3
     assert read(folder, "SELECT count(*) FROM runs", tmp_path / "r") == [(3,)]
+
+
+async def test_a_file_that_vanished_is_written_anew(store: Store, folder: Path, tmp_path: Path) -> None:
+    await end_runs(store, 2)
+    archiver = make_archiver(store, archive_in(folder), await own(store))
+    assert await archiver.tick(LATER) == 0
+    shutil.rmtree(folder / "history")
+    assert await archiver.tick(LATER) == RETRY
+    await settle(archiver, make_janitor(store))
+    assert read(folder, "SELECT count(*) FROM runs", tmp_path / "r") == [(2,)]
+
+
+async def test_an_address_that_changes_takes_the_whole_day(
+    store: Store, folder: Path, tmp_path: Path
+) -> None:
+    ids, ownership = await end_runs(store, 2, retried=True), await own(store)
+    assert await make_archiver(store, archive_in(folder), ownership).tick(LATER) == 0
+    other = new_folder(tmp_path / "other")
+    await settle(make_archiver(store, archive_in(other), ownership), make_janitor(store))
+    assert await store.get_runs(ids) == [None, None]
+    assert read(other, "SELECT count(*) FROM runs", tmp_path / "r") == [(2,)]
+
+
+@pytest.mark.parametrize(
+    "name", ["/etc/passwd", "history/v1/day=2026-01-05/../../../x.parquet", "history/v1/x"]
+)
+def test_a_manifest_that_names_other_files_is_refused(name: str, folder: Path, tmp_path: Path) -> None:
+    day = folder / "history/v1/day=2026-01-05"
+    day.mkdir(parents=True)
+    part = {"kind": "runs", "rows": 1, "sum_ids": "1", "first_id": 1, "last_id": 1, "bytes": 1, "sha256": ""}
+    (day / "day.json").write_text(
+        json.dumps({"format": 1, "day": "2026-01-05", "parts": [{**part, "name": name}]})
+    )
+    with pytest.raises(InvalidInput, match="it names files outside of its folder"):
+        reader_of(folder, tmp_path / "r").list_days()
 
 
 async def test_two_installations_do_not_share_an_archive(folder: Path, tmp_path: Path) -> None:
@@ -434,12 +470,14 @@ def test_old_copies_of_killed_processes_are_removed(tmp_path: Path, monkeypatch:
     from mainspring.archive import writing
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    (tmp_path / "mainspring-archive-999999999-x").mkdir()
-    (tmp_path / "mainspring-archive-x").mkdir()
+    for name in ("999999999-x", "999999999-new", "x"):
+        (tmp_path / f"mainspring-archive-{name}").mkdir()
+    for name in ("999999999-x", "x"):
+        os.utime(tmp_path / f"mainspring-archive-{name}", (1, 1))
     (tmp_path / f"mainspring-archive-{os.getpid()}-y").mkdir()
     made = writing._make_folder()
     names = {path.name for path in tmp_path.iterdir()} - {made.name}
-    assert names == {"mainspring-archive-x", f"mainspring-archive-{os.getpid()}-y"}
+    assert names == {f"mainspring-archive-{name}" for name in ("999999999-new", "x", f"{os.getpid()}-y")}
     shutil.rmtree(made)
 
 

@@ -90,9 +90,11 @@ def _check(objects: Objects, task: CheckTask) -> PartFacts:
     import duckdb
 
     file = Path(task.scratch) / "read-back.parquet"
-    objects.get(task.name, file)
     try:
+        objects.get(task.name, file)
         return _read_facts(task.name, task.kind, file, task.memory)
+    except ObjectMissing as error:
+        raise NotAsCopied(f"{task.name} is not there any more: {error}") from None
     except (duckdb.InvalidInputException, duckdb.BinderException, duckdb.SerializationException) as error:
         raise NotAsCopied(f"{task.name} cannot be read: {error}") from None
 

@@ -6,6 +6,7 @@ bucket are fetched first.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from mainspring.objects import Objects
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+_FILE = re.compile(r"(?:part|attempts)-[0-9]{4,9}\.parquet", re.ASCII)
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
 _MACROS = (
     # The ids as they are written everywhere else: see `core.ids`.
@@ -98,6 +100,8 @@ class ArchiveReader:
             manifest = msgspec.json.decode(self._objects.read(name), type=DayManifest)
         except msgspec.MsgspecError as error:
             raise InvalidInput("archive.url", f"{name} is damaged: {error}") from None
+        if not all(_is_part_of(part.name, name) for part in manifest.parts):
+            raise InvalidInput("archive.url", f"{name} is damaged: it names files outside of its folder")
         if manifest.format != FORMAT:
             raise InvalidInput(
                 "archive.url", f"{name} is of form {manifest.format}, not {FORMAT}; take a fitting version"
@@ -175,6 +179,11 @@ def _day_of(name: str) -> date | None:
         return date.fromisoformat(text)
     except ValueError:
         return None
+
+
+def _is_part_of(name: str, manifest: str) -> bool:
+    folder, _, file = name.rpartition("/")
+    return folder == manifest.rpartition("/")[0] and _FILE.fullmatch(file) is not None
 
 
 def _may_hold(part: PartFacts, run_id: RunId) -> bool:

@@ -34,6 +34,8 @@ from mainspring.ports.archive import ArchiveMismatch, ArchiveSpool, ArchiveStopp
 
 _PREFIX = "mainspring-archive-"
 _CHUNK = 1 << 20
+_OLD = 3600.0
+"""Seconds after which a copy may be one that was left. Processes of other containers are not seen from here."""
 
 
 class FileSpool:
@@ -193,11 +195,15 @@ async def _folder() -> AsyncIterator[Path]:
 
 
 def _make_folder() -> Path:
-    for old in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+    made = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+    now = made.stat().st_mtime
+    for old in made.parent.glob(f"{_PREFIX}*"):
         pid = old.name.removeprefix(_PREFIX).partition("-")[0]
-        if pid.isdigit() and not Path("/proc", pid).exists():
-            shutil.rmtree(old, ignore_errors=True)  # of another user it cannot be removed, and need not
-    return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+        with suppress(FileNotFoundError):  # its process has just removed it
+            is_old = now - old.stat().st_mtime > _OLD
+            if is_old and pid.isdigit() and not Path("/proc", pid).exists():
+                shutil.rmtree(old, ignore_errors=True)  # of another user it cannot be removed, and need not
+    return made
 
 
 def _file_of(facts: PartFacts | None) -> ArchivedFile:

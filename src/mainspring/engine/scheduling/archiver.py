@@ -129,7 +129,9 @@ class Archiver:
         ranges = await self._store.outline_archive_day(day)
         parts = {(part.kind, part.number): part for part in await self._store.list_archive_parts(day)}
         for of in ranges:
-            if (of.kind, of.number) not in parts:
+            part = parts.get((of.kind, of.number))
+            # What lies elsewhere was written before the archive's address was changed.
+            if part is None or part.url != self._archive.url_of(part_name(day, of.kind, of.number)):
                 return await self._write(day, of, epochs, now)
         for part in parts.values():
             name = part_name(day, part.kind, part.number)
