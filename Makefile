@@ -69,11 +69,12 @@ bench: setup ## benchmarks on SQLite and a durable private PostgreSQL (QUICK=1 f
 bench-table: setup ## every line of the table beside the peers in one sitting, half an hour (LONG=1: with the long parts; PARTS="rest ...")
 	@scripts/services run --durable -- $(PY) -m benchmarks.sitting $(PARTS) $(if $(LONG),--long)
 
-bench-scale: setup ## statements over LIVE=1000000 live and FINISHED=10000000 finished runs, a transaction open for OPEN=600 s; LETTERS=1000000 dead ones; a day of as many finished ones dropped
+bench-scale: setup ## statements over LIVE=1000000 live and FINISHED=10000000 finished runs, a transaction open for OPEN=600 s; LETTERS=1000000 dead ones; a day of as many finished ones dropped, and archived
 	@scripts/services run --durable -- $(PY) -m benchmarks.scale --live $(or $(LIVE),1000000) \
 		--finished $(or $(FINISHED),10000000) --open $(or $(OPEN),600)
 	@scripts/services run --durable -- $(PY) -m benchmarks.dead_letters --letters $(or $(LETTERS),1000000)
 	@scripts/services run --durable -- $(PY) -m benchmarks.drops --rows $(or $(FINISHED),10000000)
+	@scripts/services run --durable -- $(PY) -m benchmarks.archived --rows $(or $(FINISHED),10000000)
 
 bench-idle: setup ## what SESSIONS=500 idle remote workers cost one server and two, for SECONDS=60
 	@scripts/services run --durable -- $(PY) -m benchmarks.idle --sessions $(or $(SESSIONS),500) \

@@ -34,7 +34,7 @@ DAY = datetime(2026, 1, 5, tzinfo=UTC)
 BATCH = 100
 QUIET = 3.0
 """Seconds of ends before the day is dropped."""
-_FILL = """
+FILL = """
 WITH job AS (SELECT '01900000-0000-7000-8000-000000000001'::uuid AS id)
 INSERT INTO run_history (
     id, job_id, version, queue, route, tenant, priority, kind, state, due_at, created_at, started_at, finished_at,
@@ -102,7 +102,7 @@ async def measure(server: str, rows: int) -> list[Row]:
         await store.prepare_history(now=DAY)
         await store.prepare_history(now=datetime.now(UTC))
         connection = await asyncpg.connect(dsn)
-        for statement, count in ((_FILL, rows), (_FAIL, rows // 10), (_BURY, rows // 10)):
+        for statement, count in ((FILL, rows), (_FAIL, rows // 10), (_BURY, rows // 10)):
             await connection.execute(statement, count, DAY)
         await connection.execute("VACUUM ANALYZE")
         await connection.close()

@@ -44,6 +44,7 @@ from mainspring.engine.usecases.identities import TokenUses
 from mainspring.errors import InvalidInput
 from mainspring.executors.context import ExecutorContext
 from mainspring.plugins import load_plugins
+from mainspring.ports.archive import Archive
 from mainspring.ports.backups import BackupStore
 from mainspring.ports.channel import Sender
 from mainspring.ports.clock import Clock, Waiter
@@ -219,6 +220,7 @@ async def open_engine(
             hints=make_hints(settings.store, bare),
             sender=sender,
             tracer=None if export is None else export.tracer,
+            archive=make_archive(settings) if with_scheduler else None,
         )
         engine.telemetry.watch(times)
         try:
@@ -250,6 +252,21 @@ def _sender_beside(settings: Settings, clock: Clock) -> Sender:
     if settings.mail_server is not None:
         make_senders(settings, clock)
     return LateSender(lambda: make_senders(settings, clock))
+
+
+def make_archive(settings: Settings) -> Archive | None:
+    """Make what writes the archive; None if there is none.
+
+    Raises:
+        MissingExtra: the extra `archive` is not installed.
+    """
+    if settings.archive_url is None:
+        return None
+    from mainspring.archive.writing import ChildArchive
+    from mainspring.objects import read_place
+
+    place = read_place(settings.archive_url, "archive.url")
+    return ChildArchive(settings.archive_url, place, memory=settings.archive_memory)
 
 
 def _retention(settings: Settings) -> Retention:

@@ -13,6 +13,7 @@ import apsw
 import asyncpg
 import pytest
 
+from mainspring.core.archive import ArchiveState
 from mainspring.core.dead_letters import Settlement
 from mainspring.core.model import FireRangeKind
 from mainspring.core.notifications import AlertState
@@ -31,6 +32,10 @@ QUERIES = {dialect: load_queries(package) for dialect, package in PACKAGES.items
 # query of SQLite that PostgreSQL has not -> why
 ONLY_SQLITE = {
     "read_journal_mode": "of the file",
+    "find_ended_run": "PostgreSQL finds days by the names of tables, in find_unarchived_day",
+    "find_ended_attempt": "the same",
+    "cut_archived_runs": "PostgreSQL cuts a table by its pages, in outline_archive",
+    "cut_archived_attempts": "the same",
     "copy_into": "PostgreSQL is copied by pg_dump",
     "check_pages": "one file, whose pages may be damaged",
     "begin_id_sequences": "a table has a sequence from its first row on",
@@ -86,6 +91,8 @@ ONLY_SQLITE = {
 # query of PostgreSQL that SQLite has not -> why
 ONLY_POSTGRES = {
     "look_at_server": "SQLite has no server",
+    "find_unarchived_day": "SQLite asks for the first row of days that are not archived, by find_ended_run",
+    "outline_archive": "SQLite cuts a day by time, by cut_archived_runs",
     "look_at_dead_rows": "the same",
     "write_a_mark": "on SQLite a file beside the database is written",
     "share_snapshot": "pg_dump reads in it; SQLite copies and counts the copy",
@@ -160,12 +167,22 @@ ONLY_POSTGRES = {
 }
 # query, by its name in the singular -> (parameters of SQLite alone, of PostgreSQL alone, why)
 _WANTED = {"tenant", "job_id", "queue", "reason", "error", "error_group", "since", "until", "run_id"}
+_PAGES = {"since", "before", "first", "until"}
 OTHER_PARAMETERS = {
     "note_token_use": (
         {"prefix", "used_at"},
         {"prefixe", "time"},
         "SQLite takes a statement for each, which names no column as its parameter",
     ),
+    "copy_archived_runs": (
+        _PAGES,
+        {"after_at", "after_id", "until", "limit"},
+        "PostgreSQL streams pages of a table, SQLite reads row by row in the order of an index",
+    ),
+    "copy_archived_attempts": (_PAGES, {"after_at", "after_id", "until", "limit"}, "the same"),
+    "count_archived_runs": (_PAGES, {"first", "until"}, "the same"),
+    "count_archived_attempts": (_PAGES, {"first", "until"}, "the same"),
+    "holds_history": ({"day"}, {"since", "before"}, "PostgreSQL looks at the names of tables first"),
     "advance_redrive": (
         {"redriven"},
         {"since_made", *_WANTED},
@@ -271,6 +288,7 @@ CHECKS = {
     "fire_range_kind": set(FireRangeKind),
     "redrive_state": set(RedriveState),
     "alert_state": set(AlertState),
+    "archive_part_state": set(ArchiveState),
 }
 PLURALS = {"are": "is", "crashes": "crash", "hashes": "hash"}
 SINGULAR = {"is", "has", "missing"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -175,6 +176,13 @@ def store_options(function: F) -> F:
     return _options_of([SETTINGS[name] for name in ("store", "data", "listen_store")])(function)
 
 
+def archive_options(function: F) -> F:
+    """Add --archive-url, and --config unless `store_options` adds it, for commands that use the archive itself."""
+    function = _option(SETTINGS["archive.url"])(function)
+    has_config = any(one.name == "config" for one in getattr(function, "__click_params__", ()))
+    return function if has_config else config_option(function)
+
+
 def _options_of(chosen: Sequence[Setting]) -> Callable[[F], F]:
     def add(function: F) -> F:
         for setting in reversed(chosen):
@@ -241,6 +249,14 @@ def _show_default(setting: Setting) -> str:
         return ""
     plain: Any = setting.kind.show(setting.default)
     return f"; default: {' '.join(plain) if isinstance(plain, list) else plain}"
+
+
+def has_archive() -> bool:
+    """Say whether the environment or the file names an archive."""
+    from mainspring.config.sources import read_client_file
+
+    setting = SETTINGS["archive.url"]
+    return bool(os.environ.get(setting.variable) or read_client_file().get(setting.name))
 
 
 def _read_server() -> str:

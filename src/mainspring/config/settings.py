@@ -138,6 +138,8 @@ class Settings:
     node_period: timedelta = default("scheduler.node_period")
     clock_limit: timedelta = default("scheduler.clock_limit")
     history: timedelta = default("history.keep")
+    archive_url: str | None = default("archive.url")
+    archive_memory: int = default("archive.memory")
     keep_settled: timedelta = default("dead.keep_settled")
     keep_audit: timedelta = default("audit.keep")
     keep_usage_minutes: timedelta = default("usage.keep_minutes")

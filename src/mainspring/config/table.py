@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from mainspring.config.api_settings import API_SETTINGS, DEFAULT_PORT
+from mainspring.config.archive_settings import ARCHIVE_SETTINGS
 from mainspring.config.channel_settings import CHANNEL_SETTINGS
 from mainspring.config.executor_settings import EXECUTOR_SETTINGS
 from mainspring.config.keep_settings import KEEP_SETTINGS
@@ -256,6 +257,7 @@ GROUPS = MappingProxyType(
         "Store and server": _STORES,
         "API": API_SETTINGS,
         "Scheduling and retention": _SCHEDULER,
+        "Archive": ARCHIVE_SETTINGS,
         "Backfills": BACKFILL_SETTINGS,
         "Catch-up": CATCH_UP_SETTINGS,
         "Worker": _WORKER,

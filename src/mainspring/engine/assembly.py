@@ -22,6 +22,7 @@ from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.common.write_health import WriteHealth
 from mainspring.engine.gateway import LocalGateway
 from mainspring.engine.scheduling.alert_services import make_alert_services
+from mainspring.engine.scheduling.archiver import Archiver
 from mainspring.engine.scheduling.backfill_fires import BackfillFires
 from mainspring.engine.scheduling.backfills import Backfiller
 from mainspring.engine.scheduling.calendars import CalendarFollower, Replanner
@@ -45,6 +46,7 @@ from mainspring.engine.settling.reaper import Reaper
 from mainspring.engine.usecases.client import Client
 from mainspring.engine.usecases.identities import Identities
 from mainspring.errors import StoreUnavailable
+from mainspring.ports.archive import Archive
 from mainspring.ports.channel import Sender
 from mainspring.ports.clock import Clock
 from mainspring.ports.hints import HintChannel
@@ -61,6 +63,7 @@ class Engine:
         hints: the channel to other processes on the same store, if there is one. The engine connects and closes it.
         sender: delivers what alerts tell; None delivers nothing. Who makes the engine starts and stops it.
         tracer: takes the spans of submissions and fires; None if they are not exported.
+        archive: where days of the history go before they are removed; None removes them as they are.
 
     Attributes:
         matcher: where workers' claims wait.
@@ -82,10 +85,13 @@ class Engine:
         hints: HintChannel | None = None,
         sender: Sender | None = None,
         tracer: Tracer | None = None,
+        archive: Archive | None = None,
     ) -> None:
         self.store = store
         self.tracer: Tracer | None = tracer
         self._sender = sender
+        self._archive = archive
+        self._archiver: Archiver | None = None
         self.clock: Clock = tools.clock
         self._tools = tools
         self.wakeups: Wakeups = Wakeups()
@@ -261,7 +267,12 @@ class Engine:
             ),
             self._make_preemptor(definitions, restrictions),
             Redriver(store, self.client.redriving, ownership=ownership, waiter=tools.waiter()),
-            Janitor(store, waiter=tools.waiter(), retention=settings.retention),
+            Janitor(
+                store,
+                waiter=tools.waiter(),
+                retention=settings.retention,
+                archives=self._archive is not None,
+            ),
             FailureWatch(
                 store,
                 clock=tools.clock,
@@ -293,6 +304,7 @@ class Engine:
                 kept=settings.retention.history,
                 waiter=tools.waiter(),
             ),
+            *self._make_archiver(settings),
             *self._make_sealer(settings),
             *self._make_alerting(settings, restrictions),
             *self._make_usage_hours(settings),
@@ -302,6 +314,18 @@ class Engine:
     def _make_sealer(self, settings: EngineSettings) -> list[Service]:
         sealer = Sealer(self.store, ownership=self.ownership, waiter=self._tools.waiter())
         return [sealer] if settings.seals_audit else []
+
+    def _make_archiver(self, settings: EngineSettings) -> list[Service]:
+        if self._archive is None:
+            return []
+        self._archiver = Archiver(
+            self.store,
+            self._archive,
+            ownership=self.ownership,
+            waiter=self._tools.waiter(),
+            keep=settings.retention.history,
+        )
+        return [self._archiver]
 
     def _make_usage_hours(self, settings: EngineSettings) -> list[Service]:
         hours = UsageHours(
@@ -389,6 +413,8 @@ class Engine:
     async def stop(self) -> None:
         """Stop in order: answer waiting claims, let each service finish its tick, give up the shards, announce that."""
         self.matcher.close()
+        if self._archiver is not None:
+            self._archiver.give_up()
         while self._runners:
             runner = self._runners.pop()
             await runner.stop()

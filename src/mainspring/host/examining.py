@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from mainspring.core.doctor import FileFinding, InstallationFacts, SettingFacts
 from mainspring.errors import MainspringError
+from mainspring.host.archiving import reach_archive
 
 if TYPE_CHECKING:
     from mainspring.config.settings import StoreLocation
@@ -51,7 +52,7 @@ def read_settings(choices: Choices, environment: Mapping[str, str]) -> SettingFa
     problems = [*choices.problems, *find_misspelt(environment)]
     for process in PROCESSES:
         problems += check(process, choices, stores=load_plugins())
-    cert = choices["tls.cert"].value
+    cert, archive = choices["tls.cert"].value, choices["archive.url"].value
     is_encrypted = cert is not None or choices["behind_proxy"].value is not None
     return SettingFacts(
         problems=list(dict.fromkeys(" ".join(str(problem).split()) for problem in problems)),
@@ -62,6 +63,9 @@ def read_settings(choices: Choices, environment: Mapping[str, str]) -> SettingFa
         has_shell_list=bool(choices["executors.shell.allow"].value),
         secrets=_find_secrets(choices, environment),
         tzdata=tzdata_version(),
+        history_keep=choices["history.keep"].value.total_seconds(),
+        archive=archive,
+        archive_error=None if archive is None else reach_archive(archive),
     )
 
 

@@ -152,6 +152,19 @@ METRICS = MappingProxyType(
             Metric("hints_sent_total", _COUNTER, "Hints sent to other processes.", ("hint",)),
             Metric("hints_heard_total", _COUNTER, "Hints heard from other processes.", ("hint",)),
             Metric("service_tick_seconds", _DISTRIBUTION, "Time that a service's ticks took.", ("service",)),
+            Metric("archive_rows_total", _COUNTER, "Rows of the history that were written into the archive."),
+            Metric("archive_bytes_total", _COUNTER, "Bytes of the files that were written into the archive."),
+            Metric(
+                "archive_failures_total",
+                _COUNTER,
+                "Steps of writing the archive that failed: it could not be reached, or held something else.",
+                ("reason",),
+            ),
+            Metric(
+                "archive_waiting_seconds",
+                _GAUGE,
+                "How long the oldest day of the history waits to be written into the archive; 0 if none does.",
+            ),
             Metric("service_failures_total", _COUNTER, "Ticks of a service that failed.", ("service",)),
             Metric(
                 "queue_runs",

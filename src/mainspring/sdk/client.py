@@ -8,6 +8,7 @@ from typing import Any, Unpack
 
 from mainspring.sdk.access_calls import AccessCalls
 from mainspring.sdk.alert_calls import AlertCalls
+from mainspring.sdk.archive_calls import ArchiveCalls
 from mainspring.sdk.audit_calls import AuditCalls
 from mainspring.sdk.dead_calls import DeadCalls
 from mainspring.sdk.definition_calls import DefinitionCalls
@@ -60,6 +61,7 @@ class AsyncClient(
     OwnerCalls,
     AccessCalls,
     AuditCalls,
+    ArchiveCalls,
     MonitorCalls,
     UsageCalls,
     AlertCalls,

@@ -6,7 +6,7 @@ Made by `make docs-generate` from `mainspring.sdk.client`; do not edit.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, Protocol, TypeVar, Unpack
 
 from mainspring.core.redrives import USUAL_RATE
@@ -25,6 +25,7 @@ from mainspring.wire.alerts import (
     TriedView,
 )
 from mainspring.wire.applying import AppliedView, DefinitionsView
+from mainspring.wire.archive import ArchivePage
 from mainspring.wire.audit import AuditCheckView, AuditPage
 from mainspring.wire.backfills import BackfillAnswer, BackfillPage, BackfillView
 from mainspring.wire.blackouts import BlackoutList
@@ -754,6 +755,13 @@ class SyncClient(Lists):
         return self._perform(
             lambda client: client.get_usage(since=since, until=until, step=step, queue=queue)
         )
+
+    def list_archive_days(self, *, before: str | date | None = None, limit: int = 100) -> ArchivePage:
+        """Return a page of the days of the history that were written into the archive, the newest first.
+
+        `next` of the answer is `before` of the call that goes on; it is None when there are no more.
+        """
+        return self._perform(lambda client: client.list_archive_days(before=before, limit=limit))
 
     def list_alerts(
         self, *, state: str = "open", scope: str = "tenant", before: int | None = None, limit: int = 100

@@ -23,6 +23,7 @@ from mainspring.ports.executor import Success
 from mainspring.ports.gateway import ClaimCall, Registration, Report
 from mainspring.sdk.access_calls import AccessCalls
 from mainspring.sdk.alert_calls import AlertCalls
+from mainspring.sdk.archive_calls import ArchiveCalls
 from mainspring.sdk.audit_calls import AuditCalls
 from mainspring.sdk.client import AsyncClient
 from mainspring.sdk.dead_calls import DeadCalls
@@ -84,6 +85,7 @@ def methods() -> dict[str, Callable[..., Any]]:
             **vars(AuditCalls),
             **vars(MonitorCalls),
             **vars(UsageCalls),
+            **vars(ArchiveCalls),
             **vars(AlertCalls),
             **vars(LogCalls),
             **vars(AsyncClient),
@@ -293,6 +295,7 @@ def test_rights_are_those_of_the_design() -> None:
             *("list_labels", "get_label", "upsert_label", "delete_label"),
             *("pause_all", "resume_all", "pause_tenant", "resume_tenant"),
             *("list_audit", "verify_audit", "get_logging", "set_logging"),
+            "list_archive_days",
             *("list_tenant_blackouts", "upsert_tenant_blackouts", "list_blackouts", "upsert_blackouts"),
         },
         Right.WORK: {f"worker_{verb}" for verb in ("register", "claim", "beat", "report", "leave")},

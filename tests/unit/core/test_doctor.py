@@ -94,7 +94,14 @@ SERVER = ServerLook(
     commit=0.003,
 )
 SECRET = FileFinding(setting="tls.key", path="key.pem", is_private=True)
-SETTINGS = SettingFacts(certificate_ends_in=60 * DAY, secrets=[SECRET], is_encrypted=True, tzdata="2026a")
+SETTINGS = SettingFacts(
+    certificate_ends_in=60 * DAY,
+    secrets=[SECRET],
+    is_encrypted=True,
+    tzdata="2026a",
+    history_keep=30 * DAY,
+    archive="/srv/archive",
+)
 STORE = StoreLook(label="data/mainspring.db", schema=35, folder=FOLDER, cluster=CLUSTER)
 SQLITE = InstallationFacts(product="1.0", schema=35, store=STORE, settings=SETTINGS, address="http://a")
 POSTGRES = replace(SQLITE, store=replace(STORE, folder=None, server=SERVER))
@@ -172,6 +179,13 @@ WRONG: list[tuple[str, InstallationFacts, Grade, str]] = [
     ("secrets", with_settings(secrets=[replace(SECRET, is_private=None)]), FAILURE, "cannot be read"),
     ("shell", with_settings(allows_shell=True), WARNING, "any command"),
     ("zone data", with_settings(tzdata="2025b"), WARNING, "zone data 2025b, and the cluster goes by 2026a"),
+    (
+        "archive",
+        with_settings(archive_error="there is no folder /srv/archive"),
+        FAILURE,
+        "the archive cannot be used: there is no folder /srv/archive",
+    ),
+    ("archive", with_cluster(unarchived_for=33 * DAY), WARNING, "ended 33 days ago is not in the archive"),
     ("servers", with_cluster(nodes=[]), FAILURE, "no server schedules"),
     ("servers", with_cluster(nodes=[replace(NODE, silent=9)]), FAILURE, "no server schedules"),
     ("refused servers", with_cluster(nodes=[replace(NODE, refusal="clock")]), WARNING, "its clock is wrong"),
@@ -262,6 +276,7 @@ def test_every_check_is_shown_to_find_something() -> None:
         with_settings(tzdata="2026b"),
         with_settings(certificate_ends_in=14 * DAY),
         with_cluster(ledger=None),
+        with_cluster(unarchived_for=31 * DAY),
     ],
 )
 def test_what_is_nearly_wrong_is_fine(facts: InstallationFacts) -> None:

@@ -48,6 +48,9 @@ def backup_command(context: click.Context, /, file: str, *, as_json: bool, **_: 
     click.echo(f"rows: {sum(facts.rows.values()):,} in {len(facts.rows)} tables, schema {facts.schema:04}")
     click.echo(f"ledger: {facts.ledger.fires:,} fires of {facts.ledger.jobs:,} jobs")
     click.echo(f"audit: {seal}")
+    files = facts.rows.get("archive_part", 0)
+    if files:
+        click.echo(f"not in it: the archive, {files:,} files; copy those as you copy other files")
     click.echo(
         f"Keep it together with {manifest_of(Path(file))}, by which a restore proves that all is there."
     )

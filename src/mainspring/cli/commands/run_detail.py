@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mainspring.cli.calling import call, checked_run, plain
-from mainspring.cli.options import caller_options, json_option, kind_option
+from mainspring.cli.options import caller_options, has_archive, json_option, kind_option
 from mainspring.cli.output import print_fields, print_json, print_table, show_instant, show_rough
 from mainspring.cli.terminal import Terminal, wrap_text
 from mainspring.core.kinds import Whole
-from mainspring.errors import InvalidInput, MainspringError
+from mainspring.errors import InvalidInput, MainspringError, NotFound
 
 if TYPE_CHECKING:
     from mainspring.sdk.client import AsyncClient
@@ -45,7 +45,12 @@ def show_command(run: str, server: str, *, as_json: bool) -> None:
         ):  # asked too often: what is known of the run itself is worth showing all the same
             return found, None
 
-    found, why = call(server, work)
+    try:
+        found, why = call(server, work)
+    except NotFound:
+        if has_archive():
+            click.echo(f"It may be in the archive: mainspring archive find {run}", err=True)
+        raise
     if as_json:
         print_json(plain(found))
         return

@@ -37,6 +37,7 @@ CHECKS: dict[str, Sequence[Check]] = {
         setting_checks.secrets,
         setting_checks.shell,
         setting_checks.zone_data,
+        setting_checks.archive,
     ),
     "cluster": (
         cluster_checks.servers,

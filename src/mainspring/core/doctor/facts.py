@@ -33,6 +33,9 @@ class SettingFacts:
         allows_shell, has_shell_list: whether workers run commands, and whether only those of a list.
         secrets: files that only one user should read.
         tzdata: the version of this host's zone data.
+        history_keep: how long ended runs are kept.
+        archive: where days of the history are written before they are removed; None without an archive.
+        archive_error: why that cannot be used from here; None if it can.
     """
 
     problems: Sequence[str] = ()
@@ -43,6 +46,9 @@ class SettingFacts:
     has_shell_list: bool = False
     secrets: Sequence[FileFinding] = ()
     tzdata: str = ""
+    history_keep: float = 0.0
+    archive: str | None = None
+    archive_error: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +163,7 @@ class ClusterLook:
         overdue: jobs' clocks that should have fired a minute ago; `overdue_by` is the longest.
         unsealed_for: how long the oldest entry of the audit has waited for its seal; None if none waits.
         ledger_age: how long ago all ledgers were compared; None if they never were.
+        unarchived_for: how long ago the oldest day of the history ended that is not in the archive; None without one.
     """
 
     tzdata: str | None
@@ -175,6 +182,7 @@ class ClusterLook:
     channels: Sequence[ChannelLook]
     ledger: LedgerCheck | None
     ledger_age: float | None
+    unarchived_for: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

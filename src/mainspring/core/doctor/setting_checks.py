@@ -6,6 +6,8 @@ from mainspring.core.doctor.facts import InstallationFacts
 from mainspring.core.doctor.findings import Finding, fail, fine, number, tell, warn
 
 _SOON = 14 * 86_400.0
+_LATE = 86_400.0
+"""How long after its time a day may wait for the archive."""
 
 
 def settings(facts: InstallationFacts) -> Finding:
@@ -110,3 +112,25 @@ def zone_data(facts: InstallationFacts) -> Finding | None:
             "upgrade the package tzdata, or the system's",
         )
     return fine(f"zone data {here}")
+
+
+def archive(facts: InstallationFacts) -> Finding | None:
+    """Days of the history get into the archive before they are removed."""
+    found, cluster = facts.settings, facts.store.cluster
+    if found.archive is None:
+        return None
+    if found.archive_error is not None:
+        return fail(
+            f"the archive cannot be used: {found.archive_error}",
+            "nothing is removed from the history until it takes what is over, so the store grows",
+            "see that it is there, and that this user may write to it; then servers go on by themselves",
+        )
+    waiting = None if cluster is None else cluster.unarchived_for
+    if waiting is not None and waiting > found.history_keep + _LATE:
+        return warn(
+            f"a day that ended {tell(waiting)} ago is not in the archive, and history.keep is"
+            f" {tell(found.history_keep)}",
+            "it stays in the history until it is, so the store grows",
+            "see that a server schedules, and its log for archive_unavailable and archive_mismatch",
+        )
+    return fine(f"the archive {found.archive} can be reached, and has what is over")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from mainspring.core.archive import last_midnight, start_of_day
 from mainspring.ports.clock import Waiter
 from mainspring.ports.store import Store
 from mainspring.ports.store.upkeep import UniqueKeyPlace
@@ -31,15 +32,28 @@ class Retention:
 
 
 class Janitor:
-    """Removes rows whose retention has ended, a bounded batch at a time."""
+    """Removes rows whose retention has ended, a bounded batch at a time.
+
+    Args:
+        archives: the history is removed by whole days, and only those that are in the archive.
+    """
 
     name = "janitor"
 
-    def __init__(self, store: Store, *, waiter: Waiter, retention: Retention, period: float = 60.0) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        waiter: Waiter,
+        retention: Retention,
+        period: float = 60.0,
+        archives: bool = False,
+    ) -> None:
         self._store = store
         self.waiter = waiter
         self._retention = retention
         self._period = period
+        self._archives = archives
         self._keys_after: UniqueKeyPlace | None = None  # the next look at the keys goes on there
 
     async def tick(self, now: datetime) -> float:
@@ -47,7 +61,7 @@ class Janitor:
         await self._store.prepare_history(now=now)
         removed = (
             await self._store.prune_history(
-                before=now - self._retention.history, limit=BATCH, audit_before=now - self._retention.audit
+                before=await self._history_before(now), limit=BATCH, audit_before=now - self._retention.audit
             ),
             await self._store.prune_dead(before=now - self._retention.settled, limit=BATCH),
             await self._store.prune_keys(now=now, limit=BATCH),
@@ -58,3 +72,12 @@ class Janitor:
         )
         _, self._keys_after = await self._store.prune_unique_keys(now=now, after=self._keys_after, limit=KEYS)
         return 0.5 if max(removed) >= BATCH or self._keys_after is not None else self._period
+
+    async def _history_before(self, now: datetime) -> datetime:
+        """Return the instant before which the history may go."""
+        before = now - self._retention.history
+        if not self._archives:
+            return before
+        before = last_midnight(before)
+        waiting = await self._store.find_unarchived_day(before=before)
+        return before if waiting is None else start_of_day(waiting)

@@ -18,6 +18,7 @@ from mainspring.engine.settling.janitor import Retention
 from mainspring.engine.usecases.access import AccessControl
 from mainspring.engine.usecases.alerts import AlertRules, Alerts
 from mainspring.engine.usecases.applying import Applying
+from mainspring.engine.usecases.archiving import ArchiveDays
 from mainspring.engine.usecases.audit_trail import KEEP, AuditTrail
 from mainspring.engine.usecases.backfills import Backfills
 from mainspring.engine.usecases.blackouts import Blackouts
@@ -62,6 +63,7 @@ class Client:
     `client.backfills` makes the runs of jobs for a range that is past, `client.redriving` runs a failed one again and
     `client.redrives` many at a rate, `client.ledgers` compares owed fires with records, and `client.overviews` says
     what all of it does. `client.audit` says who changed what, and `client.access` knows accounts and their tokens.
+    `client.archive` says which days of the history were written elsewhere.
     `client.alert_rules` says what is worth telling, `client.alerts` has what they found, and `client.channels` where
     it is told.
     """
@@ -119,6 +121,7 @@ class Client:
             store, clock=clock, ids=ids, calendars=calendars, limits=backfill_limits or BackfillLimits()
         )
         self.audit: AuditTrail = AuditTrail(store, keep=audit_kept)
+        self.archive: ArchiveDays = ArchiveDays(store)
         self.usage: UsageReader = UsageReader(store, clock=clock)
         self.limits: Limits = Limits(store, clock=clock, wakeups=wakeups)
         self.caps: CapSwitch = CapSwitch(store, clock=clock, wakeups=wakeups)

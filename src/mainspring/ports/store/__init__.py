@@ -22,6 +22,7 @@ from mainspring.core.ids import RunId
 from mainspring.ports.store.access import AccessStore
 from mainspring.ports.store.alerts import AlertStore
 from mainspring.ports.store.applying import ApplyStore
+from mainspring.ports.store.archive import ArchiveStore
 from mainspring.ports.store.audit import AuditStore
 from mainspring.ports.store.backfills import BackfillStore
 from mainspring.ports.store.browse import BrowseStore
@@ -82,6 +83,7 @@ class Store(
     MonitorStore,
     NotifyStore,
     UsageStore,
+    ArchiveStore,
     Protocol,
 ):
     """The durable truth."""

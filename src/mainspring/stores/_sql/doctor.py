@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime, timedelta
 from typing import Any
 
+from mainspring.core.archive import start_of_day
 from mainspring.core.doctor import ChannelLook, ClusterLook, NodeLook, TokenLook, WaitingQueue
 from mainspring.stores._sql.ledger_check import decode_ledger_check
 
+ARCHIVED_SINCE = 42
+"""The migration that brought the parts of the archive. A store that is looked at may be older."""
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -20,9 +23,15 @@ def make_cluster_look(
     tokens: Rows,
     channels: Rows,
     ledger: str | None,
+    unarchived: date | None,
     now: datetime,
 ) -> ClusterLook:
-    """Return what rows say; `ledger` is the stored result of the last check."""
+    """Return what rows say.
+
+    Args:
+        ledger: the stored result of the last check.
+        unarchived: the oldest day of the history that is over, and not in the archive.
+    """
     check = None if ledger is None else decode_ledger_check(ledger)
     return ClusterLook(
         **cluster,
@@ -32,4 +41,7 @@ def make_cluster_look(
         channels=[ChannelLook(**row) for row in channels],
         ledger=check,
         ledger_age=None if check is None else (now - check.ended_at).total_seconds(),
+        unarchived_for=None
+        if unarchived is None
+        else (now - start_of_day(unarchived + timedelta(days=1))).total_seconds(),
     )

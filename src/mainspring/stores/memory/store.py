@@ -12,6 +12,7 @@ from mainspring.ports.store import FailoverFacts, StoreCapabilities
 from mainspring.stores.memory.access import AccessTables, MemoryAccessStore
 from mainspring.stores.memory.alerts import AlertTables, MemoryAlertStore
 from mainspring.stores.memory.applying import MemoryApplyStore
+from mainspring.stores.memory.archive import ArchiveParts, MemoryArchiveStore
 from mainspring.stores.memory.audit import MemoryAuditStore
 from mainspring.stores.memory.backfills import MemoryBackfillStore
 from mainspring.stores.memory.browse import MemoryBrowseStore
@@ -77,6 +78,7 @@ class MemoryStore(
     MemoryMonitorStore,
     MemoryNotifyStore,
     MemoryUsageStore,
+    MemoryArchiveStore,
 ):
     """A `Store` that lasts as long as the process.
 
@@ -89,6 +91,7 @@ class MemoryStore(
         self._access = AccessTables()
         self._monitors = MonitorTables()
         self._usage = UsageTables()
+        self._archive: ArchiveParts = {}
         self._alerts = AlertTables()
         self._time = time
 

@@ -41,9 +41,10 @@ class Role(StrEnum):
     READ = "read"
     BROWSE = "browse"
     UPKEEP = "upkeep"
+    ARCHIVE = "archive"
 
 
-_EASY = frozenset({Role.EDIT, Role.READ, Role.BROWSE, Role.UPKEEP})
+_EASY = frozenset({Role.EDIT, Role.READ, Role.BROWSE, Role.UPKEEP, Role.ARCHIVE})
 """Roles for which PostgreSQL's planner is free to choose."""
 
 _AT_START = frozenset({"timezone", "application_name"})

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import asyncpg
 
+from mainspring.core.archive import NULL
 from mainspring.errors import StoreUnavailable, TookTooLong
 from mainspring.ports.calls import outlives_callers
 from mainspring.ports.clock import RandomSource
@@ -72,6 +73,24 @@ class Transaction:
         status = await self._connection.execute(text, *[values[parameter] for parameter in names])
         count = status.rpartition(" ")[2]
         return int(count) if count.isdigit() else 0
+
+    async def copy(
+        self, name: str, sink: Callable[[bytes], Awaitable[None]], /, *, limit: float, **values: Any
+    ) -> None:
+        """Give the rows of a query to a sink, as CSV, where `core.archive.NULL` is NULL.
+
+        Args:
+            limit: how long that may take, in seconds.
+        """
+        text, names = self._statements[name]
+        await self._connection.copy_from_query(
+            text.rstrip().rstrip(";"),
+            *[values[parameter] for parameter in names],
+            output=sink,
+            format="csv",
+            null=NULL,
+            timeout=limit,
+        )
 
 
 Work = Callable[[Transaction], Awaitable[R]]

@@ -10,7 +10,7 @@ import asyncpg
 
 from mainspring.core.doctor import ClusterLook, ServerLook, StoreLook
 from mainspring.errors import MainspringError
-from mainspring.stores._sql.doctor import make_cluster_look
+from mainspring.stores._sql.doctor import ARCHIVED_SINCE, make_cluster_look
 from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.postgres.connecting import LOST, ConnectionOptions, Dialer
 from mainspring.stores.postgres.connection import Transaction
@@ -60,13 +60,15 @@ class PostgresExaminer:
         server = await _look_at_server(transaction, monotonic)
         is_store = bool(await transaction.fetch("find_migration_table"))
         schema = await transaction.fetch("read_schema_number") if is_store else []
+        number = schema[0]["number"] if schema else None
+        has_archive = number is not None and number >= ARCHIVED_SINCE
         return StoreLook(
             label=self._label,
-            schema=schema[0]["number"] if schema else None,
+            schema=number,
             clock_ahead=(there - middle).total_seconds(),
             round_trip=round_trip,
             server=server,
-            cluster=await _look_at_cluster(transaction, there) if is_store else None,
+            cluster=await _look_at_cluster(transaction, there, has_archive=has_archive) if is_store else None,
         )
 
 
@@ -82,7 +84,9 @@ async def _look_at_server(transaction: Transaction, monotonic: Callable[[], floa
     return ServerLook(**dict(found), **dict(worst), commit=sorted(taken)[len(taken) // 2] if taken else 0.0)
 
 
-async def _look_at_cluster(transaction: Transaction, now: datetime) -> ClusterLook | None:
+async def _look_at_cluster(
+    transaction: Transaction, now: datetime, *, has_archive: bool
+) -> ClusterLook | None:
     async def rows(name: str) -> list[dict[str, object]]:
         return [dict(row) for row in await transaction.fetch(name, now=now)]
 
@@ -90,6 +94,7 @@ async def _look_at_cluster(transaction: Transaction, now: datetime) -> ClusterLo
     if not found:
         return None
     ledger = await transaction.fetch("read_ledger_check")
+    unarchived = await transaction.fetch("find_unarchived_day", before=now) if has_archive else []
     return make_cluster_look(
         found[0],
         nodes=await rows("look_at_nodes"),
@@ -97,5 +102,6 @@ async def _look_at_cluster(transaction: Transaction, now: datetime) -> ClusterLo
         tokens=await rows("look_at_tokens"),
         channels=[dict(row) for row in await transaction.fetch("look_at_channels")],
         ledger=ledger[0]["body"] if ledger else None,
+        unarchived=unarchived[0]["day"] if unarchived else None,
         now=now,
     )

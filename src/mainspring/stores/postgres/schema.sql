@@ -53,6 +53,24 @@ CREATE TABLE at_start (
     CONSTRAINT at_start_pkey PRIMARY KEY (job_id)
 );
 
+CREATE TABLE archive_part (
+    day date NOT NULL,
+    kind text NOT NULL,
+    number integer NOT NULL,
+    url text NOT NULL,
+    rows bigint NOT NULL,
+    sum_ids numeric NOT NULL,
+    first_id bigint,
+    last_id bigint,
+    bytes bigint NOT NULL,
+    digest bytea NOT NULL,
+    state text NOT NULL,
+    changed_at timestamp with time zone NOT NULL,
+    CONSTRAINT archive_part_pkey PRIMARY KEY (day, kind, number),
+    CONSTRAINT archive_part_state CHECK ((state = ANY (ARRAY['WRITTEN'::text, 'VERIFIED'::text, 'DROPPED'::text])))
+);
+CREATE INDEX archive_part_verified ON public.archive_part USING btree (day) WHERE (state = 'VERIFIED'::text);
+
 CREATE TABLE attempt (
     run_id bigint NOT NULL,
     token integer NOT NULL,
@@ -766,7 +784,9 @@ CREATE TABLE usage_minute (
 -- FUNCTION drop_history(timestamp with time zone)
 -- FUNCTION guard_audit()
 -- FUNCTION guard_audit_horizon()
+-- FUNCTION holds_history(date)
 -- FUNCTION keep_attempts(date,bigint,integer,integer)
+-- FUNCTION outline_archive(text,date,bigint)
 -- FUNCTION prepare_audit(timestamp with time zone,integer)
 -- FUNCTION prepare_history(timestamp with time zone,integer)
 -- SEQUENCE alert_id_seq

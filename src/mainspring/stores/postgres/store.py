@@ -15,6 +15,7 @@ from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.postgres.access import PostgresAccessStore
 from mainspring.stores.postgres.alerts import PostgresAlertStore
 from mainspring.stores.postgres.applying import PostgresApplyStore
+from mainspring.stores.postgres.archive import PostgresArchiveStore
 from mainspring.stores.postgres.audit import PostgresAuditStore
 from mainspring.stores.postgres.backfills import PostgresBackfillStore
 from mainspring.stores.postgres.browse import PostgresBrowseStore
@@ -91,6 +92,7 @@ class PostgresStore(
     PostgresMonitorStore,
     PostgresNotifyStore,
     PostgresUsageStore,
+    PostgresArchiveStore,
 ):
     """Implements `Store` on PostgreSQL 15 or later.
 

@@ -15,7 +15,8 @@ import apsw
 
 from mainspring.core.doctor import ClusterLook, FolderFacts, StoreLook
 from mainspring.errors import MainspringError
-from mainspring.stores._sql.doctor import make_cluster_look
+from mainspring.stores._sql.doctor import ARCHIVED_SINCE, make_cluster_look
+from mainspring.stores.sqlite.archive import find_unarchived
 from mainspring.stores.sqlite.connection import translate
 from mainspring.stores.sqlite.rows import to_instant, to_micros
 from mainspring.stores.sqlite.statements import fetch_rows, fetch_value
@@ -68,13 +69,14 @@ class SqliteExaminer:
         there = to_instant(int(fetch_value(db, "read_time")) * 1000)
         round_trip = monotonic() - begun
         is_store = bool(fetch_rows(db, "find_migration_table"))
+        number = int(fetch_value(db, "read_schema_number")) if is_store else None
         return StoreLook(
             label=label,
-            schema=int(fetch_value(db, "read_schema_number")) if is_store else None,
+            schema=number,
             clock_ahead=(there - here).total_seconds(),
             round_trip=round_trip,
             folder=self._look_at_folder(db, monotonic),
-            cluster=_look_at_cluster(db, there) if is_store else None,
+            cluster=None if number is None else _look_at_cluster(db, there, schema=number),
         )
 
     def _look_at_folder(self, db: apsw.Connection, monotonic: Callable[[], float]) -> FolderFacts:
@@ -132,7 +134,7 @@ def _time_sync(folder: Path, monotonic: Callable[[], float]) -> float:
     return sorted(taken)[len(taken) // 2]
 
 
-def _look_at_cluster(db: apsw.Connection, now: datetime) -> ClusterLook | None:
+def _look_at_cluster(db: apsw.Connection, now: datetime, *, schema: int) -> ClusterLook | None:
     values = {"now": to_micros(now)}
 
     def rows(name: str) -> list[Mapping[str, Any]]:
@@ -148,5 +150,6 @@ def _look_at_cluster(db: apsw.Connection, now: datetime) -> ClusterLook | None:
         tokens=rows("look_at_tokens"),
         channels=[row._asdict() for row in fetch_rows(db, "look_at_channels")],
         ledger=fetch_value(db, "read_ledger_check"),
+        unarchived=find_unarchived(db, now) if schema >= ARCHIVED_SINCE else None,
         now=now,
     )

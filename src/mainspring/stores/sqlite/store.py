@@ -14,6 +14,7 @@ from mainspring.stores._sql.migrate import Applied, Migration, pending, read_mig
 from mainspring.stores.sqlite.access import SqliteAccessStore
 from mainspring.stores.sqlite.alerts import SqliteAlertStore
 from mainspring.stores.sqlite.applying import SqliteApplyStore
+from mainspring.stores.sqlite.archive import SqliteArchiveStore
 from mainspring.stores.sqlite.audit import SqliteAuditStore
 from mainspring.stores.sqlite.backfills import SqliteBackfillStore
 from mainspring.stores.sqlite.browse import SqliteBrowseStore
@@ -90,6 +91,7 @@ class SqliteStore(
     SqliteMonitorStore,
     SqliteNotifyStore,
     SqliteUsageStore,
+    SqliteArchiveStore,
 ):
     """Implements `Store` on one SQLite file in WAL mode with synchronous=FULL.
 

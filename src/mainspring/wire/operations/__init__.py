@@ -35,6 +35,7 @@ from mainspring.wire.operations.alerts import (
     UPSERT_ALERT_RULE,
     UPSERT_CHANNEL,
 )
+from mainspring.wire.operations.archive import LIST_ARCHIVE_DAYS
 from mainspring.wire.operations.audit import LIST_AUDIT, VERIFY_AUDIT
 from mainspring.wire.operations.backfills import (
     CANCEL_BACKFILL,
@@ -288,6 +289,7 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     GET_OPENAPI,
     GET_OVERVIEW,
     GET_USAGE,
+    LIST_ARCHIVE_DAYS,
     LIST_AUDIT,
     VERIFY_AUDIT,
     GET_LOGGING,
@@ -367,6 +369,7 @@ __all__ = [
     "LIST_ACCOUNTS",
     "LIST_ALERTS",
     "LIST_ALERT_RULES",
+    "LIST_ARCHIVE_DAYS",
     "LIST_AUDIT",
     "LIST_BACKFILLS",
     "LIST_BLACKOUTS",

@@ -105,3 +105,8 @@ tenant = :tenant::text
       AND (:action::text IS NULL OR audit.action = :action)
       AND (:since::timestamptz IS NULL OR audit.at >= :since)
       AND (:until::timestamptz IS NULL OR audit.at < :until);
+
+-- fragment: archived_times
+-- Instants of a run as microseconds since 1970.
+(extract(epoch FROM run.fire_at) * 1000000)::bigint, (extract(epoch FROM run.due_at) * 1000000)::bigint,
+(extract(epoch FROM run.created_at) * 1000000)::bigint, (extract(epoch FROM run.started_at) * 1000000)::bigint;

@@ -1,0 +1,140 @@
+"""The process that writes the archive: it does one task, which it reads from its input as JSON.
+
+It is a process of its own so that the memory that a part takes is bounded, and given back.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+from hashlib import file_digest
+from pathlib import Path
+
+import msgspec
+
+from mainspring.archive.parquet import connect, sum_rows, write_parquet
+from mainspring.archive.tasks import (
+    MANIFEST,
+    CheckTask,
+    DayManifest,
+    PartFacts,
+    Task,
+    TaskDone,
+    TaskFailed,
+    WriteTask,
+)
+from mainspring.core.archive import ArchiveKind
+from mainspring.errors import MainspringError
+from mainspring.objects import ObjectMissing, Objects, ObjectsUnavailable, open_place, read_place
+
+OWN_MEMORY = 80 << 20
+"""What the process takes besides DuckDB's memory, in bytes."""
+LEAST_MEMORY = 64 << 20
+
+
+class NotAsCopied(MainspringError):
+    """What was copied or read back does not hold what the history holds."""
+
+
+def run_task(task: Task) -> PartFacts | None:
+    """Do a task.
+
+    Raises:
+        ObjectsUnavailable: the archive cannot be reached.
+        NotAsCopied: the copy has other rows than it should.
+    """
+    objects = open_place(read_place(task.url, "archive.url"), feature="archive.url", extra="archive")
+    if isinstance(task, WriteTask):
+        return _write(objects, task)
+    if isinstance(task, CheckTask):
+        return _check(objects, task)
+    file = Path(task.scratch) / "day.json"
+    file.write_bytes(msgspec.json.format(msgspec.json.encode(task.manifest), indent=2) + b"\n")
+    objects.put(task.name, file)
+    return None
+
+
+def _write(objects: Objects, task: WriteTask) -> PartFacts:
+    source = Path(task.source)
+    target = source.with_suffix(".parquet")
+    with connect(memory=_memory(task.memory), scratch=source.parent / "spill") as db:
+        write_parquet(db, task.kind, source, target)
+    facts = _read_facts(task.name, task.kind, target, task.memory)
+    if (facts.rows, facts.sum_ids) != (task.rows, task.sum_ids):
+        raise NotAsCopied(
+            f"{task.name}: {facts.rows:,} rows were copied, but the history has {task.rows:,}, or other ids"
+        )
+    _check_place(objects, facts)
+    objects.put(task.name, target)
+    return facts
+
+
+def _check_place(objects: Objects, facts: PartFacts) -> None:
+    """Refuse to put a part in place of one with other rows: that day is another installation's."""
+    name = f"{facts.name.rpartition('/')[0]}/{MANIFEST}"
+    try:
+        there = msgspec.json.decode(objects.read(name), type=DayManifest)
+    except ObjectMissing:
+        return  # the day is not whole yet, or new
+    except msgspec.MsgspecError as error:
+        raise ObjectsUnavailable(f"{name} is damaged: {error}") from None
+    known = next((part for part in there.parts if part.name == facts.name), None)
+    has = (0, "0") if known is None else (known.rows, known.sum_ids)
+    if has != (facts.rows, facts.sum_ids):
+        raise ObjectsUnavailable(
+            f"{name} is there, and says that the day has other rows: give each installation an archive of its own"
+        )
+
+
+def _check(objects: Objects, task: CheckTask) -> PartFacts:
+    import duckdb
+
+    file = Path(task.scratch) / "read-back.parquet"
+    try:
+        objects.get(task.name, file)
+        return _read_facts(task.name, task.kind, file, task.memory)
+    except ObjectMissing as error:
+        raise NotAsCopied(f"{task.name} is not there any more: {error}") from None
+    except (duckdb.InvalidInputException, duckdb.BinderException, duckdb.SerializationException) as error:
+        raise NotAsCopied(f"{task.name} cannot be read: {error}") from None
+
+
+def _read_facts(name: str, kind: ArchiveKind, file: Path, memory: int) -> PartFacts:
+    with connect(memory=_memory(memory), scratch=file.parent / "spill") as db:
+        total, first, last = sum_rows(db, kind, file)
+    with file.open("rb") as read:
+        digest = file_digest(read, "sha256").hexdigest()
+        size = read.tell()
+    return PartFacts(
+        name=name,
+        kind=kind,
+        rows=total.rows,
+        sum_ids=str(total.ids),
+        first_id=first,
+        last_id=last,
+        bytes=size,
+        sha256=digest,
+    )
+
+
+def _memory(bound: int) -> int:
+    return max(bound - OWN_MEMORY, LEAST_MEMORY)
+
+
+def main() -> int:
+    """Do the task of standard input, and write what came of it to standard output."""
+    import duckdb
+
+    try:
+        task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
+        done = TaskDone(run_task(task), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+    except (MainspringError, OSError, duckdb.Error) as error:
+        failed = TaskFailed(str(error).partition("\n")[0], isinstance(error, NotAsCopied))
+        sys.stdout.buffer.write(msgspec.json.encode(failed))
+        return 1
+    sys.stdout.buffer.write(msgspec.json.encode(done))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

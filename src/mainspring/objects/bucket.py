@@ -1,0 +1,96 @@
+"""Files in a bucket of S3, or of what speaks its protocol."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mainspring.objects.store import ObjectMissing, ObjectsUnavailable
+
+if TYPE_CHECKING:
+    from obstore.store import S3Store
+
+_CHUNK = 8 << 20
+_PATIENCE = timedelta(seconds=30)
+"""How long a request is tried again."""
+_TEXT_LIMIT = 300
+_MESSAGE = re.compile(r"<Message>([^<]*)</Message>")
+
+
+class BucketObjects:
+    """Implements `Objects`, with obstore's usual variables (`AWS_ACCESS_KEY_ID`, `AWS_REGION`, `AWS_ENDPOINT_URL`, …).
+
+    Args:
+        bucket: the bucket's name.
+        prefix: what the names begin with; empty for none.
+    """
+
+    def __init__(self, bucket: str, prefix: str) -> None:
+        import obstore
+        from obstore.exceptions import BaseError
+        from obstore.store import S3Store
+
+        self._obstore = obstore
+        self._errors: tuple[type[Exception], ...] = (BaseError, OSError, ValueError)
+        self._bucket = bucket
+        try:
+            self._store: S3Store = S3Store(
+                bucket,
+                prefix=prefix or None,
+                client_options={"timeout": timedelta(seconds=60), "connect_timeout": timedelta(seconds=5)},
+                retry_config={"max_retries": 3, "retry_timeout": _PATIENCE},
+            )
+        except self._errors as error:
+            raise self._unavailable(error) from None
+
+    def put(self, name: str, file: Path) -> None:
+        """See `Objects`. A large file goes in parts."""
+        try:
+            self._obstore.put(self._store, name, file, chunk_size=_CHUNK)
+        except self._errors as error:
+            raise self._unavailable(error) from None
+
+    def get(self, name: str, file: Path) -> None:
+        """See `Objects`."""
+        try:
+            with file.open("wb") as written:
+                for chunk in self._obstore.get(self._store, name).stream(min_chunk_size=_CHUNK):
+                    written.write(chunk)
+        except self._errors as error:
+            raise self._unavailable(error) from None
+
+    def read(self, name: str) -> bytes:
+        """See `Objects`."""
+        try:
+            return bytes(self._obstore.get(self._store, name).bytes())
+        except self._errors as error:
+            raise self._unavailable(error) from None
+
+    def list(self, folder: str) -> list[str]:
+        """See `Objects`."""
+        try:
+            found = [meta["path"] for page in self._obstore.list(self._store, folder) for meta in page]
+        except self._errors as error:
+            raise self._unavailable(error) from None
+        return sorted(found)
+
+    def local(self, name: str) -> Path | None:
+        """Return None: it lies elsewhere."""
+        del name
+
+    def _unavailable(self, error: Exception) -> ObjectsUnavailable:
+        from obstore.exceptions import NotFoundError
+
+        is_missing = isinstance(error, FileNotFoundError | NotFoundError)
+        kind = ObjectMissing if is_missing else ObjectsUnavailable
+        return kind(f"s3://{self._bucket}: {_shorten(error)}")
+
+
+def _shorten(error: Exception) -> str:
+    """Return what is wrong in one line: what the server says of it, or how the client's message begins."""
+    text = str(error)
+    said = _MESSAGE.search(text)
+    line = said.group(1) if said else text.partition("\n")[0]
+    return line if len(line) <= _TEXT_LIMIT else f"{line[: _TEXT_LIMIT - 1]}…"

@@ -1,0 +1,93 @@
+"""Files in a folder of this machine, or of a file system that is mounted here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from mainspring.objects.store import ObjectMissing, ObjectsUnavailable
+
+_PRIVATE = 0o600
+_PRIVATE_FOLDER = 0o700
+_CHUNK = 1 << 20
+
+
+class FolderObjects:
+    """Implements `Objects`. What it makes can be read by this user alone."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def put(self, name: str, file: Path) -> None:
+        """See `Objects`."""
+        target = self._folder / name
+        part = target.with_name(f".{target.name}.{os.getpid()}.part")
+        try:
+            self._make_folders(target.parent)
+            try:
+                with file.open("rb") as source, part.open("wb") as copy:
+                    os.fchmod(copy.fileno(), _PRIVATE)
+                    shutil.copyfileobj(source, copy, _CHUNK)
+                    copy.flush()
+                    os.fsync(copy.fileno())
+                part.replace(target)
+            finally:
+                part.unlink(missing_ok=True)
+            _sync_folder(target.parent)
+        except OSError as error:
+            raise _unavailable(error) from None
+
+    def get(self, name: str, file: Path) -> None:
+        """See `Objects`."""
+        try:
+            shutil.copyfile(self._folder / name, file)
+        except OSError as error:
+            raise _unavailable(error) from None
+
+    def read(self, name: str) -> bytes:
+        """See `Objects`."""
+        try:
+            return (self._folder / name).read_bytes()
+        except OSError as error:
+            raise _unavailable(error) from None
+
+    def list(self, folder: str) -> list[str]:
+        """See `Objects`. A file that is being written is none yet."""
+        start = self._folder / folder
+        try:
+            if not self._folder.is_dir():
+                raise ObjectsUnavailable(f"there is no folder {self._folder}")
+            found = [path for path in start.rglob("*") if path.is_file() and not path.name.startswith(".")]
+        except OSError as error:
+            raise _unavailable(error) from None
+        return sorted(path.relative_to(self._folder).as_posix() for path in found)
+
+    def local(self, name: str) -> Path | None:
+        """See `Objects`."""
+        return self._folder / name
+
+    def _make_folders(self, folder: Path) -> None:
+        """Make a folder and those above it, so that a power failure leaves them in place. The first has to be there.
+
+        That way a file system that is not mounted is noticed.
+        """
+        if not self._folder.is_dir():
+            raise ObjectsUnavailable(f"there is no folder {self._folder}; make it, or mount what it is for")
+        missing = [each for each in (folder, *folder.parents) if not each.exists()]
+        for each in reversed(missing):
+            each.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
+            _sync_folder(each.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _unavailable(error: OSError) -> ObjectsUnavailable:
+    kind = ObjectMissing if isinstance(error, FileNotFoundError) else ObjectsUnavailable
+    return kind(f"{error.filename}: {error.strerror}")

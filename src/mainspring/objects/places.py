@@ -1,0 +1,99 @@
+"""Reads the address of a place for files."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+from urllib.parse import unquote, urlsplit
+
+from mainspring.errors import InvalidInput, MissingExtra
+from mainspring.objects.store import Objects
+
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_FORMS = "a folder, file:///FOLDER, or s3://BUCKET/PREFIX"
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectPlace:
+    """Where files are.
+
+    Attributes:
+        target: the folder, or the bucket.
+        prefix: what the names in the bucket begin with.
+    """
+
+    kind: Literal["folder", "s3"]
+    target: str
+    prefix: str = ""
+
+    def url_of(self, name: str) -> str:
+        """Return the address of a file, for readers; it holds no password."""
+        if self.kind == "folder":
+            return str(Path(self.target) / name)
+        return "/".join(part for part in (f"s3://{self.target}", self.prefix, name) if part)
+
+
+def read_place(text: str, path: str) -> ObjectPlace:
+    """Read an address.
+
+    Args:
+        path: the name of the setting that holds it.
+
+    Raises:
+        InvalidInput: it is no address of a place that there can be.
+    """
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        return _read_folder(text, path)
+    if scheme == "file":
+        if not rest.startswith("/"):
+            raise InvalidInput(path, "must have three slashes, like file:///srv/mainspring-archive")
+        return _read_folder(unquote(rest), path)
+    if scheme != "s3":
+        raise InvalidInput(path, f"{scheme[:20]}:// is no place for an archive; give {_FORMS}")
+    parts = urlsplit(text)
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise InvalidInput(
+            path,
+            "holds more than bucket and prefix; keys and region come from variables like AWS_ACCESS_KEY_ID",
+        )
+    if not _BUCKET.fullmatch(parts.netloc):
+        raise InvalidInput(path, "must name a bucket, like s3://my-bucket/mainspring")
+    prefix = parts.path.strip("/")
+    if any(part in {"", ".", ".."} for part in prefix.split("/") if prefix):
+        raise InvalidInput(
+            path, "has a part of its prefix that is empty, or dots; give one like s3://my-bucket/mainspring"
+        )
+    return ObjectPlace("s3", parts.netloc, prefix)
+
+
+def _read_folder(text: str, path: str) -> ObjectPlace:
+    folder = Path(text)
+    if any(sign in text for sign in "*?[]{}"):  # DuckDB would take it for a pattern
+        raise InvalidInput(path, "names a folder with one of * ? [ ] { } in it; give another one")
+    if not text or "\0" in text or not folder.is_absolute():
+        raise InvalidInput(path, f"must be {_FORMS}; a folder begins with /")
+    return ObjectPlace("folder", str(folder))
+
+
+def open_place(place: ObjectPlace, *, feature: str, extra: str) -> Objects:
+    """Return the files of a place, without reaching for them yet.
+
+    Args:
+        feature, extra: what needs it, and the extra that has the packages, for errors.
+
+    Raises:
+        MissingExtra: a package is not installed.
+    """
+    if place.kind == "folder":
+        from mainspring.objects.folder import FolderObjects
+
+        return FolderObjects(Path(place.target))
+    try:
+        from mainspring.objects.bucket import BucketObjects
+
+        return BucketObjects(place.target, place.prefix)
+    except ImportError:
+        raise MissingExtra(feature, extra) from None

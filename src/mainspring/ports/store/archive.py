@@ -1,0 +1,88 @@
+"""The archive's verbs: they copy days of the history out of the store, and say which of them it may lose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime
+from typing import Protocol
+
+from mainspring.core.archive import ArchiveDay, ArchivePart, ArchiveRange, RowSum
+from mainspring.ports.store.nodes import Epochs
+
+
+class CopySink(Protocol):
+    """Takes the rows of a range, as CSV without a header."""
+
+    async def begin(self) -> None:
+        """Forget what has come: the rows come from the beginning (again)."""
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """Take more of it."""
+        ...
+
+
+class ArchiveStore(Protocol):
+    """Days of the history, by UTC, and the parts that were written of them.
+
+    A day may be removed once it is verified. The parts of a verified day are never changed or forgotten.
+    """
+
+    async def find_unarchived_day(self, *, before: datetime) -> date | None:
+        """Return the first day that ended at this instant or before it, has rows, and is not verified; None if there
+        is none.
+        """
+        ...
+
+    async def outline_archive_day(self, day: date) -> list[ArchiveRange]:
+        """Cut a day that is over into ranges, runs first; together they have all its rows."""
+        ...
+
+    async def copy_archive_range(self, day: date, of: ArchiveRange, sink: CopySink) -> None:
+        """Give the rows of a range to a sink, as CSV: `COLUMNS` of `core.archive`, and its `NULL`."""
+        ...
+
+    async def count_archive_range(self, day: date, of: ArchiveRange) -> RowSum:
+        """Count the rows of a range."""
+        ...
+
+    async def may_archive_day(self, day: date, *, epochs: Epochs) -> bool:
+        """Say whether the day is not verified, and the caller has the epoch of shard 0.
+
+        So what was copied before has all rows that there were: a day that is not verified has lost none.
+        """
+        ...
+
+    async def save_archive_part(self, part: ArchivePart, *, epochs: Epochs) -> bool:
+        """Store that a part was written, in place of the one with its number.
+
+        Answers False, and stores nothing, if the day is verified or the caller has not the epoch of shard 0.
+        """
+        ...
+
+    async def list_archive_parts(self, day: date) -> list[ArchivePart]:
+        """Return the parts of a day: runs first, by number."""
+        ...
+
+    async def verify_archive_day(self, day: date, *, epochs: Epochs, now: datetime) -> bool:
+        """Store that all parts of a day were read back and are right, so that the day may be removed.
+
+        Answers False, and changes nothing, if there is none that is only written or the caller has not the epoch.
+        """
+        ...
+
+    async def forget_archive_day(self, day: date, *, epochs: Epochs) -> None:
+        """Forget the parts of a day that is not verified, so that it is written anew."""
+        ...
+
+    async def drop_archive_days(self, *, epochs: Epochs, now: datetime) -> list[date]:
+        """Store of the verified days without rows in the history that these were dropped; return the days."""
+        ...
+
+    async def list_archive_days(self, *, before: date | None = None, limit: int) -> Sequence[ArchiveDay]:
+        """Return a page of days, the newest first.
+
+        Args:
+            before: the last day of the page before.
+        """
+        ...

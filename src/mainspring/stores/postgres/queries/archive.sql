@@ -1,0 +1,93 @@
+-- What is copied of the history into the archive, and what is known of its parts.
+
+-- name: find_unarchived_day
+SELECT min(day) AS day FROM (
+    SELECT to_date(right(place.relname, 8), 'YYYYMMDD') AS day
+    FROM pg_inherits
+    JOIN pg_class AS place ON place.oid = pg_inherits.inhrelid
+    WHERE pg_inherits.inhparent IN ('run_history'::regclass, 'attempt'::regclass)
+      AND place.relname ~ '_[0-9]{8}$' AND pg_relation_size(place.oid) > 0
+    UNION ALL
+    SELECT (finished_at AT TIME ZONE 'UTC')::date FROM run_history_default WHERE finished_at < :before::timestamptz
+    UNION ALL
+    SELECT (finished_at AT TIME ZONE 'UTC')::date FROM attempt_default WHERE finished_at < :before::timestamptz
+) AS found
+WHERE (day + 1)::timestamp AT TIME ZONE 'UTC' <= :before::timestamptz
+  AND day NOT IN (SELECT part.day FROM archive_part AS part WHERE part.state <> 'WRITTEN');
+
+-- name: outline_archive
+SELECT first, until FROM outline_archive(:kind::text, :day::date, :step::bigint);
+
+-- name: copy_archived_runs
+-- A day's rows lie in one table, its own or the default one: the bounds of the instant tell the planner which.
+SELECT
+    run.id, run.job_id, job.name, run.version, run.tenant, run.queue, run.route, run.priority, run.kind, run.state,
+    run.reason, {archived_times}, (extract(epoch FROM run.finished_at) * 1000000)::bigint,
+    run.attempt, run.token, run.crashes, run.session_id, run.error, run.payload, run.result, run.output,
+    run.target_key, run.fire_range_id, run.redrive_of
+FROM run_history AS run
+LEFT JOIN job ON job.id = run.job_id
+WHERE run.finished_at >= :since::timestamptz AND run.finished_at < :before::timestamptz
+  AND run.ctid >= ('(' || :first::bigint || ',0)')::tid AND run.ctid < ('(' || :until::bigint || ',0)')::tid;
+
+-- name: copy_archived_attempts
+SELECT
+    run_id, token, number, outcome, worker, host, (extract(epoch FROM started_at) * 1000000)::bigint,
+    (extract(epoch FROM finished_at) * 1000000)::bigint, error, output
+FROM attempt
+WHERE finished_at >= :since::timestamptz AND finished_at < :before::timestamptz
+  AND ctid >= ('(' || :first::bigint || ',0)')::tid AND ctid < ('(' || :until::bigint || ',0)')::tid;
+
+-- name: count_archived_runs
+SELECT count(*) AS rows, coalesce(sum(id), 0) AS ids FROM run_history
+WHERE finished_at >= :since::timestamptz AND finished_at < :before::timestamptz
+  AND ctid >= ('(' || :first::bigint || ',0)')::tid AND ctid < ('(' || :until::bigint || ',0)')::tid;
+
+-- name: count_archived_attempts
+SELECT count(*) AS rows, coalesce(sum(run_id), 0) AS ids FROM attempt
+WHERE finished_at >= :since::timestamptz AND finished_at < :before::timestamptz
+  AND ctid >= ('(' || :first::bigint || ',0)')::tid AND ctid < ('(' || :until::bigint || ',0)')::tid;
+
+-- name: is_archived
+SELECT EXISTS (SELECT FROM archive_part WHERE day = :day::date AND state <> 'WRITTEN') AS is_archived;
+
+-- name: save_archive_part
+INSERT INTO archive_part
+    (day, kind, number, url, rows, sum_ids, first_id, last_id, bytes, digest, state, changed_at)
+VALUES (
+    :day::date, :kind, :number, :url, :rows, :sum_ids::text::numeric, :first_id, :last_id, :bytes, :digest, 'WRITTEN',
+    :changed_at
+)
+ON CONFLICT (day, kind, number) DO UPDATE SET
+    url = excluded.url, rows = excluded.rows, sum_ids = excluded.sum_ids, first_id = excluded.first_id,
+    last_id = excluded.last_id, bytes = excluded.bytes, digest = excluded.digest, changed_at = excluded.changed_at
+WHERE archive_part.state = 'WRITTEN';
+
+-- name: list_archive_parts
+SELECT day, kind, number, url, rows, sum_ids::text AS sum_ids, first_id, last_id, bytes, digest, state, changed_at
+FROM archive_part WHERE day = :day::date ORDER BY kind DESC, number;
+
+-- name: verify_archive_day
+UPDATE archive_part SET state = 'VERIFIED', changed_at = :now
+WHERE day = :day::date AND state = 'WRITTEN';
+
+-- name: forget_archive_day
+DELETE FROM archive_part WHERE day = :day::date AND state = 'WRITTEN';
+
+-- name: list_verified_days
+SELECT DISTINCT day FROM archive_part WHERE state = 'VERIFIED' ORDER BY day;
+
+-- name: holds_history
+SELECT holds_history(:day::date) AS holds_history;
+
+-- name: drop_archive_day
+UPDATE archive_part SET state = 'DROPPED', changed_at = :now WHERE day = :day::date AND state = 'VERIFIED';
+
+-- name: list_archive_days
+SELECT
+    day, CASE max(CASE state WHEN 'WRITTEN' THEN 2 WHEN 'VERIFIED' THEN 1 ELSE 0 END)
+        WHEN 2 THEN 'WRITTEN' WHEN 1 THEN 'VERIFIED' ELSE 'DROPPED' END AS state,
+    count(*) AS parts, coalesce(sum(rows) FILTER (WHERE kind = 'runs'), 0)::bigint AS runs,
+    coalesce(sum(rows) FILTER (WHERE kind = 'attempts'), 0)::bigint AS attempts, sum(bytes)::bigint AS bytes,
+    max(changed_at) AS changed_at
+FROM archive_part WHERE day < :before::date GROUP BY day ORDER BY day DESC LIMIT :limit;

@@ -1,0 +1,89 @@
+-- What is copied of the history into the archive, and what is known of its parts.
+
+-- name: find_ended_run
+SELECT min(finished_at) FROM run_history WHERE finished_at >= :since AND finished_at < :before;
+
+-- name: find_ended_attempt
+SELECT min(finished_at) FROM attempt WHERE finished_at >= :since AND finished_at < :before;
+
+-- name: cut_archived_runs
+SELECT finished_at FROM run_history INDEXED BY run_history_finished
+WHERE finished_at >= :since AND finished_at < :before ORDER BY finished_at LIMIT 1 OFFSET :step;
+
+-- name: cut_archived_attempts
+SELECT finished_at FROM attempt INDEXED BY attempt_finished
+WHERE finished_at >= :since AND finished_at < :before ORDER BY finished_at LIMIT 1 OFFSET :step;
+
+-- name: copy_archived_runs
+SELECT
+    run.id, run.job_id, job.name, run.version, run.tenant, run.queue, run.route, run.priority, run.kind, run.state,
+    run.reason, run.fire_at, run.due_at, run.created_at, run.started_at, run.finished_at, run.attempt, run.token,
+    run.crashes, run.session_id, run.error, run.payload, run.result, run.output, run.target_key, run.fire_range_id,
+    run.redrive_of
+FROM run_history AS run INDEXED BY run_history_finished
+LEFT JOIN job ON job.id = run.job_id
+WHERE (run.finished_at, run.id) > (:after_at, :after_id) AND run.finished_at < :until
+ORDER BY run.finished_at, run.id LIMIT :limit;
+
+-- name: copy_archived_attempts
+SELECT run_id, token, number, outcome, worker, host, started_at, finished_at, error, output, rowid AS place
+FROM attempt INDEXED BY attempt_finished
+WHERE (finished_at, rowid) > (:after_at, :after_id) AND finished_at < :until
+ORDER BY finished_at, rowid LIMIT :limit;
+
+-- name: count_archived_runs
+-- The sum is taken in two halves, because it may be larger than SQLite's integers.
+SELECT count(*) AS rows, coalesce(sum(id >> 31), 0) AS high, coalesce(sum(id & 2147483647), 0) AS low
+FROM run_history INDEXED BY run_history_finished WHERE finished_at >= :first AND finished_at < :until;
+
+-- name: count_archived_attempts
+SELECT count(*) AS rows, coalesce(sum(run_id >> 31), 0) AS high, coalesce(sum(run_id & 2147483647), 0) AS low
+FROM attempt INDEXED BY attempt_finished WHERE finished_at >= :first AND finished_at < :until;
+
+-- name: is_archived
+SELECT EXISTS (SELECT 1 FROM archive_part WHERE day = :day AND state <> 'WRITTEN');
+
+-- name: save_archive_part
+INSERT INTO archive_part
+    (day, kind, number, url, rows, sum_ids, first_id, last_id, bytes, digest, state, changed_at)
+VALUES (
+    :day, :kind, :number, :url, :rows, :sum_ids, :first_id, :last_id, :bytes, :digest, 'WRITTEN', :changed_at
+)
+ON CONFLICT (day, kind, number) DO UPDATE SET
+    url = excluded.url, rows = excluded.rows, sum_ids = excluded.sum_ids, first_id = excluded.first_id,
+    last_id = excluded.last_id, bytes = excluded.bytes, digest = excluded.digest, changed_at = excluded.changed_at
+WHERE archive_part.state = 'WRITTEN';
+
+-- name: list_archive_parts
+SELECT day, kind, number, url, rows, sum_ids, first_id, last_id, bytes, digest, state, changed_at
+FROM archive_part WHERE day = :day ORDER BY kind DESC, number;
+
+-- name: verify_archive_day
+UPDATE archive_part SET state = 'VERIFIED', changed_at = :now WHERE day = :day AND state = 'WRITTEN';
+
+-- name: forget_archive_day
+DELETE FROM archive_part WHERE day = :day AND state = 'WRITTEN';
+
+-- name: list_verified_days
+SELECT DISTINCT day FROM archive_part INDEXED BY archive_part_verified WHERE state = 'VERIFIED' ORDER BY day;
+
+-- name: holds_history
+SELECT
+    EXISTS (
+        SELECT 1 FROM run_history INDEXED BY run_history_finished WHERE finished_at >= :since AND finished_at < :before
+    )
+    OR EXISTS (
+        SELECT 1 FROM attempt INDEXED BY attempt_finished WHERE finished_at >= :since AND finished_at < :before
+    );
+
+-- name: drop_archive_day
+UPDATE archive_part SET state = 'DROPPED', changed_at = :now WHERE day = :day AND state = 'VERIFIED';
+
+-- name: list_archive_days
+SELECT
+    day, CASE max(CASE state WHEN 'WRITTEN' THEN 2 WHEN 'VERIFIED' THEN 1 ELSE 0 END)
+        WHEN 2 THEN 'WRITTEN' WHEN 1 THEN 'VERIFIED' ELSE 'DROPPED' END AS state,
+    count(*) AS parts, coalesce(sum(rows) FILTER (WHERE kind = 'runs'), 0) AS runs,
+    coalesce(sum(rows) FILTER (WHERE kind = 'attempts'), 0) AS attempts, sum(bytes) AS bytes,
+    max(changed_at) AS changed_at
+FROM archive_part WHERE day < :before GROUP BY day ORDER BY day DESC LIMIT :limit;

@@ -1,0 +1,224 @@
+"""Days of the history are copied out of the store, and only one that is verified may be lost."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+from datetime import date, timedelta
+
+from mainspring.core.archive import (
+    ATTEMPT_COLUMNS,
+    MARGIN,
+    RUN_COLUMNS,
+    ArchiveKind,
+    ArchivePart,
+    ArchiveRange,
+    ArchiveState,
+    RowSum,
+    part_name,
+    start_of_day,
+)
+from mainspring.core.ids import DEFAULT_TENANT, RunId
+from mainspring.ports.store import Store
+from mainspring.ports.store.nodes import Epochs
+from mainspring.testing.conformance.completion import fail, succeed
+from mainspring.testing.conformance.upkeep import prune_all
+from mainspring.testing.factories import START, add_job, at, own_shards, running_run, submit
+
+DAY = timedelta(days=1)
+TODAY = START.date()
+TOMORROW = start_of_day(TODAY) + DAY
+
+
+class Collected:
+    """A sink that keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.data = b""
+        self.begun = 0
+
+    async def begin(self) -> None:
+        """Forget what has come."""
+        self.data = b""
+        self.begun += 1
+
+    async def write(self, data: bytes) -> None:
+        """Keep more of it."""
+        self.data += data
+
+    def rows(self, kind: ArchiveKind) -> list[dict[str, str]]:
+        """Return the rows, each by the names of its columns."""
+        names = [name for name, _ in (RUN_COLUMNS if kind is ArchiveKind.RUNS else ATTEMPT_COLUMNS)]
+        lines = csv.reader(self.data.decode().splitlines(keepends=True))
+        return [dict(zip(names, line, strict=True)) for line in lines]
+
+
+async def copy_day(store: Store, kind: ArchiveKind, day: date = TODAY) -> list[dict[str, str]]:
+    """Return all rows of a kind of a day."""
+    rows: list[dict[str, str]] = []
+    for of in await store.outline_archive_day(day):
+        if of.kind is kind:
+            sink = Collected()
+            await store.copy_archive_range(day, of, sink)
+            assert sink.begun == 1
+            rows += sink.rows(kind)
+    return rows
+
+
+async def end_runs(store: Store, count: int, *, retried: bool = False) -> list[RunId]:
+    """Have runs of a job end well, after a failed attempt each if they are retried."""
+    await store.prepare_history(now=START)
+    job = await add_job(store)
+    ids = []
+    for _ in range(count):
+        held = await running_run(store, job)
+        ids.append(held.run_id)
+        if retried:
+            await store.cancel_runs([held.run_id], reason="operator", now=START)
+            await store.apply([fail(held, now=1)], now=at(1))
+        else:
+            await store.apply([succeed(held)], now=at(1))
+    return ids
+
+
+def make_part(of: ArchiveRange, sum_: RowSum, *, day: date = TODAY) -> ArchivePart:
+    """Make the part that a range becomes."""
+    return ArchivePart(
+        day=day,
+        kind=of.kind,
+        number=of.number,
+        url=f"/archive/{part_name(day, of.kind, of.number)}",
+        sum=sum_,
+        first_id=1,
+        last_id=2**62,
+        bytes=100,
+        digest=b"\0" * 31 + b"\xff",
+        changed_at=at(10),
+    )
+
+
+async def write_day(store: Store, epochs: Epochs, day: date = TODAY) -> list[ArchivePart]:
+    """Store that all parts of a day were written."""
+    parts = [
+        make_part(of, await store.count_archive_range(day, of), day=day)
+        for of in await store.outline_archive_day(day)
+    ]
+    assert parts
+    assert [await store.save_archive_part(part, epochs=epochs) for part in parts] == [True] * len(parts)
+    return parts
+
+
+class Archive:
+    """What is copied is what is there, and parts go from written to verified to dropped."""
+
+    __test__ = False
+
+    async def test_a_day_is_copied_whole(self, store: Store) -> None:
+        ids = await end_runs(store, 3)
+        rows = await copy_day(store, ArchiveKind.RUNS)
+        assert sorted(int(row["id"]) for row in rows) == sorted(ids)
+        ranges = [of for of in await store.outline_archive_day(TODAY) if of.kind is ArchiveKind.RUNS]
+        sums = [await store.count_archive_range(TODAY, of) for of in ranges]
+        assert sum(sums, RowSum()) == RowSum(3, sum(ids))
+
+    async def test_columns_are_those_of_the_run(self, store: Store) -> None:
+        [run_id] = await end_runs(store, 1)
+        [row] = await copy_day(store, ArchiveKind.RUNS)
+        [run] = await store.get_runs([run_id])
+        assert run is not None
+        assert run.finished_at is not None
+        assert (row["state"], row["tenant"], row["queue"]) == ("SUCCEEDED", DEFAULT_TENANT, run.lane.queue)
+        assert row["job_id"] == str(run.job_id)
+        assert int(row["finished_at"]) == round(run.finished_at.timestamp() * 1_000_000)
+        assert row["reason"] == r"\N"
+
+    async def test_texts_are_kept_to_the_letter(self, store: Store) -> None:
+        await store.prepare_history(now=START)
+        job = await add_job(store)
+        odd = 'a "quote", a\nline, \\N and ä'
+        [run_id] = await submit(store, job, payload=odd.encode())
+        await store.cancel_runs([run_id], reason=odd, now=at(1))
+        [row] = await copy_day(store, ArchiveKind.RUNS)
+        assert row["payload"] == f"\\x{odd.encode().hex()}"
+        assert row["reason"] == odd
+        assert (row["state"], row["started_at"]) == ("CANCELLED", r"\N")
+
+    async def test_attempts_are_copied(self, store: Store) -> None:
+        [run_id] = await end_runs(store, 1, retried=True)
+        [row] = await copy_day(store, ArchiveKind.ATTEMPTS)
+        assert (int(row["run_id"]), row["error"]) == (run_id, "boom")
+
+    async def test_a_day_is_found_until_it_is_verified(self, store: Store) -> None:
+        await end_runs(store, 1)
+        epochs = await own_shards(store)
+        assert await store.find_unarchived_day(before=start_of_day(TODAY)) is None
+        assert await store.find_unarchived_day(before=TOMORROW) == TODAY
+        await write_day(store, epochs)
+        assert await store.find_unarchived_day(before=TOMORROW) == TODAY
+        assert await store.verify_archive_day(TODAY, epochs=epochs, now=at(20))
+        assert await store.find_unarchived_day(before=TOMORROW) is None
+        assert await store.find_unarchived_day(before=TOMORROW + MARGIN) is None
+
+    async def test_only_the_owner_of_shard_0_writes(self, store: Store) -> None:
+        await end_runs(store, 1)
+        epochs = await own_shards(store)
+        stale = {0: epochs[0] - 1}
+        [part] = await write_day(store, epochs)
+        for wrong in (stale, {}):
+            assert not await store.may_archive_day(TODAY, epochs=wrong)
+            assert not await store.save_archive_part(replace(part, bytes=7), epochs=wrong)
+            assert not await store.verify_archive_day(TODAY, epochs=wrong, now=at(20))
+            await store.forget_archive_day(TODAY, epochs=wrong)
+        assert await store.list_archive_parts(TODAY) == [part]
+        assert await store.verify_archive_day(TODAY, epochs=epochs, now=at(20))
+        await prune_all(store, TOMORROW)
+        assert await store.drop_archive_days(epochs=stale, now=at(30)) == []
+
+    async def test_what_is_verified_stays_as_it_is(self, store: Store) -> None:
+        await end_runs(store, 1)
+        epochs = await own_shards(store)
+        [part] = await write_day(store, epochs)
+        assert await store.save_archive_part(replace(part, bytes=7), epochs=epochs)
+        assert await store.verify_archive_day(TODAY, epochs=epochs, now=at(20))
+        assert not await store.may_archive_day(TODAY, epochs=epochs)
+        assert not await store.save_archive_part(replace(part, bytes=8), epochs=epochs)
+        assert not await store.verify_archive_day(TODAY, epochs=epochs, now=at(21))
+        await store.forget_archive_day(TODAY, epochs=epochs)
+        verified = replace(part, bytes=7, state=ArchiveState.VERIFIED, changed_at=at(20))
+        assert await store.list_archive_parts(TODAY) == [verified]
+
+    async def test_a_day_is_forgotten_before_it_is_verified(self, store: Store) -> None:
+        await end_runs(store, 1)
+        epochs = await own_shards(store)
+        await write_day(store, epochs)
+        await store.forget_archive_day(TODAY, epochs=epochs)
+        assert await store.list_archive_parts(TODAY) == []
+        assert await store.list_archive_days(limit=10) == []
+
+    async def test_a_day_is_dropped_once_nothing_is_left(self, store: Store) -> None:
+        await end_runs(store, 2, retried=True)
+        epochs = await own_shards(store)
+        await write_day(store, epochs)
+        assert await store.verify_archive_day(TODAY, epochs=epochs, now=at(20))
+        assert await store.drop_archive_days(epochs=epochs, now=at(30)) == []
+        await prune_all(store, TOMORROW)
+        assert await store.drop_archive_days(epochs=epochs, now=at(40)) == [TODAY]
+        assert await store.drop_archive_days(epochs=epochs, now=at(41)) == []
+        [day] = await store.list_archive_days(limit=10)
+        assert (day.state, day.runs, day.attempts) == (ArchiveState.DROPPED, 2, 2)
+        assert (day.parts, day.bytes, day.changed_at) == (2, 200, at(40))
+        assert not await store.may_archive_day(TODAY, epochs=epochs)
+
+    async def test_days_are_listed_by_pages(self, store: Store) -> None:
+        epochs = await own_shards(store)
+        days = [date(2025, 1, number) for number in (1, 2, 3)]
+        of = ArchiveRange(ArchiveKind.RUNS, 0, 0, 1)
+        for day in days:
+            assert await store.save_archive_part(make_part(of, RowSum(5, 2**70), day=day), epochs=epochs)
+        assert await store.verify_archive_day(days[0], epochs=epochs, now=at(20))
+        newest = await store.list_archive_days(limit=2)
+        assert [day.day for day in newest] == days[:0:-1]
+        [oldest] = await store.list_archive_days(before=days[1], limit=2)
+        assert (oldest.day, oldest.state, oldest.runs) == (days[0], ArchiveState.VERIFIED, 5)
+        [part] = await store.list_archive_parts(days[0])
+        assert part.sum == RowSum(5, 2**70)

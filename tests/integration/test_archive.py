@@ -1,0 +1,485 @@
+"""Days of the history get into an archive, whole, before they are removed, wherever the process that does it dies."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mainspring.archive.child import NotAsCopied, run_task
+from mainspring.archive.parquet import connect
+from mainspring.archive.reading import ArchiveReader, QueryLimits
+from mainspring.archive.tasks import PartFacts, Task
+from mainspring.archive.writing import ChildArchive
+from mainspring.clock import LoopWaiter, system_random
+from mainspring.core.archive import ArchiveKind, ArchiveState, start_of_day
+from mainspring.core.ids import RunId, format_run_id
+from mainspring.engine.scheduling.archiver import RETRY, Archiver
+from mainspring.engine.scheduling.ownership import Ownership
+from mainspring.engine.settling.janitor import Janitor, Retention
+from mainspring.engine.usecases.archiving import write_day
+from mainspring.errors import Conflict, InvalidInput, MainspringError
+from mainspring.objects import open_place, read_place
+from mainspring.ports.archive import ArchiveMismatch, ArchiveUnavailable
+from mainspring.ports.store import Store
+from mainspring.stores.memory import MemoryStore
+from mainspring.stores.postgres import PostgresStore
+from mainspring.stores.sqlite import SqliteStore
+from mainspring.testing.conformance.archive import TODAY, end_runs
+from mainspring.testing.factories import START, add_job, at, own_shards, submit
+
+KEEP = timedelta(days=1)
+LATER = START + timedelta(days=3)
+LIMITS = QueryLimits(memory=256_000_000, seconds=20, fetched=10**9, rows=1000)
+STORES = ["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
+
+
+class InProcess(ChildArchive):
+    """Does the tasks of the child process in a thread of this one, which takes less time."""
+
+    async def _run(self, task: Task) -> PartFacts | None:
+        try:
+            return await asyncio.to_thread(run_task, task)
+        except NotAsCopied as error:
+            raise ArchiveMismatch(str(error)) from None
+        except MainspringError as error:
+            raise ArchiveUnavailable(str(error)) from None
+
+
+class Crash(Exception):
+    """The process dies here."""
+
+
+class Crashing:
+    """Passes calls on, and dies right after the call whose turn it is."""
+
+    def __init__(self, inner: Any, calls: Iterator[int], dies_after: int) -> None:
+        self._inner, self._calls, self._dies_after = inner, calls, dies_after
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._inner, name)
+        if not asyncio.iscoroutinefunction(found):
+            return found
+
+        async def call(*args: Any, **given: Any) -> Any:
+            answer = await found(*args, **given)
+            if next(self._calls) == self._dies_after:
+                raise Crash(name)
+            return answer
+
+        return call
+
+
+@asynccontextmanager
+async def opened(store: Store) -> AsyncIterator[Store]:
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@pytest.fixture(params=STORES)
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    made: Store
+    if request.param == "memory":
+        made = MemoryStore(time=lambda: LATER)
+    elif request.param == "sqlite":
+        made = SqliteStore(tmp_path / "mainspring.db")
+    else:
+        made = PostgresStore(request.getfixturevalue("postgres_database"), random=system_random())
+    async with opened(made):
+        yield made
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    path = tmp_path / "archive"
+    path.mkdir()
+    return path
+
+
+def archive_in(url: object) -> InProcess:
+    return InProcess(str(url), read_place(str(url), "archive.url"), memory=256_000_000)
+
+
+def new_folder(path: Path) -> Path:
+    path.mkdir()
+    return path
+
+
+def files_in(folder: Path, pattern: str = "*") -> list[Path]:
+    return [path for path in folder.rglob(pattern) if path.is_file()]
+
+
+async def own(store: Any) -> Ownership:
+    ownership = Ownership()
+    ownership.update(await own_shards(store))
+    return ownership
+
+
+def make_archiver(store: Any, archive: Any, ownership: Ownership) -> Archiver:
+    return Archiver(store, archive, ownership=ownership, waiter=LoopWaiter(), keep=KEEP)
+
+
+def make_janitor(store: Any) -> Janitor:
+    return Janitor(store, waiter=LoopWaiter(), retention=Retention(history=KEEP), archives=True)
+
+
+async def settle(archiver: Archiver, janitor: Janitor) -> None:
+    """Let both work until nothing is left to do."""
+    for _ in range(30):
+        waits = await archiver.tick(LATER)
+        again = await janitor.tick(LATER)
+        if waits and again >= 1:
+            break
+    await archiver.tick(LATER)
+
+
+def reader_of(url: object, scratch: Path) -> ArchiveReader:
+    scratch.mkdir(exist_ok=True)
+    return ArchiveReader(
+        open_place(read_place(str(url), "archive.url"), feature="archive.url", extra="archive"),
+        scratch=scratch,
+    )
+
+
+def read(url: object, sql: str, scratch: Path, *, tenant: str | None = None) -> list[Any]:
+    reader = reader_of(url, scratch)
+    return [tuple(row) for row in reader.query(sql, reader.list_days(), tenant=tenant, limits=LIMITS).rows]
+
+
+async def test_a_day_is_archived_then_removed(store: Store, folder: Path, tmp_path: Path) -> None:
+    ids = await end_runs(store, 5, retried=True)
+    await settle(make_archiver(store, archive_in(folder), await own(store)), make_janitor(store))
+    assert await store.get_runs(ids) == [None] * 5
+    [day] = await store.list_archive_days(limit=9)
+    assert (day.day, day.state, day.runs, day.attempts) == (TODAY, ArchiveState.DROPPED, 5, 5)
+    found = read(
+        folder, "SELECT run_id, id, job LIKE 'job-%', tenant, state FROM runs ORDER BY id", tmp_path / "r"
+    )
+    assert found == [(format_run_id(run_id), run_id, True, "default", "CANCELLED") for run_id in sorted(ids)]
+    assert read(folder, "SELECT count(*), min(error) FROM attempts", tmp_path / "r") == [(5, "boom")]
+
+
+async def test_a_day_that_is_not_over_its_time_stays(store: Store, folder: Path) -> None:
+    ids = await end_runs(store, 1)
+    archiver, janitor = make_archiver(store, archive_in(folder), await own(store)), make_janitor(store)
+    early = start_of_day(TODAY) + KEEP + timedelta(days=1) - timedelta(seconds=1)
+    assert await archiver.tick(early) > 0
+    await janitor.tick(early)
+    assert all(await store.get_runs(ids))
+    assert files_in(folder) == []
+
+
+async def test_nothing_is_removed_while_the_archive_is_away(store: Store, folder: Path) -> None:
+    ids = await end_runs(store, 2)
+    archiver, janitor = make_archiver(store, archive_in(folder), await own(store)), make_janitor(store)
+    away = folder.with_name("away")
+    shutil.move(folder, away)
+    for _ in range(3):
+        assert await archiver.tick(LATER) == RETRY
+        await janitor.tick(LATER)
+    assert all(await store.get_runs(ids))
+    counts = {measure.name: measure.value for measure in archiver.measures() if measure.labels == ()}
+    assert counts["archive_waiting_seconds"] == timedelta(hours=36).total_seconds()
+    shutil.move(away, folder)
+    await settle(archiver, janitor)
+    assert await store.get_runs(ids) == [None, None]
+
+
+async def test_a_part_that_was_changed_is_found_and_written_anew(
+    store: Store, folder: Path, tmp_path: Path
+) -> None:
+    ids = await end_runs(store, 3)
+    archiver, janitor = make_archiver(store, archive_in(folder), await own(store)), make_janitor(store)
+    assert await archiver.tick(LATER) == 0
+    [part] = files_in(folder, "*.parquet")
+    part.write_bytes(part.read_bytes()[:-100])
+    assert await archiver.tick(LATER) == RETRY
+    await janitor.tick(LATER)
+    assert all(await store.get_runs(ids))
+    await settle(archiver, janitor)
+    assert await store.get_runs(ids) == [None] * 3
+    assert read(folder, "SELECT count(*) FROM runs", tmp_path / "r") == [(3,)]
+
+
+async def test_a_file_that_vanished_is_written_anew(store: Store, folder: Path, tmp_path: Path) -> None:
+    await end_runs(store, 2)
+    archiver = make_archiver(store, archive_in(folder), await own(store))
+    assert await archiver.tick(LATER) == 0
+    shutil.rmtree(folder / "history")
+    assert await archiver.tick(LATER) == RETRY
+    await settle(archiver, make_janitor(store))
+    assert read(folder, "SELECT count(*) FROM runs", tmp_path / "r") == [(2,)]
+
+
+async def test_an_address_that_changes_takes_the_whole_day(
+    store: Store, folder: Path, tmp_path: Path
+) -> None:
+    ids, ownership = await end_runs(store, 2, retried=True), await own(store)
+    assert await make_archiver(store, archive_in(folder), ownership).tick(LATER) == 0
+    other = new_folder(tmp_path / "other")
+    await settle(make_archiver(store, archive_in(other), ownership), make_janitor(store))
+    assert await store.get_runs(ids) == [None, None]
+    assert read(other, "SELECT count(*) FROM runs", tmp_path / "r") == [(2,)]
+
+
+@pytest.mark.parametrize(
+    "name", ["/etc/passwd", "history/v1/day=2026-01-05/../../../x.parquet", "history/v1/x"]
+)
+def test_a_manifest_that_names_other_files_is_refused(name: str, folder: Path, tmp_path: Path) -> None:
+    day = folder / "history/v1/day=2026-01-05"
+    day.mkdir(parents=True)
+    part = {"kind": "runs", "rows": 1, "sum_ids": "1", "first_id": 1, "last_id": 1, "bytes": 1, "sha256": ""}
+    (day / "day.json").write_text(
+        json.dumps({"format": 1, "day": "2026-01-05", "parts": [{**part, "name": name}]})
+    )
+    with pytest.raises(InvalidInput, match="it names files outside of its folder"):
+        reader_of(folder, tmp_path / "r").list_days()
+
+
+async def test_two_installations_do_not_share_an_archive(folder: Path, tmp_path: Path) -> None:
+    for name, count in (("first", 2), ("second", 3)):
+        async with opened(SqliteStore(new_folder(tmp_path / name) / "mainspring.db")) as store:
+            ids = await end_runs(store, count)
+            await settle(make_archiver(store, archive_in(folder), await own(store)), make_janitor(store))
+            assert all(await store.get_runs(ids)) == (name == "second")
+    assert read(folder, "SELECT count(*) FROM runs", tmp_path / "r") == [(2,)]
+
+
+async def test_whoever_lost_shard_0_writes_nothing(store: Store, folder: Path) -> None:
+    await end_runs(store, 1)
+    ownership = await own(store)
+    archiver = make_archiver(store, archive_in(folder), ownership)
+    ownership.update({0: ownership.epochs[0] - 1})
+    assert await archiver.tick(LATER) > 0
+    assert files_in(folder) == []
+    assert 0 not in ownership.epochs
+
+
+async def test_a_crash_after_any_step_loses_and_doubles_nothing(
+    store: Store, folder: Path, tmp_path: Path
+) -> None:
+    ids = sorted(await end_runs(store, 3, retried=True))
+    ownership, archive = await own(store), archive_in(folder)
+    crashes, dies_after = 0, 1
+    while True:
+        calls = iter(range(1, 10_000))
+        cut: Any = Crashing(store, calls, dies_after)
+        both = make_archiver(cut, Crashing(archive, calls, dies_after), ownership), make_janitor(cut)
+        try:
+            await settle(*both)
+        except Crash:
+            crashes += 1
+            dies_after += 1
+            gone = [run is None for run in await store.get_runs(ids)]
+            if any(gone):  # only what can be read in the archive
+                assert read(folder, "SELECT id FROM runs ORDER BY id", tmp_path / "r") == [
+                    (one,) for one in ids
+                ]
+            continue
+        break
+    assert crashes > 10
+    assert await store.get_runs(ids) == [None] * 3
+    assert read(folder, "SELECT id FROM runs ORDER BY id", tmp_path / "r") == [(run_id,) for run_id in ids]
+    assert read(folder, "SELECT count(*) FROM attempts", tmp_path / "r") == [(3,)]
+    [day] = await store.list_archive_days(limit=9)
+    assert (day.state, day.runs, day.attempts) == (ArchiveState.DROPPED, 3, 3)
+
+
+async def test_a_stale_owner_does_not_put_less_over_what_was_verified(store: Store, folder: Path) -> None:
+    """It has asked what there is, stops, and goes on when the day has left the history."""
+    await end_runs(store, 2)
+    ownership, archive = await own(store), archive_in(folder)
+
+    class Late:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(store, name)
+
+        async def outline_archive_day(self, day: Any) -> Any:
+            found = await store.outline_archive_day(day)
+            await settle(make_archiver(store, archive, ownership), make_janitor(store))
+            return found
+
+    stale = make_archiver(Late(), archive, ownership)
+    await stale.tick(LATER)
+    [file] = files_in(folder, "part-*.parquet")
+    with connect(memory=100_000_000, scratch=folder / "spill") as db:
+        assert db.execute(f"SELECT count(*) FROM read_parquet('{file}')").fetchall() == [(2,)]
+
+
+async def test_a_day_is_written_by_hand_and_stays(store: Store, folder: Path, tmp_path: Path) -> None:
+    ids = await end_runs(store, 2)
+    with pytest.raises(InvalidInput, match="not over for an hour"):
+        await write_day(store, archive_in(folder), TODAY, now=START + timedelta(hours=12))
+    with pytest.raises(Conflict, match="nothing that ended on 2026-01-04"):
+        await write_day(store, archive_in(folder), TODAY - timedelta(days=1), now=LATER)
+    [part] = await write_day(store, archive_in(folder), TODAY, now=LATER)
+    assert part.sum.rows == 2
+    assert all(await store.get_runs(ids))
+    assert read(folder, "SELECT count(*) FROM runs", tmp_path / "r") == [(2,)]
+    await settle(make_archiver(store, archive_in(folder), await own(store)), make_janitor(store))
+    assert read(folder, "SELECT count(*) FROM runs", tmp_path / "r") == [(2,)]
+    with pytest.raises(Conflict, match="in the archive already"):
+        await write_day(store, archive_in(folder), TODAY, now=LATER)
+
+
+async def test_values_come_back_as_they_were(store: Store, folder: Path, tmp_path: Path) -> None:
+    await store.prepare_history(now=START)
+    job = await add_job(store)
+    odd = 'ä "quoted",\r\nline\t\\N \\x00 \U0001f600'
+    [text, sealed] = [
+        *await submit(store, job, payload=b'{"a": [1, null]}'),
+        *await submit(store, job, payload=b"\xff\x00x"),
+    ]
+    await store.cancel_runs([text], reason=odd, now=at(1))
+    await store.cancel_runs([sealed], reason="", now=at(2))
+    await settle(make_archiver(store, archive_in(folder), await own(store)), make_janitor(store))
+    columns = "id, reason, payload, payload_sealed, payload->>'$.a[0]', finished_at, started_at"
+    first, second = read(folder, f"SELECT {columns} FROM runs ORDER BY id", tmp_path / "r")
+    assert first == (text, odd, '{"a": [1, null]}', None, "1", at(1), None)
+    assert second == (sealed, "", None, b"\xff\x00x", None, at(2), None)
+
+
+async def test_a_tenant_sees_its_own(store: Store, folder: Path, tmp_path: Path) -> None:
+    await store.prepare_history(now=START)
+    for tenant in ("shop", "bank"):
+        job = await add_job(store, tenant=tenant)
+        await store.cancel_runs(await submit(store, job), reason="operator", now=at(1))
+    await settle(make_archiver(store, archive_in(folder), await own(store)), make_janitor(store))
+    assert read(folder, "SELECT tenant FROM runs", tmp_path / "r", tenant="shop") == [("shop",)]
+    assert read(folder, "SELECT count(*) FROM runs", tmp_path / "r") == [(2,)]
+
+
+async def test_a_run_is_found_with_its_attempts(store: Store, folder: Path, tmp_path: Path) -> None:
+    ids = await end_runs(store, 3, retried=True)
+    await settle(make_archiver(store, archive_in(folder), await own(store)), make_janitor(store))
+    reader = reader_of(folder, tmp_path / "r")
+    days = reader.list_days()
+    found = reader.find(ids[1], days, limits=LIMITS)
+    assert found is not None
+    run, attempts = found
+    assert (run["run_id"], [one["error"] for one in attempts]) == (format_run_id(ids[1]), ["boom"])
+    assert reader.find(RunId(ids[1] + 1), days, limits=LIMITS) is None
+    assert reader.find(RunId(2**60), days, limits=LIMITS) is None
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("COPY (SELECT 1) TO '/tmp/x'", "must be one SELECT"),
+        ("SELECT 1; SELECT 2", "must be one SELECT"),
+        ("SET enable_external_access = true", "must be one SELECT"),
+        ("INSTALL httpfs", "must be one SELECT"),
+        ("ATTACH '/tmp/x.db'", "must be one SELECT"),
+        ("", "must be one SELECT"),
+        ("SELECT * FROM read_csv('/etc/passwd')", "file system operations are disabled"),
+        ("SELECT * FROM read_parquet('/etc/*')", "file system operations are disabled"),
+        ("SELECT * FROM glob('/etc/*')", ""),
+        ("SELECT nothing FROM runs", 'column "nothing" not found'),
+        ("SELECT FROM WHERE", "syntax error"),
+        ("SELECT count(*) FROM range(1000000000000) a, range(1000000) b", "took longer than 0.5 s"),
+    ],
+)
+def test_sql_reads_the_archive_and_nothing_else(sql: str, said: str, folder: Path, tmp_path: Path) -> None:
+    reader = reader_of(folder, tmp_path / "r")
+    limits = QueryLimits(memory=100_000_000, seconds=0.5, fetched=1, rows=10)
+    with pytest.raises(InvalidInput, match=said):
+        reader.query(sql, [], tenant=None, limits=limits)
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A bucket of moto's server, and the variables that lead to it."""
+    import obstore
+    from moto.server import ThreadedMotoServer
+    from obstore.store import S3Store
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    values = {
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_REGION": "us-east-1",
+    }
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    import urllib.request
+
+    urllib.request.urlopen(
+        urllib.request.Request(f"{values['AWS_ENDPOINT_URL']}/runs-of-years", method="PUT"), timeout=20
+    ).close()
+    obstore.put(S3Store("runs-of-years"), "elsewhere.txt", b"not ours")
+    yield "s3://runs-of-years/mainspring"
+    server.stop()
+
+
+async def test_a_bucket_takes_days_and_gives_them_back(bucket: str, tmp_path: Path) -> None:
+    async with opened(SqliteStore(tmp_path / "mainspring.db")) as store:
+        ids = await end_runs(store, 4)
+        await settle(make_archiver(store, archive_in(bucket), await own(store)), make_janitor(store))
+        assert await store.get_runs(ids) == [None] * 4
+        [part] = await store.list_archive_parts(TODAY)
+    assert part.url == f"{bucket}/history/v1/day=2026-01-05/part-0000.parquet"
+    assert read(bucket, "SELECT count(*), min(day)::VARCHAR FROM runs", tmp_path / "r") == [(4, "2026-01-05")]
+    reader = reader_of(bucket, tmp_path / "other")
+    few = QueryLimits(memory=256_000_000, seconds=20, fetched=100, rows=10)
+    with pytest.raises(InvalidInput, match="narrow them by --since"):
+        reader.query("SELECT 1 FROM runs", reader.list_days(), tenant=None, limits=few)
+
+
+async def test_a_bucket_that_is_not_there_keeps_the_day(bucket: str, tmp_path: Path) -> None:
+    async with opened(SqliteStore(tmp_path / "mainspring.db")) as store:
+        ids = await end_runs(store, 1)
+        archiver = make_archiver(store, archive_in("s3://no-such-bucket/x"), await own(store))
+        assert await archiver.tick(LATER) == RETRY
+        assert all(await store.get_runs(ids))
+
+
+async def test_the_process_that_writes_is_bounded(folder: Path, tmp_path: Path) -> None:
+    """Here the real one does it: it ends with its stop, and what it was about stays undone."""
+    async with opened(SqliteStore(tmp_path / "mainspring.db")) as store:
+        await end_runs(store, 2)
+        archive = ChildArchive(str(folder), read_place(str(folder), "x"), memory=256_000_000)
+        archiver = make_archiver(store, archive, await own(store))
+        assert await archiver.tick(LATER) == 0
+        [part] = await store.list_archive_parts(TODAY)
+        assert part.sum.rows == 2
+        ticking = asyncio.create_task(archiver.tick(LATER))
+        await asyncio.sleep(0)
+        archiver.give_up()
+        assert await ticking > 0
+        assert await store.find_unarchived_day(before=LATER) == TODAY
+    assert files_in(Path(tempfile.gettempdir()), f"mainspring-archive-{os.getpid()}-*/*") == []
+
+
+def test_old_copies_of_killed_processes_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mainspring.archive import writing
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for name in ("999999999-x", "999999999-new", "x"):
+        (tmp_path / f"mainspring-archive-{name}").mkdir()
+    for name in ("999999999-x", "x"):
+        os.utime(tmp_path / f"mainspring-archive-{name}", (1, 1))
+    (tmp_path / f"mainspring-archive-{os.getpid()}-y").mkdir()
+    made = writing._make_folder()
+    names = {path.name for path in tmp_path.iterdir()} - {made.name}
+    assert names == {f"mainspring-archive-{name}" for name in ("999999999-new", "x", f"{os.getpid()}-y")}
+    shutil.rmtree(made)
+
+
+def test_kinds_are_those_of_files() -> None:
+    assert list(ArchiveKind) == ["runs", "attempts"]
