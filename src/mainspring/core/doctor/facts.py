@@ -32,6 +32,7 @@ class SettingFacts:
         certificate_ends_in: None without a certificate.
         allows_shell, has_shell_list: whether workers run commands, and whether only those of a list.
         secrets: files that only one user should read.
+        keys: ids of the keys that encrypt, the one that writes first; None without a file that can be read.
         tzdata: the version of this host's zone data.
     """
 
@@ -42,6 +43,7 @@ class SettingFacts:
     allows_shell: bool = False
     has_shell_list: bool = False
     secrets: Sequence[FileFinding] = ()
+    keys: Sequence[str] | None = None
     tzdata: str = ""
 
 
@@ -157,6 +159,7 @@ class ClusterLook:
         overdue: jobs' clocks that should have fired a minute ago; `overdue_by` is the longest.
         unsealed_for: how long the oldest entry of the audit has waited for its seal; None if none waits.
         ledger_age: how long ago all ledgers were compared; None if they never were.
+        keys: ids of the keys that its contents are encrypted with.
     """
 
     tzdata: str | None
@@ -175,6 +178,7 @@ class ClusterLook:
     channels: Sequence[ChannelLook]
     ledger: LedgerCheck | None
     ledger_age: float | None
+    keys: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ def make_cluster_look(
     tokens: Rows,
     channels: Rows,
     ledger: str | None,
+    keys: Rows,
     now: datetime,
 ) -> ClusterLook:
     """Return what rows say; `ledger` is the stored result of the last check."""
@@ -32,4 +33,5 @@ def make_cluster_look(
         channels=[ChannelLook(**row) for row in channels],
         ledger=check,
         ledger_age=None if check is None else (now - check.ended_at).total_seconds(),
+        keys=[row["id"] for row in keys],
     )

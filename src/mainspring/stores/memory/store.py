@@ -20,6 +20,7 @@ from mainspring.stores.memory.caps import MemoryCapStore
 from mainspring.stores.memory.census import MemoryCensusStore
 from mainspring.stores.memory.claims import MemoryClaimStore
 from mainspring.stores.memory.dead import MemoryDeadStore
+from mainspring.stores.memory.encryption import MemoryEncryptionStore
 from mainspring.stores.memory.ends import MemoryEndStore
 from mainspring.stores.memory.failures import MemoryFailureStore
 from mainspring.stores.memory.jobs import MemoryJobStore
@@ -77,6 +78,7 @@ class MemoryStore(
     MemoryMonitorStore,
     MemoryNotifyStore,
     MemoryUsageStore,
+    MemoryEncryptionStore,
 ):
     """A `Store` that lasts as long as the process.
 

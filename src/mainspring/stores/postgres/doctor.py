@@ -97,5 +97,6 @@ async def _look_at_cluster(transaction: Transaction, now: datetime) -> ClusterLo
         tokens=await rows("look_at_tokens"),
         channels=[dict(row) for row in await transaction.fetch("look_at_channels")],
         ledger=ledger[0]["body"] if ledger else None,
+        keys=[dict(row) for row in await transaction.fetch("list_encryption_keys")],
         now=now,
     )

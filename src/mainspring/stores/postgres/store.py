@@ -26,6 +26,7 @@ from mainspring.stores.postgres.closed_days import ClosedDays
 from mainspring.stores.postgres.connecting import LOST, ConnectionOptions, Role
 from mainspring.stores.postgres.connection import Connections
 from mainspring.stores.postgres.dead import PostgresDeadStore
+from mainspring.stores.postgres.encryption import PostgresEncryptionStore
 from mainspring.stores.postgres.ends import PostgresEndStore
 from mainspring.stores.postgres.failures import PostgresFailureStore
 from mainspring.stores.postgres.inserts import LaneIds
@@ -91,6 +92,7 @@ class PostgresStore(
     PostgresMonitorStore,
     PostgresNotifyStore,
     PostgresUsageStore,
+    PostgresEncryptionStore,
 ):
     """Implements `Store` on PostgreSQL 15 or later.
 

@@ -148,5 +148,6 @@ def _look_at_cluster(db: apsw.Connection, now: datetime) -> ClusterLook | None:
         tokens=rows("look_at_tokens"),
         channels=[row._asdict() for row in fetch_rows(db, "look_at_channels")],
         ledger=fetch_value(db, "read_ledger_check"),
+        keys=[row._asdict() for row in fetch_rows(db, "list_encryption_keys")],
         now=now,
     )
