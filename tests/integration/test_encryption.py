@@ -17,7 +17,8 @@ from mainspring.encryption.keys import make_key
 from mainspring.encryption.starting import encrypt_store
 from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import CannotDecrypt, InvalidInput
-from mainspring.ports.executor import Failure, Success
+from mainspring.core.outcomes import Failure
+from mainspring.ports.executor import Success
 from mainspring.ports.gateway import Report
 from mainspring.ports.store import Store
 from mainspring.registry import FunctionRegistry

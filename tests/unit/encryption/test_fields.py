@@ -61,8 +61,10 @@ def test_texts_make_the_round_trip(text: str) -> None:
 def test_none_and_plain_stay() -> None:
     assert FIELDS.decrypt_payload(None, HERE) is None
     assert FIELDS.decrypt_payload(b'{"a":1}', HERE) == b'{"a":1}'
-    assert FIELDS.encrypt_result(None, HERE, RUN) is FIELDS.encrypt_error(None, HERE, RUN) is None
-    assert FIELDS.encrypt_output(None, HERE, RUN) is FIELDS.decrypt_result(None, HERE, RUN) is None
+    assert FIELDS.encrypt_result(None, HERE, RUN) is None
+    assert FIELDS.decrypt_result(None, HERE, RUN) is None
+    assert FIELDS.encrypt_error(None, HERE, RUN) is None
+    assert FIELDS.encrypt_output(None, HERE, RUN) is None
     assert FIELDS.show_text("ValueError", "error", HERE, RUN) == "ValueError"
     assert FIELDS.show_text(None, "error", HERE, RUN) is None
     assert FIELDS.decrypt_spec(SPEC, HERE) is SPEC
