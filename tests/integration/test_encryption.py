@@ -12,12 +12,12 @@ import pytest
 
 from mainspring.core.dead_letters import DeadFilter
 from mainspring.core.definition import plain_from_spec
+from mainspring.core.outcomes import Failure
 from mainspring.core.states import RunState
 from mainspring.encryption.keys import make_key
 from mainspring.encryption.starting import encrypt_store
 from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import CannotDecrypt, InvalidInput
-from mainspring.core.outcomes import Failure
 from mainspring.ports.executor import Success
 from mainspring.ports.gateway import Report
 from mainspring.ports.store import Store

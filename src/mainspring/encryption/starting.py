@@ -34,9 +34,11 @@ async def encrypt_store(store: Store, path: str, *, now: datetime) -> Store:
         await _refuse_others(store, now)
     current = cipher.check_of(cipher.current)
     assert current is not None, "a file has the key that it writes with"
-    noted = await store.add_encryption_key(EncryptionKey(cipher.current, current, now))
-    _check(noted, cipher, path)  # another process may have noted one of this id just now
-    _log.info("encryption_on", key=cipher.current, keys=sorted({cipher.current, *(key.id for key in known)}))
+    await store.add_encryption_key(EncryptionKey(cipher.current, current, now))
+    known = await store.list_encryption_keys()  # another process may have begun just now, with other keys
+    for key in known:
+        _check(key, cipher, path)
+    _log.info("encryption_on", key=cipher.current, keys=[key.id for key in known])
     return encrypted(store, cipher)
 
 
