@@ -20,6 +20,7 @@
     │   ├── StoreLocked       another process owns this data folder
     │   └── TookTooLong       a list or count was stopped at its limit, and would be again
     ├── SchemaMismatch        the store's schema is older or newer than this program
+    ├── CannotDecrypt         what the store has is encrypted, and this process cannot read it
     ├── NotAuthenticated      the server does not know who calls: the access token is missing, wrong or over
     └── Unreachable           the server did not answer a worker or a client
 
@@ -152,6 +153,18 @@ class TookTooLong(StoreUnavailable):
 
 class SchemaMismatch(MainspringError):
     """The store's schema does not fit this program. The message says which of the two is older, and what to do."""
+
+
+class CannotDecrypt(MainspringError):
+    """What the store has is encrypted, and this process cannot read it. The message says why, and what to do.
+
+    Attributes:
+        key_id: the key that is missing here; None if what is there was changed or moved.
+    """
+
+    def __init__(self, message: str, *, key_id: str | None = None) -> None:
+        super().__init__(message)
+        self.key_id = key_id
 
 
 class NotAuthenticated(MainspringError):

@@ -209,6 +209,7 @@ async def open_engine(
     try:
         clock = StoreClock(store.read_time)
         await clock.sample()
+        store = await _encrypting(store, settings, clock)
         sender = _sender_beside(settings, clock) if with_scheduler or settings.has_api else None
         export = make_exporter(settings, "mainspring" if sender is not None else "mainspring-worker")
         engine = Engine(
@@ -245,6 +246,23 @@ def make_exporter(settings: Settings, service: str) -> OtlpExport | None:
         MissingExtra: the settings name a collector, and the extra `otel` is not installed.
     """
     return make_export(settings.otlp, service=service, ids=UuidSource(), time=host_nanoseconds)
+
+
+async def _encrypting(store: Store, settings: Settings, clock: Clock) -> Store:
+    """Return the store, or what stands for it and encrypts what it is given.
+
+    Raises:
+        InvalidInput: the keys and the store do not go together.
+        MissingExtra: there are keys, and the extra `crypto` is not installed.
+    """
+    if settings.keys_file is not None:
+        from mainspring.encryption.starting import encrypt_store
+
+        return await encrypt_store(store, settings.keys_file, now=clock.now())
+    if await store.list_encryption_keys():
+        message = "is not set, but this store is encrypted; give the file that the other servers have"
+        raise InvalidInput("keys_file", message)
+    return store
 
 
 def _sender_beside(settings: Settings, clock: Clock) -> Sender:

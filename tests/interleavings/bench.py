@@ -57,6 +57,7 @@ TABLES = (
     "notification",
     "silence",
     "priority_class",
+    "encryption_key",
     "account",
     "token",
     "blackout",

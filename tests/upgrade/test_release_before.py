@@ -209,6 +209,7 @@ def test_every_row_is_the_same_but_for_names_and_sessions(upgraded: Upgraded) ->
         *("audit", "audit_horizon", "audit_seal"),
         *("usage_hour", "usage_minute"),
         "archive_part",
+        "encryption_key",
     }
     unowned = {"pause_note": None, "owner": None, "undefined_since": None}
     before["job"] = [job | unowned for job in before["job"]]

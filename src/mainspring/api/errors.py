@@ -13,6 +13,7 @@ import structlog
 
 from mainspring.core.ids import looks_like_job_id
 from mainspring.errors import (
+    CannotDecrypt,
     Conflict,
     InvalidInput,
     MissingExtra,
@@ -115,6 +116,9 @@ def _answer(error: BaseException, *, path: str, request_id: str) -> Reply:
         fields, wait = [FieldError(error.field, error.message)], error.retry_after
     elif isinstance(error, Rejected):
         status, detail, headers = error.status, error.detail, error.headers
+    elif isinstance(error, CannotDecrypt):
+        _log.error("cannot_decrypt", path=path, request_id=request_id, error=str(error))
+        detail = str(error)
     elif isinstance(error, MissingExtra):
         status, detail = 501, str(error)
     elif isinstance(error, TookTooLong):

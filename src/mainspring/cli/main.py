@@ -36,6 +36,7 @@ _COMMANDS = {
     "export": ("applying", "export_command", "Print jobs as a file for apply."),
     "import": ("importing", "import_group", "Import the jobs of another tool."),
     "job": ("job", "job_group", "Add, show, change and run jobs."),
+    "keys": ("keys", "keys_group", "Make keys that encrypt what the store holds."),
     "label": ("label", "label_group", "Set how many runs that need a label may be under way."),
     "ledger": ("ledger", "ledger_command", "Prove that no fire was missed, and say why some made no run."),
     "limit": ("limit", "limit_group", "Set limits that jobs share."),

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from mainspring.config.kinds import read_each
+from mainspring.config.kinds import OneLine, read_each
 from mainspring.config.setting import Setting
 from mainspring.core.allow_list import EVERY_TENANT
 from mainspring.core.fields import check_known, kind, read_word
@@ -124,6 +124,16 @@ def _read_tenants(value: object, where: str) -> tuple[str, ...]:
 
 
 SECRET_SETTINGS = (
+    Setting(
+        name="keys_file",
+        kind=OneLine(),
+        metavar="FILE",
+        default=None,
+        default_words="nothing is encrypted",
+        field="keys_file",
+        words="The file of the keys that encrypt what jobs and runs carry in the store, for this user alone. All"
+        " processes on one store need the same. `mainspring keys new` makes a key.",
+    ),
     Setting(
         name="secrets",
         kind=SecretPlaces(),

@@ -181,6 +181,7 @@ class Settings:
     mail_password: str | None = default("mail.password")
     mail_recipients: tuple[str, ...] = default("mail.recipients")
     secrets: tuple[SecretPlace, ...] = default("secrets")
+    keys_file: str | None = default("keys_file")
     metrics_port: int | None = default("metrics.port")
     metrics_host: str = default("metrics.host")
     otlp: str | None = default("telemetry.otlp")

@@ -6,6 +6,7 @@ import re
 from datetime import datetime
 from enum import StrEnum
 
+from mainspring.core.ciphertexts import encrypted_group
 from mainspring.core.ids import JobId, RunId
 from mainspring.core.model import Run
 from mainspring.core.values import value
@@ -132,8 +133,11 @@ class DeadGroup:
 def group_of(error: str | None) -> str:
     """Return what an error has in common with others like it: the line that says most, its numbers and ids as `#`.
 
-    Of a traceback that is the last line, of anything else the first.
+    Of a traceback that is the last line, of anything else the first. An encrypted error brings its group along.
     """
+    group = encrypted_group(error) if error is not None else None
+    if group is not None:
+        return group
     lines = [line.strip() for line in (error or "").splitlines() if line.strip()]
     if not lines:
         return ""

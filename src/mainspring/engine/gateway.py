@@ -9,6 +9,7 @@ from itertools import compress
 
 import structlog
 
+from mainspring.core.ciphertexts import FIRST_BYTE, NO_KEYS
 from mainspring.core.ids import JobId, RunId, SessionId, format_run_id
 from mainspring.core.model import JobSpec
 from mainspring.core.outcomes import (
@@ -36,7 +37,7 @@ from mainspring.engine.common.group_commit import GroupCommit
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.common.write_health import WriteHealth
 from mainspring.engine.settling.reaper import facts_of
-from mainspring.errors import InvalidInput, StoreUnavailable
+from mainspring.errors import CannotDecrypt, InvalidInput, StoreUnavailable
 from mainspring.ports.clock import Clock, RandomSource
 from mainspring.ports.executor import Snooze, Success
 from mainspring.ports.gateway import (
@@ -376,7 +377,7 @@ def _lease(run: ClaimedRun, spec: JobSpec) -> Lease:
         run.attempt,
         run.fire_at,
         run.due_at,
-        run.payload if run.payload is not None else spec.payload,
+        spec.payload if run.payload is None else _plain(run.payload),
         run.target_key,
         run.is_quarantined,
         run.is_cancel_requested,
@@ -384,6 +385,12 @@ def _lease(run: ClaimedRun, spec: JobSpec) -> Lease:
         None,  # batches are made of leases
         run.trace,
     )
+
+
+def _plain(payload: bytes) -> bytes:
+    if payload[:1] == FIRST_BYTE:
+        raise CannotDecrypt(f"a run's payload is encrypted; {NO_KEYS}")
+    return payload
 
 
 def _outcome(ending: Ending) -> AttemptOutcome:

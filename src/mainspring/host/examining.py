@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mainspring.core.doctor import FileFinding, InstallationFacts, SettingFacts
-from mainspring.errors import MainspringError
+from mainspring.errors import InvalidInput, MainspringError
 from mainspring.host.archiving import reach_archive
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mainspring.config.sources import Choices
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
-_SECRETS = ("auth.admin_token_file", "tls.key")
+_SECRETS = ("auth.admin_token_file", "tls.key", "keys_file")
 _PATIENCE = 5.0
 
 
@@ -62,11 +62,24 @@ def read_settings(choices: Choices, environment: Mapping[str, str]) -> SettingFa
         allows_shell=bool(choices["executors.shell.enabled"].value),
         has_shell_list=bool(choices["executors.shell.allow"].value),
         secrets=_find_secrets(choices, environment),
+        keys=_read_key_ids(choices["keys_file"].value),
         tzdata=tzdata_version(),
         history_keep=choices["history.keep"].value.total_seconds(),
         archive=archive,
         archive_error=None if archive is None else reach_archive(archive),
     )
+
+
+def _read_key_ids(path: str | None) -> list[str] | None:
+    """Return the ids of the keys in a file; None if there is none that can be read, which is told elsewhere."""
+    from mainspring.encryption.keys import read_keys
+
+    if path is None:
+        return None
+    try:
+        return list(read_keys(path).by_id)
+    except InvalidInput:
+        return None
 
 
 def _find_secrets(choices: Choices, environment: Mapping[str, str]) -> list[FileFinding]:

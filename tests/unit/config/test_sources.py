@@ -75,6 +75,7 @@ def test_every_setting_has_a_variable_and_a_place_in_the_file(tmp_path: Path) ->
         "mail.url": ('"smtp://me@mail.example.com"', "smtp://me@mail.example.com"),
         "mail.from": ('"me@example.com"', "me@example.com"),
         "mail.password": ('"secret:smtp"', "secret:smtp"),
+        "keys_file": ('"/run/keys"', "/run/keys"),
         "secrets": (
             '{ hook = { from = "env:HOOK", tenants = ["a"] } }',
             '{"hook": {"from": "env:HOOK", "tenants": ["a"]}}',

@@ -64,6 +64,7 @@ CLUSTER = ClusterLook(
     channels=[],
     ledger=LEDGER,
     ledger_age=100,
+    keys=["k1"],
 )
 FOLDER = FolderFacts(
     path="data",
@@ -101,6 +102,7 @@ SETTINGS = SettingFacts(
     tzdata="2026a",
     history_keep=30 * DAY,
     archive="/srv/archive",
+    keys=["k2", "k1"],
 )
 STORE = StoreLook(label="data/mainspring.db", schema=35, folder=FOLDER, cluster=CLUSTER)
 SQLITE = InstallationFacts(product="1.0", schema=35, store=STORE, settings=SETTINGS, address="http://a")
@@ -177,6 +179,8 @@ WRONG: list[tuple[str, InstallationFacts, Grade, str]] = [
         "others may read key.pem",
     ),
     ("secrets", with_settings(secrets=[replace(SECRET, is_private=None)]), FAILURE, "cannot be read"),
+    ("encryption", with_settings(keys=None), WARNING, "encrypted with 1 key, and this host has no keys_file"),
+    ("encryption", with_settings(keys=["k2"]), FAILURE, "keys_file lacks k1, with which"),
     ("shell", with_settings(allows_shell=True), WARNING, "any command"),
     ("zone data", with_settings(tzdata="2025b"), WARNING, "zone data 2025b, and the cluster goes by 2026a"),
     (
@@ -281,6 +285,23 @@ def test_every_check_is_shown_to_find_something() -> None:
 )
 def test_what_is_nearly_wrong_is_fine(facts: InstallationFacts) -> None:
     assert worst_of(examine(facts)) is FINE
+
+
+@pytest.mark.parametrize(
+    ("keys", "used", "said"),
+    [
+        (["k2", "k1"], ["k1"], "encrypted with 1 key: k1; k2 writes"),
+        (["k2"], [], "nothing is encrypted yet; a server that starts with keys_file begins"),
+        (None, [], None),
+    ],
+)
+def test_keys_of_this_host_are_compared_with_those_of_the_store(
+    keys: list[str] | None, used: list[str], said: str | None
+) -> None:
+    facts = replace(with_cluster(keys=used), settings=replace(SETTINGS, keys=keys))
+    assert [one.found for one in examine(facts) if one.check == "encryption"] == (
+        [] if said is None else [said]
+    )
 
 
 def test_of_a_store_that_cannot_be_read_nothing_else_is_told() -> None:

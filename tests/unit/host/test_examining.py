@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from mainspring.config.sources import read_sources
+from mainspring.core.doctor import SettingFacts
+from mainspring.encryption.keys import make_key
 from mainspring.host.certificate_ends import read_end
 from mainspring.host.examining import look_at_secret, read_settings
 from mainspring.stores.sqlite.doctor import filesystem_of
@@ -119,6 +121,25 @@ def test_settings_are_read_as_they_are(tmp_path: Path) -> None:
     assert "MAINSPRING_PROT" in problem
     file.write_text('host = "0.0.0.0"\ntrusted_network = true\n')
     assert read_settings(read_sources({}, config=str(file)), {}).is_open
+
+
+def test_ids_of_keys_are_read_and_their_file_is_looked_at(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.touch(mode=0o600)
+    keys.write_text(f"{make_key('b')}\n{make_key('a')}\n")
+
+    def read() -> SettingFacts:
+        return read_settings(read_sources({}, config=str(file)), {})
+
+    file = tmp_path / "mainspring.toml"
+    file.write_text(f'keys_file = "{keys}"\n')
+    assert read().keys == ["b", "a"]
+    assert [(one.setting, one.is_private) for one in read().secrets] == [("keys_file", True)]
+    keys.chmod(0o644)
+    assert read().keys is None
+    assert [(one.setting, one.is_private) for one in read().secrets] == [("keys_file", False)]
+    file.write_text("")
+    assert read().keys is None
 
 
 @pytest.mark.parametrize(

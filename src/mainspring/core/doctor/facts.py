@@ -32,6 +32,7 @@ class SettingFacts:
         certificate_ends_in: None without a certificate.
         allows_shell, has_shell_list: whether workers run commands, and whether only those of a list.
         secrets: files that only one user should read.
+        keys: ids of the keys that encrypt, the one that writes first; None without a file that can be read.
         tzdata: the version of this host's zone data.
         history_keep: how long ended runs are kept.
         archive: where days of the history are written before they are removed; None without an archive.
@@ -45,6 +46,7 @@ class SettingFacts:
     allows_shell: bool = False
     has_shell_list: bool = False
     secrets: Sequence[FileFinding] = ()
+    keys: Sequence[str] | None = None
     tzdata: str = ""
     history_keep: float = 0.0
     archive: str | None = None
@@ -164,6 +166,7 @@ class ClusterLook:
         unsealed_for: how long the oldest entry of the audit has waited for its seal; None if none waits.
         ledger_age: how long ago all ledgers were compared; None if they never were.
         unarchived_for: how long ago the oldest day of the history ended that is not in the archive; None without one.
+        keys: ids of the keys that its contents are encrypted with.
     """
 
     tzdata: str | None
@@ -183,6 +186,7 @@ class ClusterLook:
     ledger: LedgerCheck | None
     ledger_age: float | None
     unarchived_for: float | None = None
+    keys: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -134,3 +134,29 @@ def archive(facts: InstallationFacts) -> Finding | None:
             "see that a server schedules, and its log for archive_unavailable and archive_mismatch",
         )
     return fine(f"the archive {found.archive} can be reached, and has what is over")
+
+
+def encryption(facts: InstallationFacts) -> Finding | None:
+    """The keys that the store's contents are encrypted with are in the file of this host."""
+    cluster, mine = facts.store.cluster, facts.settings.keys
+    used = () if cluster is None else cluster.keys
+    if not used:
+        return (
+            None
+            if mine is None
+            else fine("nothing is encrypted yet; a server that starts with keys_file begins")
+        )
+    if mine is None:
+        return warn(
+            f"the store is encrypted with {number(len(used), 'key')}, and this host has no keys_file that can be read",
+            "a server that reads these settings does not start",
+            "set keys_file to the file that the servers have",
+        )
+    missing = sorted(set(used) - set(mine))
+    if missing:
+        return fail(
+            f"keys_file lacks {', '.join(missing)}, with which the store was encrypted",
+            "a server that reads these settings does not start; without the key, what it encrypted is lost",
+            "put the key back, below the one that is to write",
+        )
+    return fine(f"encrypted with {number(len(used), 'key')}: {', '.join(used)}; {mine[0]} writes")

@@ -7,10 +7,12 @@ from itertools import islice
 
 import structlog
 
+from mainspring.core.ciphertexts import NO_KEYS, has_encrypted
 from mainspring.core.ids import JobId, format_job_id
 from mainspring.core.model import JobSpec
 from mainspring.core.targets import TARGETS
 from mainspring.core.triggers import UnknownTrigger
+from mainspring.errors import CannotDecrypt
 from mainspring.ports.store import Store
 
 _log = structlog.get_logger(__name__)
@@ -25,7 +27,11 @@ class Definitions:
         self._known: dict[tuple[JobId, int], JobSpec] = {}
 
     async def load(self, keys: Iterable[tuple[JobId, int]]) -> dict[tuple[JobId, int], JobSpec]:
-        """Return the definitions of these keys. A key that the store does not have is left out."""
+        """Return the definitions of these keys. A key that the store does not have is left out.
+
+        Raises:
+            CannotDecrypt: a definition is encrypted, and this process has no keys.
+        """
         known = self._known
         # Looked up before the wait: by the end of it, a known entry may have been dropped to make room.
         wanted = {key: known.get(key) for key in keys}
@@ -33,6 +39,7 @@ class Definitions:
         if missing:
             specs = await self._store.read_versions(missing)
             read = {key: spec for key, spec in zip(missing, specs, strict=True) if spec is not None}
+            _refuse_encrypted(read)
             self._keep(read)
             _warn_of_unknown_types(read)
             wanted |= read
@@ -45,6 +52,13 @@ class Definitions:
             for key in list(islice(self._known, max(excess, _CAPACITY // 10))):
                 del self._known[key]
         self._known |= read
+
+
+def _refuse_encrypted(read: dict[tuple[JobId, int], JobSpec]) -> None:
+    """Refuse definitions that are still encrypted: this process reads the store without keys."""
+    for (job_id, _), spec in read.items():
+        if has_encrypted(spec.target.params):
+            raise CannotDecrypt(f"the definition of job {format_job_id(job_id)} is encrypted; {NO_KEYS}")
 
 
 def _warn_of_unknown_types(read: dict[tuple[JobId, int], JobSpec]) -> None:

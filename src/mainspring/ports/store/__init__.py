@@ -31,6 +31,7 @@ from mainspring.ports.store.caps import CapStore
 from mainspring.ports.store.census import CensusStore
 from mainspring.ports.store.claims import ClaimStore
 from mainspring.ports.store.dead import DeadStore
+from mainspring.ports.store.encryption import EncryptionStore
 from mainspring.ports.store.ends import EndStore
 from mainspring.ports.store.failures import FailureStore
 from mainspring.ports.store.jobs import JobStore
@@ -84,6 +85,7 @@ class Store(
     NotifyStore,
     UsageStore,
     ArchiveStore,
+    EncryptionStore,
     Protocol,
 ):
     """The durable truth."""

@@ -10,8 +10,8 @@ from mainspring.core.archive import start_of_day
 from mainspring.core.doctor import ChannelLook, ClusterLook, NodeLook, TokenLook, WaitingQueue
 from mainspring.stores._sql.ledger_check import decode_ledger_check
 
-ARCHIVED_SINCE = 42
-"""The migration that brought the parts of the archive. A store that is looked at may be older."""
+ARCHIVED_SINCE, ENCRYPTED_SINCE = 42, 44
+"""The migrations that brought the archive and encryption. A store that is looked at may be older."""
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -24,6 +24,7 @@ def make_cluster_look(
     channels: Rows,
     ledger: str | None,
     unarchived: date | None,
+    keys: Rows,
     now: datetime,
 ) -> ClusterLook:
     """Return what rows say.
@@ -44,4 +45,5 @@ def make_cluster_look(
         unarchived_for=None
         if unarchived is None
         else (now - start_of_day(unarchived + timedelta(days=1))).total_seconds(),
+        keys=[row["id"] for row in keys],
     )

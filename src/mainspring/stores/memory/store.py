@@ -21,6 +21,7 @@ from mainspring.stores.memory.caps import MemoryCapStore
 from mainspring.stores.memory.census import MemoryCensusStore
 from mainspring.stores.memory.claims import MemoryClaimStore
 from mainspring.stores.memory.dead import MemoryDeadStore
+from mainspring.stores.memory.encryption import MemoryEncryptionStore
 from mainspring.stores.memory.ends import MemoryEndStore
 from mainspring.stores.memory.failures import MemoryFailureStore
 from mainspring.stores.memory.jobs import MemoryJobStore
@@ -79,6 +80,7 @@ class MemoryStore(
     MemoryNotifyStore,
     MemoryUsageStore,
     MemoryArchiveStore,
+    MemoryEncryptionStore,
 ):
     """A `Store` that lasts as long as the process.
 

@@ -19,6 +19,7 @@ from mainspring.core.audit_seals import AuditSeal
 from mainspring.core.blackouts import Blackout
 from mainspring.core.calendars.resolved import CalendarVersion
 from mainspring.core.census import Census
+from mainspring.core.ciphertexts import EncryptionKey
 from mainspring.core.clocks import NextFire
 from mainspring.core.fencing import is_held
 from mainspring.core.ids import (
@@ -165,6 +166,7 @@ class Tables:
         self.shards: list[ShardRow] = [ShardRow() for _ in range(SHARDS)]
         self.tzdata: str | None = None
         self.census: Census | None = None
+        self.encryption_keys: dict[str, EncryptionKey] = {}
         self.policies, self.calendars, self.audit = PolicyTables(), CalendarTables(), AuditTables()
         self.limits, self.backfills, self.redrives = LimitTables(), BackfillTables(), {}
 

@@ -145,6 +145,12 @@ async def _check_schema(transaction: Transaction) -> None:
             f"the store's tables lack migration {missing[0].number:04}, which this program needs;"
             " start a server of this release first"
         )
+    if await transaction.fetch("list_encryption_keys"):
+        message = (
+            "leads to a store that is encrypted, for which a caller's transaction has no keys;"
+            " submit through the server instead, and let runs end by themselves"
+        )
+        raise InvalidInput(FIELD, message)
 
 
 @lru_cache(maxsize=16)

@@ -10,7 +10,7 @@ import asyncpg
 
 from mainspring.core.doctor import ClusterLook, ServerLook, StoreLook
 from mainspring.errors import MainspringError
-from mainspring.stores._sql.doctor import ARCHIVED_SINCE, make_cluster_look
+from mainspring.stores._sql.doctor import ARCHIVED_SINCE, ENCRYPTED_SINCE, make_cluster_look
 from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.postgres.connecting import LOST, ConnectionOptions, Dialer
 from mainspring.stores.postgres.connection import Transaction
@@ -61,14 +61,13 @@ class PostgresExaminer:
         is_store = bool(await transaction.fetch("find_migration_table"))
         schema = await transaction.fetch("read_schema_number") if is_store else []
         number = schema[0]["number"] if schema else None
-        has_archive = number is not None and number >= ARCHIVED_SINCE
         return StoreLook(
             label=self._label,
             schema=number,
             clock_ahead=(there - middle).total_seconds(),
             round_trip=round_trip,
             server=server,
-            cluster=await _look_at_cluster(transaction, there, has_archive=has_archive) if is_store else None,
+            cluster=await _look_at_cluster(transaction, there, schema=number or 0) if is_store else None,
         )
 
 
@@ -84,9 +83,7 @@ async def _look_at_server(transaction: Transaction, monotonic: Callable[[], floa
     return ServerLook(**dict(found), **dict(worst), commit=sorted(taken)[len(taken) // 2] if taken else 0.0)
 
 
-async def _look_at_cluster(
-    transaction: Transaction, now: datetime, *, has_archive: bool
-) -> ClusterLook | None:
+async def _look_at_cluster(transaction: Transaction, now: datetime, *, schema: int) -> ClusterLook | None:
     async def rows(name: str) -> list[dict[str, object]]:
         return [dict(row) for row in await transaction.fetch(name, now=now)]
 
@@ -94,7 +91,10 @@ async def _look_at_cluster(
     if not found:
         return None
     ledger = await transaction.fetch("read_ledger_check")
-    unarchived = await transaction.fetch("find_unarchived_day", before=now) if has_archive else []
+    unarchived = (
+        await transaction.fetch("find_unarchived_day", before=now) if schema >= ARCHIVED_SINCE else []
+    )
+    keys = await transaction.fetch("list_encryption_keys") if schema >= ENCRYPTED_SINCE else []
     return make_cluster_look(
         found[0],
         nodes=await rows("look_at_nodes"),
@@ -103,5 +103,6 @@ async def _look_at_cluster(
         channels=[dict(row) for row in await transaction.fetch("look_at_channels")],
         ledger=ledger[0]["body"] if ledger else None,
         unarchived=unarchived[0]["day"] if unarchived else None,
+        keys=[dict(row) for row in keys],
         now=now,
     )

@@ -278,6 +278,13 @@ CREATE INDEX dead_run_open ON public.dead_run USING btree (tenant, id) WHERE (se
 CREATE INDEX dead_run_settled ON public.dead_run USING btree (settled_at) WHERE (settled_at IS NOT NULL);
 CREATE INDEX dead_run_unnoticed ON public.dead_run USING btree (id) WHERE is_unnoticed;
 
+CREATE TABLE encryption_key (
+    id text NOT NULL,
+    key_check bytea NOT NULL,
+    since timestamp with time zone NOT NULL,
+    CONSTRAINT encryption_key_pkey PRIMARY KEY (id)
+);
+
 -- VIEW ended_run (id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, ready_at, created_at, started_at, finished_at, attempt, token, crashes, session_id, is_cancel_requested, error, payload, result, output, target_key, fire_range_id, redrive_of, trace)
 
 CREATE TABLE failure_watch (

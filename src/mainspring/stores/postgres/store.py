@@ -27,6 +27,7 @@ from mainspring.stores.postgres.closed_days import ClosedDays
 from mainspring.stores.postgres.connecting import LOST, ConnectionOptions, Role
 from mainspring.stores.postgres.connection import Connections
 from mainspring.stores.postgres.dead import PostgresDeadStore
+from mainspring.stores.postgres.encryption import PostgresEncryptionStore
 from mainspring.stores.postgres.ends import PostgresEndStore
 from mainspring.stores.postgres.failures import PostgresFailureStore
 from mainspring.stores.postgres.inserts import LaneIds
@@ -93,6 +94,7 @@ class PostgresStore(
     PostgresNotifyStore,
     PostgresUsageStore,
     PostgresArchiveStore,
+    PostgresEncryptionStore,
 ):
     """Implements `Store` on PostgreSQL 15 or later.
 

@@ -337,6 +337,13 @@ CREATE INDEX dead_run_settled ON dead_run (settled_at) WHERE settled_at IS NOT N
 
 CREATE INDEX dead_run_unnoticed ON dead_run (id) WHERE is_unnoticed;
 
+CREATE TABLE encryption_key (
+    id TEXT PRIMARY KEY,
+    -- Tells the right key from another one of the same id.
+    key_check BLOB NOT NULL,
+    since INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE failure_watch (
     job_id BLOB NOT NULL PRIMARY KEY,
     shard INTEGER NOT NULL,

@@ -31,6 +31,7 @@ from mainspring.stores.sqlite.connection import (
     translate,
 )
 from mainspring.stores.sqlite.dead import SqliteDeadStore
+from mainspring.stores.sqlite.encryption import SqliteEncryptionStore
 from mainspring.stores.sqlite.ends import SqliteEndStore
 from mainspring.stores.sqlite.failures import SqliteFailureStore
 from mainspring.stores.sqlite.inserts import InternedLanes
@@ -92,6 +93,7 @@ class SqliteStore(
     SqliteNotifyStore,
     SqliteUsageStore,
     SqliteArchiveStore,
+    SqliteEncryptionStore,
 ):
     """Implements `Store` on one SQLite file in WAL mode with synchronous=FULL.
 

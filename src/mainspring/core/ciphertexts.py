@@ -1,0 +1,76 @@
+"""The forms that encrypted values have in the store, and how they are told from plain ones.
+
+Payloads and results are JSON text, which never begins with the byte that a ciphertext begins with. Errors and outputs
+are text, and so is their ciphertext. Of a definition, the payload and what the target is called with are encrypted
+together, and stand among the target's parameters under a name that no option has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from mainspring.core.values import value
+
+FIRST_BYTE = b"\x01"
+"""JSON text never begins with it."""
+TEXT_PREFIX = "mainspring-encrypted:1:"
+ENCRYPTED = "encrypted"
+"""The parameter of a target that holds what is encrypted of its definition."""
+PLAIN_PARAMS = frozenset({"function", "method", "shell"})
+"""Parameters of a target that stay plain: a claim goes by the name of a function, the others tell nothing."""
+NO_KEYS = "this process has no keys_file: give it the file that the other servers have, and start it again"
+UNREADABLE = "cannot be decrypted"
+MOST_KEYS = 100
+"""Keys that one file may have."""
+
+_KEY_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}", re.ASCII)
+_LONGEST_HEAD = 120
+
+
+@value()
+class EncryptionKey:
+    """A key with which something was encrypted, as the store knows it.
+
+    Attributes:
+        check: tells the right key from another one of the same id, and nothing about the key itself.
+        since: when it was first used to write.
+    """
+
+    id: str
+    check: bytes
+    since: datetime
+
+
+def is_key_id(text: str) -> bool:
+    """Say whether a text may name a key: up to 32 letters, digits, `-` and `_`, a letter or a digit first."""
+    return _KEY_ID.fullmatch(text) is not None
+
+
+def is_encrypted_bytes(data: bytes | None) -> bool:
+    """Say whether a payload or result is a ciphertext."""
+    return data is not None and data[:1] == FIRST_BYTE
+
+
+def is_encrypted_text(text: str | None) -> bool:
+    """Say whether an error or output is a ciphertext."""
+    return text is not None and text.startswith(TEXT_PREFIX)
+
+
+def has_encrypted(params: Mapping[str, Any]) -> bool:
+    """Say whether a target's parameters hold what is encrypted of its definition."""
+    return ENCRYPTED in params
+
+
+def encrypted_group(error: str) -> str | None:
+    """Return the group of an encrypted error, which stands in its head; None if the error is plain.
+
+    It is the same for errors that failed alike and were encrypted with one key, and tells nothing about them.
+    """
+    if not error.startswith(TEXT_PREFIX):
+        return None
+    key_id, _, rest = error[len(TEXT_PREFIX) :][:_LONGEST_HEAD].partition(":")
+    mark, colon, _ = rest.partition(":")
+    return f"encrypted with {key_id}: {mark}" if colon and mark else "encrypted"
