@@ -59,6 +59,7 @@ TABLES = (
     "priority_class",
     "account",
     "token",
+    "password",
     "blackout",
     "audit",
     "audit_horizon",

@@ -13,6 +13,7 @@ from mainspring.api.caller_rates import CallerRates
 from mainspring.api.gatekeeper import Gatekeeper, Identify
 from mainspring.api.guard import Guard
 from mainspring.api.ics import IcsReader
+from mainspring.api.login_desk import LoginDesk
 from mainspring.api.routes import (
     access,
     alerts,
@@ -25,6 +26,7 @@ from mainspring.api.routes import (
     jobs,
     limits,
     logging,
+    logins,
     monitors,
     overview,
     owners,
@@ -46,6 +48,7 @@ from mainspring.core.rates import Rate
 from mainspring.engine.scheduling.shards import Shards
 from mainspring.engine.usecases.client import Client
 from mainspring.engine.usecases.identities import Identities
+from mainspring.engine.usecases.logins import Logins
 from mainspring.ports.gateway import ServingGateway
 from mainspring.ports.logs import LogSwitch
 from mainspring.ports.store import FailoverFacts
@@ -68,6 +71,7 @@ ENDPOINTS = (
     *pauses.ROUTES,
     *blackouts.ROUTES,
     *access.ROUTES,
+    *logins.ROUTES,
     *worker.ROUTES,
     *overview.ROUTES,
     *usage.ROUTES,
@@ -112,6 +116,7 @@ def create_api(
     test_rate: Rate | None = None,
     findings: Callable[[], JobFindings | None] = lambda: None,
     logs: LogSwitch | None = None,
+    sign_in: Logins | None = None,
 ) -> Api:
     """Make the ASGI application.
 
@@ -134,9 +139,14 @@ def create_api(
         test_rate: how often each caller may test channels; None is the setting's default.
         findings: returns what the last look at all jobs has found.
         logs: sets which log lines this process writes; None if the log is not its own.
+        sign_in: lets people sign in; None lets nobody.
     """
     access, ics = access or Access(), ics or IcsReader()
     test_rate = test_rate or default("channels.test_rate")
+    gatekeeper = Gatekeeper(identify, identities, admin_token=admin_token)
+    desk = None
+    if sign_in is not None and identities is not None:
+        desk = LoginDesk(sign_in, gatekeeper.look_at, lambda: identities.is_open)
     services = Services(
         engine=client,
         gateway=gateway,
@@ -152,6 +162,7 @@ def create_api(
         test_rates=CallerRates(test_rate, setting="channels.test_rate", burst=test_rate.count),
         findings=findings,
         logs=logs,
+        desk=desk,
         on_access_changed=_do_nothing if identities is None else identities.hurry,
     )
     return Api(
@@ -159,7 +170,7 @@ def create_api(
             Routes(ENDPOINTS, limits={IMPORT_CALENDAR.id: ics.most_bytes}),
             services,
             guard=Guard(access),
-            gatekeeper=Gatekeeper(identify, identities, admin_token=admin_token),
+            gatekeeper=gatekeeper,
             ids=UuidSource(),
             monotonic=monotonic,
             observe=observe,

@@ -131,6 +131,7 @@ class Settings:
     behind_proxy: str | None = default("behind_proxy")
     allow_hosts: tuple[str, ...] = default("allow_host")
     admin_token_file: str | None = default("auth.admin_token_file")
+    auth_session: timedelta = default("auth.session")
     has_api: bool = default("api.enabled")
     ics_most_bytes: int = default("ics.most_bytes")
     calendars_most_days: int = default("calendars.most_days")

@@ -21,10 +21,12 @@ from mainspring.api.callers import CALLER, CallerFinder, Callers
 from mainspring.api.ics import IcsReader
 from mainspring.api.metrics_app import make_metrics_app
 from mainspring.api.request_times import RequestTimes
-from mainspring.clock import LoopWaiter
+from mainspring.clock import LoopWaiter, UuidSource
+from mainspring.engine.usecases.logins import Logins
 from mainspring.errors import InvalidInput, MainspringError
 from mainspring.host.certificates import read_certificates
 from mainspring.host.logs import process_log
+from mainspring.login.passwords import Argon2Hasher
 from mainspring.sdk.credentials import read_token_file
 from mainspring.telemetry.exposition import ProcessFacts, expose_process, expose_tenant
 
@@ -112,6 +114,10 @@ async def serve(
     times = RequestTimes()
     for source in (times, ProcessFacts()):
         engine.telemetry.watch(source)
+    hasher = Argon2Hasher()
+    sign_in = Logins(
+        engine.store, clock=engine.clock, ids=UuidSource(), hasher=hasher, lasts=settings.auth_session
+    )
     api = create_api(
         engine.client,
         engine.gateway,
@@ -133,6 +139,7 @@ async def serve(
         test_rate=settings.channel_test_rate,
         findings=lambda: None if engine.job_check is None else engine.job_check.findings,
         logs=process_log(),
+        sign_in=sign_in,
     )
     config = uvicorn.Config(
         api,
@@ -153,6 +160,7 @@ async def serve(
             yield
         finally:
             engine.matcher.close()  # claims that wait for work would use up the patience
+    hasher.close()
     if callers.finder is not None:
         callers.finder.close()
 
