@@ -40,7 +40,7 @@ def test_the_page_from_the_first_password_to_the_last_session(tmp_path: Path) ->
         assert stat.S_IMODE(kept.stat().st_mode) == 0o600
         token = json.loads(kept.read_text())["servers"][url]
         assert token not in signed.stdout + signed.stderr
-        assert run("job", "add", "x", "--every", "1h", *at, cwd=tmp_path, **home).returncode == 0
+        assert run("job", "list", *at, cwd=tmp_path, **home).returncode == 0
         sessions = say("token", "list", "--account", "bea", *at, cwd=tmp_path, token=admin)["items"]
         assert [(one["login"], one["state"]) for one in sessions] == [("password", "active")]
 

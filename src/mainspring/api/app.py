@@ -33,6 +33,7 @@ from mainspring.api.routes import (
     pauses,
     policies,
     priorities,
+    provider_logins,
     redrives,
     runs,
     system,
@@ -50,6 +51,7 @@ from mainspring.engine.usecases.client import Client
 from mainspring.engine.usecases.identities import Identities
 from mainspring.engine.usecases.logins import Logins
 from mainspring.ports.gateway import ServingGateway
+from mainspring.ports.identity_provider import IdentityProvider
 from mainspring.ports.logs import LogSwitch
 from mainspring.ports.store import FailoverFacts
 from mainspring.wire.operations import IMPORT_CALENDAR
@@ -72,6 +74,7 @@ ENDPOINTS = (
     *blackouts.ROUTES,
     *access.ROUTES,
     *logins.ROUTES,
+    *provider_logins.ROUTES,
     *worker.ROUTES,
     *overview.ROUTES,
     *usage.ROUTES,
@@ -117,6 +120,7 @@ def create_api(
     findings: Callable[[], JobFindings | None] = lambda: None,
     logs: LogSwitch | None = None,
     sign_in: Logins | None = None,
+    provider: IdentityProvider | None = None,
 ) -> Api:
     """Make the ASGI application.
 
@@ -140,13 +144,14 @@ def create_api(
         findings: returns what the last look at all jobs has found.
         logs: sets which log lines this process writes; None if the log is not its own.
         sign_in: lets people sign in; None lets nobody.
+        provider: where people may sign in instead of with a password; None is nowhere.
     """
     access, ics = access or Access(), ics or IcsReader()
     test_rate = test_rate or default("channels.test_rate")
     gatekeeper = Gatekeeper(identify, identities, admin_token=admin_token)
     desk = None
     if sign_in is not None and identities is not None:
-        desk = LoginDesk(sign_in, gatekeeper.look_at, lambda: identities.is_open)
+        desk = LoginDesk(sign_in, gatekeeper.look_at, lambda: identities.is_open, provider)
     services = Services(
         engine=client,
         gateway=gateway,

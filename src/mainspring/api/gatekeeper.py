@@ -39,6 +39,8 @@ from mainspring.wire.operation import TENANT, Operation
 from mainspring.wire.operations import (
     GET_LOGIN_PAGE,
     LOGIN,
+    LOGIN_CALLBACK,
+    LOGIN_OIDC,
     POST_LOGIN_FORM,
     POST_LOGOUT_FORM,
     WORKER_BEAT,
@@ -54,7 +56,8 @@ UNKNOWN_TOKENS = Rate(20, timedelta(minutes=1))
 _LAST_WORDS = frozenset(operation.id for operation in (WORKER_BEAT, WORKER_REPORT, WORKER_LEAVE))
 """What a worker may still call when its token has expired: it ends what it began."""
 _SIGNING_IN = frozenset(
-    operation.id for operation in (LOGIN, GET_LOGIN_PAGE, POST_LOGIN_FORM, POST_LOGOUT_FORM)
+    operation.id
+    for operation in (LOGIN, LOGIN_OIDC, LOGIN_CALLBACK, GET_LOGIN_PAGE, POST_LOGIN_FORM, POST_LOGOUT_FORM)
 )
 _HOW = (
     "send one as `Authorization: Bearer ms_…`; commands and workers take it from MAINSPRING_TOKEN or its file"

@@ -14,12 +14,14 @@ from mainspring.core.access import Identity
 from mainspring.core.rates import Rate
 from mainspring.engine.usecases.logins import Logins
 from mainspring.errors import TooMany
+from mainspring.ports.identity_provider import IdentityProvider
 
 WRONG_PASSWORDS = Rate(5, timedelta(minutes=1))
 """How often passwords of one account may be tried from one address."""
 WRONG_OF_ADDRESS = Rate(20, timedelta(minutes=1))
 """How often passwords of any account may be tried from one address."""
 _LONGEST = 100
+_MOST_ATTEMPTS = 10_000
 
 LookAt = Callable[[str, Scope], Awaitable[Identity]]
 """Returns whom a token stands for; raises `Rejected` if it stands for nobody, or not any more."""
@@ -31,14 +33,35 @@ class LoginDesk:
     Args:
         look_at: finds whom a token stands for.
         is_open: says whether there is no account yet.
+        provider: where people may sign in instead of with a password; None is nowhere.
     """
 
-    def __init__(self, logins: Logins, look_at: LookAt, is_open: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        logins: Logins,
+        look_at: LookAt,
+        is_open: Callable[[], bool],
+        provider: IdentityProvider | None = None,
+    ) -> None:
+        self.provider: IdentityProvider | None = provider
         self.logins: Logins = logins
         self.is_open: Callable[[], bool] = is_open
         self.look_at: LookAt = look_at
+        self._used: dict[str, datetime] = {}
         self._pairs = CallerRates(WRONG_PASSWORDS, setting="password", burst=WRONG_PASSWORDS.count)
         self._addresses = CallerRates(WRONG_OF_ADDRESS, setting="password", burst=WRONG_OF_ADDRESS.count)
+
+    def use_attempt(self, state: str, until: datetime, now: datetime) -> bool:
+        """Return whether a login at the provider comes back for the first time, and remember that it did.
+
+        This server remembers it as long as the browser may have its secret. At another one, the provider takes its code
+        no second time.
+        """
+        self._used = {known: end for known, end in self._used.items() if end > now}
+        if state in self._used or len(self._used) >= _MOST_ATTEMPTS:
+            return False
+        self._used[state] = until
+        return True
 
     @contextmanager
     def trying(self, account: str, address: str | None, now: datetime) -> Iterator[Callable[[], None]]:

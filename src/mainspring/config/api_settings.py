@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from mainspring.config.kinds import OneLine, Several
 from mainspring.config.setting import SERVER, UP, Setting
 from mainspring.core.kinds import Flag, Whole
-from mainspring.core.times import Duration
 
 DEFAULT_PORT = 8620
 _HOSTS = (UP, SERVER)
@@ -100,14 +97,6 @@ API_SETTINGS = (
         used_by=_HOSTS,
         words="A file with an access token that may do everything as long as there are no accounts; no other caller may"
         " do anything then. Give all servers of a store the same.",
-    ),
-    Setting(
-        name="auth.session",
-        kind=Duration(timedelta(minutes=5), timedelta(days=30)),
-        default=timedelta(hours=12),
-        field="auth_session",
-        used_by=_HOSTS,
-        words="How long somebody stays signed in, in a browser or on the command line.",
     ),
     Setting(
         name="allow_host",

@@ -22,6 +22,7 @@ from mainspring.api.ics import IcsReader
 from mainspring.api.metrics_app import make_metrics_app
 from mainspring.api.request_times import RequestTimes
 from mainspring.clock import LoopWaiter, UuidSource
+from mainspring.config.secrets import ConfiguredSecrets
 from mainspring.engine.usecases.logins import Logins
 from mainspring.errors import InvalidInput, MainspringError
 from mainspring.host.certificates import read_certificates
@@ -118,6 +119,12 @@ async def serve(
     sign_in = Logins(
         engine.store, clock=engine.clock, ids=UuidSource(), hasher=hasher, lasts=settings.auth_session
     )
+    rules = settings.identity_provider
+    provider = None
+    if rules is not None:
+        from mainspring.login.oidc import OidcProvider
+
+        provider = OidcProvider(rules, secrets=ConfiguredSecrets(settings.secrets), clock=engine.clock)
     api = create_api(
         engine.client,
         engine.gateway,
@@ -140,6 +147,7 @@ async def serve(
         findings=lambda: None if engine.job_check is None else engine.job_check.findings,
         logs=process_log(),
         sign_in=sign_in,
+        provider=provider,
     )
     config = uvicorn.Config(
         api,
@@ -161,6 +169,8 @@ async def serve(
         finally:
             engine.matcher.close()  # claims that wait for work would use up the patience
     hasher.close()
+    if provider is not None:
+        await provider.stop()
     if callers.finder is not None:
         callers.finder.close()
 

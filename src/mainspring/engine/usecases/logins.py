@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 from mainspring.core.access import (
     TOKEN_BYTES,
@@ -13,9 +16,11 @@ from mainspring.core.access import (
     LoginWay,
     hash_token,
     prefix_of,
+    read_hidden,
     write_token,
 )
 from mainspring.core.actors import Actor, ActorKind
+from mainspring.core.identity_providers import ProviderRules, grants_of, name_account
 from mainspring.core.logins import KEPT_SESSIONS, FailureLog, session_role
 from mainspring.core.rights import ALL_TENANTS, AccessRole, Right
 from mainspring.engine.usecases import auditing
@@ -24,7 +29,7 @@ from mainspring.errors import Conflict, InvalidInput, NeedsRight, NotFound
 from mainspring.ports.clock import Clock, IdSource
 from mainspring.ports.passwords import PasswordHasher
 from mainspring.ports.store import Store
-from mainspring.ports.store.access import NewToken
+from mainspring.ports.store.access import AccountWritten, NewToken
 from mainspring.ports.store.logins import SessionAdded
 
 _TRIES = 5
@@ -77,6 +82,52 @@ class Logins:
             raise NeedsRight("token", f"is {what}; sign in with a token that was made for you, or a password")
         wish = replace(token, expires_at=identity.ends_at)
         return await self._begin(wish, LoginWay.TOKEN, name=name, by=by)
+
+    async def sign_in_by_provider(
+        self, rules: ProviderRules, claims: Mapping[str, Any], *, name: str, by: Actor
+    ) -> MadeToken:
+        """Begin a session of somebody who has signed in at an identity provider. His groups say what he may do.
+
+        His account is found by the provider's name for him, and made at his first login. No other account is ever
+        taken for his, whatever his name or his address.
+
+        Raises:
+            NeedsRight: none of his groups has a role here, or the account is disabled.
+            Conflict: nobody else would be left who may administer everything; or what is stored changes meanwhile.
+        """
+        issuer, subject = rules.issuer, str(claims["sub"])
+        grants = grants_of(claims, rules)
+        for _ in range(_TRIES):
+            account = await self._store.find_subject(issuer, subject)
+            if account is not None and account.grants == grants:
+                break
+            if account is None and not grants:
+                break
+            wanted = Account(
+                name=name_account(issuer, subject, claims) if account is None else account.name,
+                grants=grants,
+                hides_payloads=_hidden_still(account, grants),
+                is_disabled=account is not None and account.is_disabled,
+                created_at=self._clock.now(),
+                issuer=issuer,
+                subject=subject,
+            )
+            audit = auditing.account_written(replace(by, name=wanted.name, kind=ActorKind.ACCOUNT), wanted)
+            written = await self._store.write_account(wanted, audit=audit)
+            if written is AccountWritten.REFUSED:
+                raise Conflict(
+                    "grants", "no other account may administer everything; give that right to one first"
+                )
+            if written is AccountWritten.TAKEN:
+                raise Conflict("account", f"there is another account of the name {wanted.name!r}")
+        if account is None or not grants:
+            raise NeedsRight(
+                "groups", f"none of your groups at {rules.name} has a role here; ask an administrator"
+            )
+        made = await self._begin(_session_of(account), LoginWay.OIDC, name=name, by=by)
+        if made is None:
+            raise NeedsRight("account", f"the account {account.name!r} is disabled")
+        return made
 
     async def sign_out(self, identity: Identity, *, by: Actor) -> None:
         """End a session at once."""
@@ -167,6 +218,17 @@ class Logins:
         failures = self._failures.note(account, address, now=now)
         if failures:
             await self._store.add_audit(auditing.logins_failed(by, failures, now))
+
+
+def _hidden_still(account: Account | None, grants: Mapping[str, AccessRole]) -> frozenset[str]:
+    """Return where payloads stay hidden from an account whose grants change: where its role still lets that be."""
+    if account is None:
+        return frozenset()
+    hidden = frozenset[str]()
+    for tenant in account.hides_payloads & grants.keys():
+        with suppress(InvalidInput):
+            hidden |= read_hidden((tenant,), grants, "hides_payloads")
+    return hidden
 
 
 def _session_of(account: Account) -> AccessToken:

@@ -6,7 +6,7 @@ from types import NoneType
 
 from mainspring.core.rights import Right
 from mainspring.wire.logins import LoginBody, LoginView, PasswordBody
-from mainspring.wire.operation import Body, Operation
+from mainspring.wire.operation import Body, Operation, Parameter
 from mainspring.wire.operations.common import API
 
 HTML = "text/html; charset=utf-8"
@@ -62,6 +62,37 @@ GET_LOGIN_PAGE = Operation(
     answer=str,
     media_type=HTML,
     is_described=False,
+)
+LOGIN_OIDC = Operation(
+    id="login_oidc",
+    method="GET",
+    path="/login/oidc",
+    right=Right.PUBLIC,
+    summary="Sign in at the identity provider",
+    description="Send the browser to the identity provider of `auth.oidc`.",
+    answer=str,
+    statuses=(303,),
+    media_type=HTML,
+    is_described=False,
+)
+LOGIN_CALLBACK = Operation(
+    id="login_callback",
+    method="GET",
+    path="/login/callback",
+    right=Right.PUBLIC,
+    summary="Come back from the identity provider",
+    description="Begin a session of whoever has signed in there.",
+    query=(
+        Parameter("state", "What this server has sent."),
+        Parameter("code", "What this server exchanges for who it is."),
+        Parameter("iss", "Who the provider is."),
+        Parameter("error", "Why nobody has signed in."),
+    ),
+    answer=str,
+    statuses=(303, 401),
+    media_type=HTML,
+    is_described=False,
+    ignores_queries=True,
 )
 POST_LOGIN_FORM = Operation(
     id="post_login_form",
