@@ -25,6 +25,8 @@ VERBS = {
     "end",
     "extend",
     "fail",
+    "login",
+    "logout",
     "make",
     "me",
     "post",

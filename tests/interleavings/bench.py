@@ -60,6 +60,7 @@ TABLES = (
     "encryption_key",
     "account",
     "token",
+    "password",
     "blackout",
     "audit",
     "audit_horizon",

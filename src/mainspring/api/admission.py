@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 from starlette.types import Receive, Scope, Send
 
+from mainspring.api.browser_headers import browser_headers
 from mainspring.api.call import Answer, Call, Services
+from mainspring.api.cookies import CSRF_HEADER
 from mainspring.api.errors import Rejected, Reply, answer_error
 from mainspring.api.gatekeeper import Gatekeeper, check_right
 from mainspring.api.guard import Guard
@@ -23,7 +25,7 @@ from mainspring.api.hiding import check_filters, hide_payloads
 from mainspring.api.reading import refuse_body
 from mainspring.api.routing import Found, Route, Routes
 from mainspring.core.access import Identity
-from mainspring.core.rights import Principal
+from mainspring.core.rights import Principal, Right
 from mainspring.ports.clock import IdSource
 from mainspring.wire.operations import OPERATIONS
 
@@ -31,10 +33,12 @@ Observe = Callable[[str, int, float], None]
 """Called for each answered request with the operation's id (empty if none was found), the status, and the seconds."""
 
 _encode = msgspec.json.Encoder().encode
+_NO_HEADERS: Mapping[str, str] = {}
 _HEADERS = {
     name.lower().encode(): name.lower()
     for name in (
         *("Host", "Origin", "Authorization", "Content-Type", "Content-Length", "X-Request-Id"),
+        *("Cookie", CSRF_HEADER),
         *(header.name for operation in OPERATIONS for header in operation.all_headers),
     )
 }
@@ -80,6 +84,7 @@ class Admission:
         if request_id is None or _REQUEST_ID.fullmatch(request_id) is None:
             request_id = self._new_request_id()
         route: Route | None = None
+        identity: Identity | None = None
         try:
             if repeated is not None:
                 raise Rejected(400, f"the header {repeated.title()} is given twice; give it once")
@@ -102,7 +107,11 @@ class Admission:
             )
         except Exception as error:  # noqa: BLE001 - every error gets an answer; an unexpected one is logged
             reply = answer_error(error, path=scope["path"], request_id=request_id)
-        await _send(send, reply, request_id)
+        more: Sequence[tuple[bytes, bytes]] = ()
+        if route is None or route.right is not Right.WORK:
+            by_cookie = identity is not None and "authorization" not in headers
+            more = browser_headers(scope, headers.get("host"), is_private=by_cookie)
+        await _send(send, reply, request_id, more)
         if self._observe is not None:
             seconds = self._monotonic() - begun_at
             self._observe("" if route is None else route.operation.id, reply.status, seconds)
@@ -154,14 +163,16 @@ class Admission:
                 length=headers.get("content-length", ""),
             )
             content = await route.handle(call, body)
-        status = route.status
+        status, more = route.status, _NO_HEADERS
+        given: tuple[str, ...] = ()
         if isinstance(content, Answer):
-            content, status = content
+            content, status, more, given = content
         if call.principal.hides_payloads:
             hide_payloads(content)
         if isinstance(content, str):  # it is not JSON
-            return Reply(status, content.encode(), media_type=route.operation.media_type.encode())
-        return Reply(status, b"" if content is None else _encode(content))
+            media_type = route.operation.media_type.encode()
+            return Reply(status, content.encode(), media_type=media_type, headers=more, cookies=given)
+        return Reply(status, b"" if content is None else _encode(content), headers=more, cookies=given)
 
 
 def _read_headers(scope: Scope) -> tuple[dict[str, str], str | None]:
@@ -201,14 +212,19 @@ def _answer_unrouted(method: str, path: str, found: Found | None) -> Reply:
     raise Rejected(405, f"{method} is not allowed here; see /openapi.json", headers=allow)
 
 
-async def _send(send: Send, reply: Reply, request_id: str) -> None:
+async def _send(send: Send, reply: Reply, request_id: str, more: Sequence[tuple[bytes, bytes]] = ()) -> None:
     body = reply.body
     headers = [(b"x-request-id", request_id.encode())]
     if reply.status != 204:
         headers.append((b"content-type", reply.media_type))
         headers.append((b"content-length", b"%d" % len(body)))
     if reply.headers:
-        headers += [(name.encode(), value.encode()) for name, value in reply.headers.items()]
+        own = [(name.encode(), value.encode()) for name, value in reply.headers.items()]
+        names = {name for name, _ in own}
+        headers += [*own, *(header for header in more if header[0] not in names)]
+    else:
+        headers += more
+    headers += [(b"set-cookie", cookie.encode()) for cookie in reply.cookies]
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 

@@ -13,6 +13,7 @@ from mainspring.api.caller_rates import CallerRates
 from mainspring.api.gatekeeper import Gatekeeper, Identify
 from mainspring.api.guard import Guard
 from mainspring.api.ics import IcsReader
+from mainspring.api.login_desk import LoginDesk
 from mainspring.api.routes import (
     access,
     alerts,
@@ -26,12 +27,14 @@ from mainspring.api.routes import (
     jobs,
     limits,
     logging,
+    logins,
     monitors,
     overview,
     owners,
     pauses,
     policies,
     priorities,
+    provider_logins,
     redrives,
     runs,
     system,
@@ -47,7 +50,9 @@ from mainspring.core.rates import Rate
 from mainspring.engine.scheduling.shards import Shards
 from mainspring.engine.usecases.client import Client
 from mainspring.engine.usecases.identities import Identities
+from mainspring.engine.usecases.logins import Logins
 from mainspring.ports.gateway import ServingGateway
+from mainspring.ports.identity_provider import IdentityProvider
 from mainspring.ports.logs import LogSwitch
 from mainspring.ports.store import FailoverFacts
 from mainspring.wire.operations import IMPORT_CALENDAR
@@ -69,6 +74,8 @@ ENDPOINTS = (
     *pauses.ROUTES,
     *blackouts.ROUTES,
     *access.ROUTES,
+    *logins.ROUTES,
+    *provider_logins.ROUTES,
     *worker.ROUTES,
     *overview.ROUTES,
     *usage.ROUTES,
@@ -114,6 +121,8 @@ def create_api(
     test_rate: Rate | None = None,
     findings: Callable[[], JobFindings | None] = lambda: None,
     logs: LogSwitch | None = None,
+    sign_in: Logins | None = None,
+    provider: IdentityProvider | None = None,
 ) -> Api:
     """Make the ASGI application.
 
@@ -136,9 +145,15 @@ def create_api(
         test_rate: how often each caller may test channels; None is the setting's default.
         findings: returns what the last look at all jobs has found.
         logs: sets which log lines this process writes; None if the log is not its own.
+        sign_in: lets people sign in; None lets nobody.
+        provider: where people may sign in instead of with a password; None is nowhere.
     """
     access, ics = access or Access(), ics or IcsReader()
     test_rate = test_rate or default("channels.test_rate")
+    gatekeeper = Gatekeeper(identify, identities, admin_token=admin_token)
+    desk = None
+    if sign_in is not None and identities is not None:
+        desk = LoginDesk(sign_in, gatekeeper.look_at, lambda: identities.is_open, provider)
     services = Services(
         engine=client,
         gateway=gateway,
@@ -154,6 +169,7 @@ def create_api(
         test_rates=CallerRates(test_rate, setting="channels.test_rate", burst=test_rate.count),
         findings=findings,
         logs=logs,
+        desk=desk,
         on_access_changed=_do_nothing if identities is None else identities.hurry,
     )
     return Api(
@@ -161,7 +177,7 @@ def create_api(
             Routes(ENDPOINTS, limits={IMPORT_CALENDAR.id: ics.most_bytes}),
             services,
             guard=Guard(access),
-            gatekeeper=Gatekeeper(identify, identities, admin_token=admin_token),
+            gatekeeper=gatekeeper,
             ids=UuidSource(),
             monotonic=monotonic,
             observe=observe,

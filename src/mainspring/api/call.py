@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from starlette.requests import Request
@@ -11,6 +12,7 @@ from starlette.types import Receive, Scope
 
 from mainspring.api.caller_rates import CallerRates
 from mainspring.api.ics import IcsReader
+from mainspring.api.login_desk import LoginDesk
 from mainspring.config.access import Access
 from mainspring.core.access import Identity
 from mainspring.core.actors import Actor, ActorKind
@@ -45,6 +47,7 @@ class Services:
         test_rates: how often each caller may test channels.
         findings: returns what the last look at all jobs has found; None if there was none.
         logs: sets which log lines this process writes; None if the log is not its own.
+        desk: lets people in; None if there never are accounts.
         on_access_changed: awaited after accounts or tokens have changed, so that this server knows at once.
     """
 
@@ -62,6 +65,7 @@ class Services:
     test_rates: CallerRates
     findings: Callable[[], JobFindings | None]
     logs: LogSwitch | None
+    desk: LoginDesk | None
     on_access_changed: Callable[[], Awaitable[object]]
 
 
@@ -143,10 +147,17 @@ class Call(Request):
 
 
 class Answer(NamedTuple, Generic[A]):
-    """An answer whose status may differ from the operation's usual one."""
+    """An answer whose status may differ from the operation's usual one.
+
+    Attributes:
+        headers: those besides type, length and request id.
+        cookies: the values of headers `Set-Cookie`.
+    """
 
     content: A
     status: int
+    headers: Mapping[str, str] = MappingProxyType({})
+    cookies: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

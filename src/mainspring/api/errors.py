@@ -73,12 +73,14 @@ class Reply(NamedTuple):
 
     Attributes:
         headers: those besides type, length and request id.
+        cookies: the values of headers `Set-Cookie`.
     """
 
     status: int
     body: bytes
     media_type: bytes = b"application/json"
     headers: Mapping[str, str] = _NO_HEADERS
+    cookies: tuple[str, ...] = ()
 
 
 _WHERE_LISTED = {

@@ -11,8 +11,17 @@ from typing import Any, NamedTuple
 from starlette.types import Scope
 
 from mainspring.api.caller_rates import CallerRates
+from mainspring.api.cookies import (
+    CSRF_HEADER,
+    SAFE_METHODS,
+    check_csrf,
+    check_form_free,
+    check_same_origin,
+    is_secure,
+    read_session,
+)
 from mainspring.api.errors import Rejected
-from mainspring.core.access import Identity, hash_token
+from mainspring.core.access import Identity, hash_token, prefix_of
 from mainspring.core.actors import ActorKind
 from mainspring.core.fields import read_word
 from mainspring.core.ids import DEFAULT_TENANT
@@ -27,7 +36,17 @@ from mainspring.core.rights import (
 )
 from mainspring.engine.usecases.identities import Identities, KnownIdentity
 from mainspring.wire.operation import TENANT, Operation
-from mainspring.wire.operations import WORKER_BEAT, WORKER_LEAVE, WORKER_REPORT
+from mainspring.wire.operations import (
+    GET_LOGIN_PAGE,
+    LOGIN,
+    LOGIN_CALLBACK,
+    LOGIN_OIDC,
+    POST_LOGIN_FORM,
+    POST_LOGOUT_FORM,
+    WORKER_BEAT,
+    WORKER_LEAVE,
+    WORKER_REPORT,
+)
 
 Identify = Callable[[Scope], Principal]
 """Returns on whose behalf a request is made as long as there are no accounts; raises `Rejected`."""
@@ -36,10 +55,15 @@ UNKNOWN_TOKENS = Rate(20, timedelta(minutes=1))
 """How often one address may present a token that nobody knows."""
 _LAST_WORDS = frozenset(operation.id for operation in (WORKER_BEAT, WORKER_REPORT, WORKER_LEAVE))
 """What a worker may still call when its token has expired: it ends what it began."""
+_SIGNING_IN = frozenset(
+    operation.id
+    for operation in (LOGIN, LOGIN_OIDC, LOGIN_CALLBACK, GET_LOGIN_PAGE, POST_LOGIN_FORM, POST_LOGOUT_FORM)
+)
 _HOW = (
     "send one as `Authorization: Bearer ms_…`; commands and workers take it from MAINSPRING_TOKEN or its file"
 )
 _CHALLENGE = {"www-authenticate": "Bearer"}
+_OVER = "this session is over; sign in again at /login"
 
 
 class _Pass(NamedTuple):
@@ -92,10 +116,16 @@ class Gatekeeper:
         identities = self._identities
         if identities is None or (identities.is_open and self._admin is None):
             return _for_tenant(self._identify(scope), headers), None
+        if operation is not None and operation.id in _SIGNING_IN:
+            return STRANGER, None  # whoever signs in need not have been known before
         again = self._admit_again(identities, headers, operation)
         if again is not None:
             return again
         text = _read_bearer(headers)
+        if text is None and "cookie" in headers:
+            session = read_session(headers, secure=is_secure(scope))
+            if session is not None and _takes_cookies(operation):
+                return await self._admit_session(identities, session, scope, headers, operation)
         if text is None:
             if operation is not None and operation.right is Right.PUBLIC:
                 return STRANGER, None
@@ -105,6 +135,22 @@ class Gatekeeper:
         trusted = self._find_trusted(text, is_open=identities.is_open)
         if trusted is not None:
             return _for_tenant(trusted, headers), None
+        known, principal = await self._admit_token(identities, text, scope, headers, operation)
+        if len(self._passes) >= MOST_PASSES:
+            self._passes.clear()
+        self._passes[headers["authorization"], headers.get("mainspring-tenant"), operation] = _Pass(
+            known, principal
+        )
+        return principal, known.identity
+
+    async def _admit_token(
+        self,
+        identities: Identities,
+        text: str,
+        scope: Scope,
+        headers: Mapping[str, str],
+        operation: Operation[Any] | None,
+    ) -> tuple[KnownIdentity, Principal]:
         now = identities.now()
         known = identities.recall(text) or await self._look_up(identities, text, scope, now)
         identity = known.identity
@@ -114,12 +160,51 @@ class Gatekeeper:
         principal = make_principal(identity, _tenant_of(identity, headers, operation))
         if operation is not None:
             check_right(principal, operation)
-        if len(self._passes) >= MOST_PASSES:
-            self._passes.clear()
-        self._passes[headers["authorization"], headers.get("mainspring-tenant"), operation] = _Pass(
-            known, principal
-        )
-        return principal, identity
+        return known, principal
+
+    async def _admit_session(
+        self,
+        identities: Identities,
+        text: str,
+        scope: Scope,
+        headers: Mapping[str, str],
+        operation: Operation[Any] | None,
+    ) -> tuple[Principal, Identity]:
+        """Admit a request that comes with the cookie of a session.
+
+        Raises:
+            Rejected: 401, there is no such session; 403 or 415, a foreign page may have caused it; and what else
+                `admit` raises.
+        """
+        if prefix_of(text) is None:
+            raise Rejected(401, _OVER, headers=_CHALLENGE)
+        if scope["method"] not in SAFE_METHODS:
+            check_same_origin(scope, headers)
+            check_csrf(text, headers.get(CSRF_HEADER.lower()))
+            check_form_free(headers)
+        try:
+            known, principal = await self._admit_token(identities, text, scope, headers, operation)
+        except Rejected as error:
+            raise error if error.status != 401 else Rejected(401, _OVER, headers=_CHALLENGE) from None
+        if not known.identity.token.is_session:
+            raise Rejected(401, "only a session works in a cookie; sign in at /login", headers=_CHALLENGE)
+        return principal, known.identity
+
+    async def look_at(self, text: str, scope: Scope) -> Identity:
+        """Return whom a token stands for that is not in its usual place.
+
+        Raises:
+            Rejected: 401, it stands for nobody, or not any more.
+            TooMany: the caller has presented too many that nobody knows.
+            StoreUnavailable: it cannot be found out.
+        """
+        identities = self._identities
+        if identities is None:
+            raise Rejected(401, "this server knows no access tokens", headers=_CHALLENGE)
+        now = identities.now()
+        known = identities.recall(text) or await self._look_up(identities, text, scope, now)
+        _check_valid(known.identity, None, now)
+        return known.identity
 
     def _admit_again(
         self, identities: Identities, headers: Mapping[str, str], operation: Operation[Any] | None
@@ -129,7 +214,7 @@ class Gatekeeper:
         if found is None or not identities.still_holds(found.known):
             return None
         identity = found.known.identity
-        if identity.token.expires_at is not None or identity.token.rate is not None:
+        if identity.ends_at is not None or identity.token.rate is not None:
             now = identities.now()
             _check_valid(identity, operation, now)
             self._check_rate(identity, now)
@@ -236,6 +321,11 @@ def _read_bearer(headers: Mapping[str, str]) -> str | None:
     return text.strip()
 
 
+def _takes_cookies(operation: Operation[Any] | None) -> bool:
+    """Return whether an operation may be called by a browser's cookie: not the worker protocol, nor what is public."""
+    return operation is None or operation.right not in {Right.WORK, Right.PUBLIC}
+
+
 def _check_valid(identity: Identity, operation: Operation[Any] | None, now: datetime) -> None:
     shown = f"the access token ms_{identity.token.prefix}_…"
     if identity.token.revoked_at is not None:
@@ -246,9 +336,7 @@ def _check_valid(identity: Identity, operation: Operation[Any] | None, now: date
         return
     if operation is not None and operation.id in _LAST_WORDS and not identity.is_past_last_words(now):
         return
-    raise Rejected(
-        401, f"{shown} expired at {identity.token.expires_at:%Y-%m-%dT%H:%M:%SZ}", headers=_CHALLENGE
-    )
+    raise Rejected(401, f"{shown} expired at {identity.ends_at:%Y-%m-%dT%H:%M:%SZ}", headers=_CHALLENGE)
 
 
 def _tenant_of(identity: Identity, headers: Mapping[str, str], operation: Operation[Any] | None) -> str:

@@ -147,7 +147,8 @@ def convert(value: object, kind: type[T]) -> T:
 class QueryReader:
     """Reads the query parameters that an operation describes."""
 
-    def __init__(self, parameters: tuple[Parameter, ...]) -> None:
+    def __init__(self, parameters: tuple[Parameter, ...], *, ignores_others: bool = False) -> None:
+        self._ignores_others = ignores_others
         self._parameters = {parameter.name: parameter for parameter in parameters}
         self._required = [parameter.name for parameter in parameters if parameter.is_required]
         self._defaults = {
@@ -164,6 +165,8 @@ class QueryReader:
         if not text and not self._required:
             return self._defaults
         pairs = parse_qsl(text.decode("latin-1"), keep_blank_values=True)
+        if self._ignores_others:
+            pairs = [(name, value) for name, value in pairs if name in self._parameters]
         check_known([name for name, _ in pairs], self._parameters)
         given: dict[str, str] = {}
         for name, value in pairs:

@@ -104,7 +104,7 @@ class Routes:
             right=operation.right,
             status=operation.statuses[0],
             body=self._reader(operation),
-            query=QueryReader(operation.query),
+            query=QueryReader(operation.query, ignores_others=operation.ignores_queries),
         )
         if operation.variable is None:
             self._fixed[operation.path] = Found(node.methods, "")

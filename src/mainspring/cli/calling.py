@@ -29,13 +29,17 @@ _MOST_BYTES = 64 << 20
 
 def call(server: str, work: Callable[[AsyncClient], Coroutine[Any, Any, T]]) -> T:
     """Make calls to a server for the tenant that --tenant names, and return their results."""
+    from mainspring.cli.saved_logins import find_login
     from mainspring.sdk.client import AsyncClient
+    from mainspring.sdk.credentials import names_token
 
     context = click.get_current_context(silent=True)  # there is none where a program calls this
     tenant: str = DEFAULT_TENANT if context is None else context.meta.get(TENANT, DEFAULT_TENANT)
 
+    token = None if names_token() else find_login(server)
+
     async def run() -> T:
-        async with AsyncClient(server, tenant=tenant) as client:
+        async with AsyncClient(server, tenant=tenant, token=token) as client:
             return await work(client)
 
     return asyncio.run(run())

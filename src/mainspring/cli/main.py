@@ -41,6 +41,8 @@ _COMMANDS = {
     "ledger": ("ledger", "ledger_command", "Prove that no fire was missed, and say why some made no run."),
     "limit": ("limit", "limit_group", "Set limits that jobs share."),
     "logging": ("logging", "logging_command", "Set for a while which lines a server writes to its log."),
+    "login": ("login", "login_command", "Sign in, so that your commands need no token."),
+    "logout": ("login", "logout_command", "End the session that login began."),
     "monitor": ("monitor", "monitor_group", "Watch jobs that run elsewhere and say so by pings."),
     "next": ("next", "next_command", "Show when a cron expression fires; needs no server."),
     "pause": ("pause", "pause_command", "Stop everything for a while, or show what is stopped."),

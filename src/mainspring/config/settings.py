@@ -9,8 +9,10 @@ from datetime import timedelta
 from mainspring.config.access import Access, read_access, read_proxy
 from mainspring.config.channel_settings import read_mail_server
 from mainspring.config.dsn import hide_password, read_connect_timeout, read_dsn
+from mainspring.config.login_settings import read_provider
 from mainspring.config.secret_settings import SecretPlace
 from mainspring.config.table import SETTINGS, default
+from mainspring.core.identity_providers import Grants, ProviderRules
 from mainspring.core.mail_server import MailServer
 from mainspring.core.rates import Rate
 from mainspring.errors import InvalidInput
@@ -131,6 +133,14 @@ class Settings:
     behind_proxy: str | None = default("behind_proxy")
     allow_hosts: tuple[str, ...] = default("allow_host")
     admin_token_file: str | None = default("auth.admin_token_file")
+    auth_session: timedelta = default("auth.session")
+    oidc_issuer: str | None = default("auth.oidc.issuer")
+    oidc_client_id: str | None = default("auth.oidc.client_id")
+    oidc_client_secret: str | None = default("auth.oidc.client_secret")
+    oidc_name: str | None = default("auth.oidc.name")
+    oidc_scopes: tuple[str, ...] = default("auth.oidc.scopes")
+    oidc_groups: Grants = default("auth.oidc.groups")
+    oidc_groups_claim: str = default("auth.oidc.groups_claim")
     has_api: bool = default("api.enabled")
     ics_most_bytes: int = default("ics.most_bytes")
     calendars_most_days: int = default("calendars.most_days")
@@ -203,6 +213,7 @@ class Settings:
                 setting.read(value)
         self._check_split()
         self._check_mail()
+        self._check_provider()
         self._check_tls()
 
     @property
@@ -228,6 +239,29 @@ class Settings:
             InvalidInput: the settings of mail do not go together.
         """
         return read_mail_server(self.mail_url, self.mail_from, self.mail_password, self.mail_recipients)
+
+    @property
+    def identity_provider(self) -> ProviderRules | None:
+        """Where people may sign in instead of with a password; None is nowhere.
+
+        Raises:
+            InvalidInput: the settings of auth.oidc do not go together.
+        """
+        return read_provider(
+            issuer=self.oidc_issuer,
+            client_id=self.oidc_client_id,
+            client_secret=self.oidc_client_secret,
+            name=self.oidc_name,
+            scopes=self.oidc_scopes,
+            groups=self.oidc_groups,
+            groups_claim=self.oidc_groups_claim,
+        )
+
+    def _check_provider(self) -> None:
+        provider = self.identity_provider
+        name = None if provider is None else provider.client_secret
+        if name is not None and name not in {place.name for place in self.secrets}:
+            raise InvalidInput("auth.oidc.client_secret", f"there is no secret {name!r} in the table secrets")
 
     def _check_mail(self) -> None:
         server = self.mail_server

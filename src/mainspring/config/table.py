@@ -18,6 +18,7 @@ from mainspring.config.channel_settings import CHANNEL_SETTINGS
 from mainspring.config.executor_settings import EXECUTOR_SETTINGS
 from mainspring.config.keep_settings import KEEP_SETTINGS
 from mainspring.config.kinds import OneLine, SecretUrl, ServerUrl, Several
+from mainspring.config.login_settings import LOGIN_SETTINGS
 from mainspring.config.past_settings import BACKFILL_SETTINGS, CATCH_UP_SETTINGS
 from mainspring.config.secret_settings import SECRET_SETTINGS
 from mainspring.config.setting import PREFIX, SERVER, UP, WORKER, Setting
@@ -256,6 +257,7 @@ GROUPS = MappingProxyType(
     {
         "Store and server": _STORES,
         "API": API_SETTINGS,
+        "Signing in": LOGIN_SETTINGS,
         "Scheduling and retention": _SCHEDULER,
         "Archive": ARCHIVE_SETTINGS,
         "Backfills": BACKFILL_SETTINGS,

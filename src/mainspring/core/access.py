@@ -20,6 +20,8 @@ ROTATION_GRACE = timedelta(hours=24)
 """How long a token still works after another one was made in its place."""
 LAST_WORDS = timedelta(hours=24)
 """How long a worker whose token has expired may still report what it does."""
+LAST_LOGIN = timedelta(days=30)
+"""How long tokens of an account of an identity provider work after its last login there."""
 MOST_GRANTS = 1000
 MOST_QUEUES = 1000
 MOST_RATE = 1_000_000
@@ -36,6 +38,8 @@ class Account:
     Attributes:
         grants: its role in each tenant; `*` stands for all tenants.
         hides_payloads: the tenants whose grants let it see no payloads, results, outputs and errors.
+        issuer, subject: the identity provider at which it signs in, and what that calls it; None if it does not.
+        last_login_at: when it signed in last; None if it never did.
     """
 
     name: str
@@ -43,6 +47,17 @@ class Account:
     hides_payloads: frozenset[str] = frozenset()
     is_disabled: bool = False
     created_at: datetime
+    issuer: str | None = None
+    subject: str | None = None
+    last_login_at: datetime | None = None
+
+
+class LoginWay(StrEnum):
+    """By what somebody signed in."""
+
+    PASSWORD = "password"  # noqa: S105 - the word, not one
+    TOKEN = "token"  # noqa: S105 - the same
+    OIDC = "oidc"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +72,8 @@ class AccessToken:
         rate: requests a second that one server answers; None is any number.
         last_used_at: when a server saw it last, give or take a minute.
         replaces: the prefix of the token in whose place it was made.
+        login: by what somebody signed in; None for a token that was made. One with it is a session.
+        parent: the prefix of the token by which somebody signed in. A session ends with it.
     """
 
     prefix: str
@@ -71,6 +88,13 @@ class AccessToken:
     last_used_at: datetime | None = None
     revoked_at: datetime | None = None
     replaces: str | None = None
+    login: LoginWay | None = None
+    parent: str | None = None
+
+    @property
+    def is_session(self) -> bool:
+        """Whether it came of a login. Only such a token works in a cookie."""
+        return self.login is not None
 
 
 @value(kw_only=True)
@@ -120,14 +144,24 @@ class Identity:
         """Whether it stands for nobody any more."""
         return self.token.revoked_at is not None or self.account.is_disabled
 
+    @property
+    def ends_at(self) -> datetime | None:
+        """When the token's time is over: its own, or that of an account whose provider was not asked for long."""
+        own, account = self.token.expires_at, self.account
+        if account.issuer is None:
+            return own
+        bound = (account.last_login_at or account.created_at) + LAST_LOGIN
+        return bound if own is None else min(own, bound)
+
     def has_expired(self, now: datetime) -> bool:
         """Return whether the token's time is over."""
-        return state_of(self.token, now) is TokenState.EXPIRED
+        ends_at = self.ends_at
+        return self.token.revoked_at is None and ends_at is not None and now >= ends_at
 
     def is_past_last_words(self, now: datetime) -> bool:
         """Return whether not even a worker's reports of what it began under this token are taken any more."""
-        expires_at = self.token.expires_at
-        return expires_at is not None and now >= expires_at + LAST_WORDS
+        ends_at = self.ends_at
+        return ends_at is not None and now >= ends_at + LAST_WORDS
 
     def may_enter(self, tenant: str) -> bool:
         """Return whether it may do anything in a tenant."""
@@ -168,6 +202,23 @@ def rights_of(account: Account, tenant: str) -> frozenset[Right]:
 def is_admin(account: Account) -> bool:
     """Return whether an account may administer everything."""
     return not account.is_disabled and account.grants.get(ALL_TENANTS) is AccessRole.ADMIN
+
+
+def renews_tokens(account: Account, now: datetime) -> bool:
+    """Return whether servers have to hear at once of a login, because it decides how long tokens work.
+
+    What they know is at most minutes old, so a login within a day of the last one makes no difference.
+    """
+    if account.issuer is None:
+        return False
+    return account.last_login_at is None or now - account.last_login_at >= timedelta(days=1)
+
+
+def is_of_another(old: Account | None, new: Account) -> bool:
+    """Return whether an account of a subject would be written to one that is not of that subject."""
+    if old is None or new.subject is None:
+        return False
+    return (old.issuer, old.subject) != (new.issuer, new.subject)
 
 
 def has_admin(accounts: Iterable[Account]) -> bool:

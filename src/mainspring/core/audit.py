@@ -76,7 +76,8 @@ class AuditEntry:
     """One line of the audit.
 
     Attributes:
-        outcome: what became of it: `done`, or `partial` if only some of many things changed.
+        outcome: what became of it: `done`, or `partial` if only some of many things changed; `refused` for a login
+            that failed.
         before, after: what was and what is, as far as it changed; plain data, cut by `cut_all`.
         items: what it is about, of all that its call is about; empty means everything. It is not stored.
     """

@@ -88,5 +88,11 @@ class Principal:
     hides_payloads: bool = False
 
 
-STRANGER = Principal(name="a caller without a token", tenant="", rights=NO_RIGHTS, shared_rights=NO_RIGHTS)
+STRANGER = Principal(
+    name="a caller without a token",
+    tenant="",
+    rights=NO_RIGHTS,
+    shared_rights=NO_RIGHTS,
+    kind=ActorKind.ANYBODY,
+)
 """Who makes a request that says nothing of its caller."""

@@ -21,10 +21,13 @@ from mainspring.api.callers import CALLER, CallerFinder, Callers
 from mainspring.api.ics import IcsReader
 from mainspring.api.metrics_app import make_metrics_app
 from mainspring.api.request_times import RequestTimes
-from mainspring.clock import LoopWaiter
+from mainspring.clock import LoopWaiter, UuidSource
+from mainspring.config.secrets import ConfiguredSecrets
+from mainspring.engine.usecases.logins import Logins
 from mainspring.errors import InvalidInput, MainspringError
 from mainspring.host.certificates import read_certificates
 from mainspring.host.logs import process_log
+from mainspring.login.passwords import Argon2Hasher
 from mainspring.sdk.credentials import read_token_file
 from mainspring.telemetry.exposition import ProcessFacts, expose_process, expose_tenant
 
@@ -112,6 +115,16 @@ async def serve(
     times = RequestTimes()
     for source in (times, ProcessFacts()):
         engine.telemetry.watch(source)
+    hasher = Argon2Hasher()
+    sign_in = Logins(
+        engine.store, clock=engine.clock, ids=UuidSource(), hasher=hasher, lasts=settings.auth_session
+    )
+    rules = settings.identity_provider
+    provider = None
+    if rules is not None:
+        from mainspring.login.oidc import OidcProvider
+
+        provider = OidcProvider(rules, secrets=ConfiguredSecrets(settings.secrets), clock=engine.clock)
     api = create_api(
         engine.client,
         engine.gateway,
@@ -133,6 +146,8 @@ async def serve(
         test_rate=settings.channel_test_rate,
         findings=lambda: None if engine.job_check is None else engine.job_check.findings,
         logs=process_log(),
+        sign_in=sign_in,
+        provider=provider,
     )
     config = uvicorn.Config(
         api,
@@ -153,6 +168,9 @@ async def serve(
             yield
         finally:
             engine.matcher.close()  # claims that wait for work would use up the patience
+    hasher.close()
+    if provider is not None:
+        await provider.stop()
     if callers.finder is not None:
         callers.finder.close()
 

@@ -16,6 +16,7 @@ from mainspring.wire.access import (
     TokenPage,
     TokenView,
 )
+from mainspring.wire.logins import LoginView
 
 
 class AccessCalls(Transport):
@@ -24,6 +25,40 @@ class AccessCalls(Transport):
     async def get_me(self) -> MeView:
         """Return the account and the token of this client, and what they may do."""
         return await self.call(operations.GET_ME)
+
+    async def login(
+        self,
+        account: str | None = None,
+        password: str | None = None,
+        *,
+        token: str | None = None,
+        cookie: bool = False,
+    ) -> LoginView:
+        """Begin a session, with a password or with a token. The client itself goes on with the token that it has.
+
+        Args:
+            account: the name of an account.
+            password: its password.
+            token: an access token, instead of the two.
+            cookie: have the session set as a cookie. This client keeps none, so that is for those who read the answer.
+        """
+        body = {"account": account, "password": password, "token": token, "cookie": cookie}
+        return await self.call(operations.LOGIN, body=body)
+
+    async def logout(self) -> None:
+        """End the session whose token this client has."""
+        await self.call(operations.LOGOUT)
+
+    async def set_password(self, account: str, password: str, *, old_password: str | None = None) -> None:
+        """Set an account's password. Its sessions that began with a password end, but for this client's own.
+
+        Args:
+            account: its name.
+            password: of 12 characters at least.
+            old_password: only who changes his own password gives it.
+        """
+        body = {"password": password, "old_password": old_password}
+        await self.call(operations.SET_PASSWORD, account, body=body)
 
     async def list_accounts(self, *, after: str | None = None, limit: int = 100) -> AccountPage:
         """Return a page of accounts, by name."""

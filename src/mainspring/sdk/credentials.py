@@ -93,6 +93,11 @@ def _make_context(*, is_verifying: bool) -> ssl.SSLContext | bool:
     return context
 
 
+def names_token() -> bool:
+    """Return whether the environment names a token."""
+    return any(os.environ.get(name) for name in (TOKEN_VARIABLE, TOKEN_FILE_VARIABLE))
+
+
 def read_token() -> str | None:
     """Return the token that the environment names; None if it names none.
 

@@ -43,6 +43,7 @@ from mainspring.wire.health import HealthView
 from mainspring.wire.ledger import FireRangeList, LedgerPage, LedgerView
 from mainspring.wire.limits import KeyPage, LimitPage, LimitView
 from mainspring.wire.logging import LoggingView
+from mainspring.wire.logins import LoginView
 from mainspring.wire.monitors import MonitorList, MonitorView, PingTaken
 from mainspring.wire.overview import OverviewView
 from mainspring.wire.owners import OwnerView
@@ -584,6 +585,38 @@ class SyncClient(Lists):
     def get_me(self) -> MeView:
         """Return the account and the token of this client, and what they may do."""
         return self._perform(lambda client: client.get_me())
+
+    def login(
+        self,
+        account: str | None = None,
+        password: str | None = None,
+        *,
+        token: str | None = None,
+        cookie: bool = False,
+    ) -> LoginView:
+        """Begin a session, with a password or with a token. The client itself goes on with the token that it has.
+
+        Args:
+            account: the name of an account.
+            password: its password.
+            token: an access token, instead of the two.
+            cookie: have the session set as a cookie. This client keeps none, so that is for those who read the answer.
+        """
+        return self._perform(lambda client: client.login(account, password, token=token, cookie=cookie))
+
+    def logout(self) -> None:
+        """End the session whose token this client has."""
+        return self._perform(lambda client: client.logout())
+
+    def set_password(self, account: str, password: str, *, old_password: str | None = None) -> None:
+        """Set an account's password. Its sessions that began with a password end, but for this client's own.
+
+        Args:
+            account: its name.
+            password: of 12 characters at least.
+            old_password: only who changes his own password gives it.
+        """
+        return self._perform(lambda client: client.set_password(account, password, old_password=old_password))
 
     def list_accounts(self, *, after: str | None = None, limit: int = 100) -> AccountPage:
         """Return a page of accounts, by name."""

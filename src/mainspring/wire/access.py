@@ -67,6 +67,8 @@ class AccountView(Struct, kw_only=True):
     hides_payloads: Annotated[list[str], Meta(description=_HIDES)] = []
     disabled: bool
     created_at: Instant
+    issuer: Annotated[str | None, Meta(description="The identity provider at which it signs in.")] = None
+    last_login_at: Annotated[Instant | None, Meta(description="When it signed in last.")] = None
 
 
 class AccountPage(Struct):
@@ -115,6 +117,12 @@ class TokenView(Struct, kw_only=True):
     last_used_at: Annotated[Instant | None, Meta(description="Give or take a minute.")]
     revoked_at: Instant | None
     replaces: Annotated[str | None, Meta(description="The token in whose place it was made.")]
+    login: Annotated[
+        str | None,
+        Meta(
+            description="`password`, `token` or `oidc`: by what somebody signed in whose session it is; else null."
+        ),
+    ] = None
 
 
 class MadeTokenView(TokenView, kw_only=True):
@@ -141,6 +149,17 @@ class MeView(Struct, kw_only=True):
     hides_payloads: Annotated[
         bool, Meta(description="Whether payloads, results, outputs and errors are null for it there.")
     ] = False
+    ends_at: Annotated[
+        Instant | None,
+        Meta(description="When the token or the session no longer works; null if that never ends."),
+    ] = None
+    csrf: Annotated[
+        str | None,
+        Meta(
+            description="What requests that come with the cookie of this session and may change something send in"
+            " `Mainspring-Csrf`. Null without the cookie."
+        ),
+    ] = None
 
 
 def read_wish(body: MakeTokenBody) -> TokenWish:
@@ -170,6 +189,8 @@ def view_account(account: Account) -> AccountView:
         hides_payloads=sorted(account.hides_payloads),
         disabled=account.is_disabled,
         created_at=account.created_at,
+        issuer=account.issuer,
+        last_login_at=account.last_login_at,
     )
 
 
@@ -189,6 +210,7 @@ def view_token(token: AccessToken, now: datetime) -> TokenView:
         last_used_at=token.last_used_at,
         revoked_at=token.revoked_at,
         replaces=token.replaces,
+        login=None if token.login is None else token.login.value,
     )
 
 
@@ -198,7 +220,9 @@ def view_made_token(token: AccessToken, text: str) -> MadeTokenView:
     return MadeTokenView(**{name: getattr(shown, name) for name in shown.__struct_fields__}, token=text)
 
 
-def view_me(principal: Principal, identity: Identity | None, now: datetime) -> MeView:
+def view_me(
+    principal: Principal, identity: Identity | None, now: datetime, *, csrf: str | None = None
+) -> MeView:
     """Show who calls."""
     return MeView(
         account=principal.name,
@@ -207,4 +231,6 @@ def view_me(principal: Principal, identity: Identity | None, now: datetime) -> M
         tenant=principal.tenant,
         rights=sorted(right.value for right in principal.rights - {Right.PUBLIC}),
         hides_payloads=principal.hides_payloads,
+        ends_at=None if identity is None else identity.ends_at,
+        csrf=csrf,
     )

@@ -33,7 +33,10 @@ class AuditEntryView(Struct, kw_only=True):
     subject_kind: Annotated[str, Meta(description="What was changed: `job`, `run`, `queue`, …")]
     subject_id: Annotated[str | None, Meta(description="Which one; null if there were many.")]
     subject_name: str | None
-    outcome: Annotated[str, Meta(description="`done`, or `partial` if only some of many changed.")]
+    outcome: Annotated[
+        str,
+        Meta(description="`done`; `partial` if only some of many changed; `refused` for logins that failed."),
+    ]
     before: Annotated[dict[str, Any] | None, Meta(description="What was, as far as it changed.")]
     after: Annotated[
         dict[str, Any] | None,

@@ -88,6 +88,7 @@ class Operation(Generic[A]):
         is_rationed: whether it may answer 429.
         is_shared: whether it is about what all tenants share, though it needs no right of an administrator.
         is_described: whether it is part of the API's description, which does not describe itself.
+        ignores_queries: whether query parameters that it does not know are left alone, because others write them.
     """
 
     id: str
@@ -107,6 +108,7 @@ class Operation(Generic[A]):
     is_rationed: bool = False
     is_shared: bool = False
     is_described: bool = True
+    ignores_queries: bool = False
 
     @property
     def all_headers(self) -> tuple[Parameter, ...]:

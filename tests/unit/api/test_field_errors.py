@@ -9,7 +9,7 @@ import pytest
 from httpx import AsyncClient
 
 from mainspring.wire.operation import Operation
-from mainspring.wire.operations import OPERATIONS, UPSERT_ACCOUNT, WORKER_REGISTER
+from mainspring.wire.operations import LOGIN, OPERATIONS, SET_PASSWORD, UPSERT_ACCOUNT, WORKER_REGISTER
 from mainspring.wire.protocol import WORKER_PROTOCOL
 
 Http = AsyncClient
@@ -181,6 +181,8 @@ async def test_no_field_is_refused_in_the_words_of_the_decoder(
             content = f"[{body}]" if is_list else body
             answer = await http.request(operation.method, url, content=content, headers=JSON)
             good = {200, 201, 202, 204} if "/runs/" not in operation.path else {404}  # there is no such run
+            if operation in {LOGIN, SET_PASSWORD}:
+                good = {404}  # nobody signs in at this server
             if operation is UPSERT_ACCOUNT:
                 good = {409}  # the first account comes with a token
             assert answer.status_code in {*good, 422}, (body[:80], answer.text[:200])

@@ -43,6 +43,7 @@ WITHOUT_CALL = {
     "get_openapi",  # for tools
     "list_job_runs",  # `list_runs` with a job
     "run_job_now",  # the same as `submit_run`
+    *("get_login_page", "post_login_form", "post_logout_form"),  # for browsers
     *("get_ping", "get_ping_start", "get_ping_extend", "get_ping_fail"),  # the same as by POST
 }
 ids = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
@@ -216,13 +217,17 @@ def test_rights_are_those_of_the_design() -> None:
     assert by_right == {
         Right.PUBLIC: {
             *("get_health", "get_openapi"),
+            *("login", "get_login_page", "post_login_form", "post_logout_form"),
             *(
                 f"{method}_ping{end}"
                 for method in ("get", "post")
                 for end in ("", "_start", "_extend", "_fail")
             ),
         },
-        Right.SELF: {"get_me", "make_token", "list_tokens", "rotate_token", "revoke_token"},
+        Right.SELF: {
+            *("get_me", "make_token", "list_tokens", "rotate_token", "revoke_token"),
+            *("logout", "set_password"),
+        },
         Right.READ: {
             *(
                 "list_dead_runs",

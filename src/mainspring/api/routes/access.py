@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mainspring.api.call import Answer, Call, Endpoint, handles
+from mainspring.api.cookies import csrf_of, is_secure, read_session
 from mainspring.api.errors import Rejected
 from mainspring.core.access import read_grants, read_prefix
 from mainspring.core.fields import read_word
@@ -26,7 +27,11 @@ from mainspring.wire.access import (
 
 @handles(operations.GET_ME)
 async def get_me(call: Call) -> MeView:
-    return view_me(call.principal, call.identity, call.engine.now())
+    text = None
+    if call.identity is not None and "authorization" not in call.fields:
+        text = read_session(call.fields, secure=is_secure(call.scope))
+    csrf = None if text is None else csrf_of(text)
+    return view_me(call.principal, call.identity, call.engine.now(), csrf=csrf)
 
 
 @handles(operations.LIST_ACCOUNTS)

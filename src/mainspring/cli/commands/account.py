@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mainspring.cli.asking import ask_secret
 from mainspring.cli.calling import call, plain
 from mainspring.cli.options import json_option, kind_option, server_option
 from mainspring.cli.output import print_fields, print_json, print_table
@@ -84,6 +85,19 @@ def show_command(name: str, server: str, *, as_json: bool) -> None:
     _print(call(server, lambda client: client.get_account(name)), as_json=as_json)
 
 
+@account_group.command("password")
+@click.argument("name")
+@server_option
+def password_command(name: str, server: str) -> None:
+    """Set the password with which account NAME signs in.
+
+    An administrator sets that of others, and everyone's first one; everyone else changes his own. It is asked for, or
+    read from standard input: the new one in its first line, and the old one, where that is needed, in its second.
+    """
+    call(server, lambda client: _set_password(client, name))
+    click.echo(f"the password of {name} is set; its sessions have ended, but for the one that asked")
+
+
 @account_group.command("list")
 @kind_option("--limit", Whole(1, 1000), default="100", words="The most to list.")
 @click.option("--after", metavar="NAME", help="Only accounts after this one, to go on with a list.")
@@ -103,6 +117,18 @@ def list_command(limit: int, after: str | None, server: str, *, as_json: bool) -
     print_table(("ACCOUNT", "ROLES", "STATE", "SINCE"), rows, empty=empty)
     if page.next is not None:
         click.echo(f"for later ones, add --after {page.next}", err=True)
+
+
+async def _set_password(client: AsyncClient, name: str) -> None:
+    me = await client.get_me()
+    new = ask_secret(f"New password of {name}", again="The same again")
+    # Whether one's own has been set before, only the server knows.
+    try:
+        await client.set_password(name, new)
+    except InvalidInput as error:
+        if error.field != "old_password" or me.account != name:
+            raise
+        await client.set_password(name, new, old_password=ask_secret("Old password"))
 
 
 def _read_grant(text: str) -> tuple[str, str]:

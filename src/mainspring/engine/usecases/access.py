@@ -200,6 +200,8 @@ class AccessControl:
         raise Conflict("token", f"ms_{old.prefix}_… has changed meanwhile; try again")
 
     async def _check_replaceable(self, old: AccessToken, asker: Identity | None, now: datetime) -> None:
+        if old.is_session:
+            raise Conflict("token", f"ms_{old.prefix}_… is a session; sign in again for another one")
         state = state_of(old, now)
         if state is not TokenState.ACTIVE:
             was = "was revoked" if state is TokenState.REVOKED else "has expired"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -20,6 +21,7 @@ from mainspring.core.dead_letters import DeadFilter
 from mainspring.core.ids import JobId, format_job_id, format_run_id
 from mainspring.core.lane_caps import CapScope, LaneCap
 from mainspring.core.limits import CLUSTER
+from mainspring.core.logins import LoginFailures
 from mainspring.core.model import Job, JobSpec, Run
 from mainspring.core.pauses import PauseKey, PauseScope
 from mainspring.core.times import write_instant
@@ -162,6 +164,45 @@ def token_made(by: Actor | None, token: AccessToken) -> Audit:
 def token_revoked(by: Actor | None, token: AccessToken, at: datetime) -> Audit:
     """Tell of a token that is ended."""
     return entries(by, _of_token(token), at=at, before={"account": token.account, "role": token.role.value})
+
+
+def session_begun(by: Actor, token: AccessToken) -> Audit:
+    """Tell who has signed in, by what, and until when."""
+    assert token.login is not None
+    assert token.expires_at is not None
+    after = {
+        "session": token.prefix,
+        "login": token.login.value,
+        "role": token.role.value,
+        "expires_at": write_instant(token.expires_at),
+    }
+    return entries(by, shared("account", token.account), at=token.created_at, after=after)
+
+
+def session_ended(by: Actor, token: AccessToken, at: datetime) -> Audit:
+    """Tell who has signed out."""
+    return entries(by, shared("account", token.account), at=at, before={"session": token.prefix})
+
+
+def logins_failed(by: Actor | None, failures: Sequence[LoginFailures], at: datetime) -> Audit:
+    """Tell of failed logins. Of a name that is no account, nothing is kept: it may be a password."""
+    if by is None:
+        return ()
+    return tuple(
+        replace(entry, outcome="refused")
+        for each in failures
+        for entry in entries(
+            replace(by, address=each.address),
+            shared("account", each.account or ""),
+            at=at,
+            after={"failures": each.count},
+        )
+    )
+
+
+def password_set(by: Actor | None, account: Account, at: datetime) -> Audit:
+    """Tell whose password is set."""
+    return entries(by, shared("account", account.name), at=at)
 
 
 def _of_token(token: AccessToken) -> Subject:

@@ -37,6 +37,7 @@ from mainspring.ports.store.failures import FailureStore
 from mainspring.ports.store.jobs import JobStore
 from mainspring.ports.store.ledger_check import LedgerCheckStore
 from mainspring.ports.store.limits import LimitStore
+from mainspring.ports.store.logins import LoginStore
 from mainspring.ports.store.monitors import MonitorStore
 from mainspring.ports.store.nodes import NodeStore
 from mainspring.ports.store.notify import NotifyStore
@@ -78,6 +79,7 @@ class Store(
     BackfillStore,
     OwnerStore,
     AccessStore,
+    LoginStore,
     ApplyStore,
     AuditStore,
     AlertStore,

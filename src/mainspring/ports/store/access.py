@@ -19,6 +19,8 @@ class AccountWritten(StrEnum):
     CHANGED = "changed"
     REFUSED = "refused"
     """Nobody would be left who may administer everything."""
+    TAKEN = "taken"
+    """There is another account of that name: one that is not of this identity provider, or not of this subject."""
 
 
 @value()
@@ -65,8 +67,9 @@ class AccessStore(Protocol):
         ...
 
     async def write_account(self, account: Account, *, audit: Sequence[AuditEntry] = ()) -> AccountWritten:
-        """Insert an account, or give it other grants; when it was created stays.
+        """Insert an account, or give it other grants; when it was created, and where it signs in, stays.
 
+        If the account names a subject, nothing is written to one that has another, or none.
         `audit` gets what changes of it (see `core.audit_accounts`); if nothing does, there is no entry.
         """
         ...
@@ -91,7 +94,10 @@ class AccessStore(Protocol):
         ...
 
     async def revoke_token(self, prefix: str, *, now: datetime, audit: Sequence[AuditEntry] = ()) -> bool:
-        """End a token at once; say whether it exists. One that was revoked before keeps that time: it has no entry."""
+        """End a token, and the sessions that were begun with it, at once; say whether it exists.
+
+        One that was revoked before keeps that time: it has no entry.
+        """
         ...
 
     async def list_tokens(

@@ -97,11 +97,12 @@ before, after, seal;
 id, at, entries, content, digest, previous;
 
 -- fragment: account_columns
-name, grants, hides_payloads, is_disabled, created_at;
+name, grants, hides_payloads, is_disabled, created_at, issuer, subject, last_login_at;
 
 -- fragment: token_columns
 -- All but what the text of the token must come to.
-prefix, account, name, role, tenant, queues, rate, created_at, expires_at, last_used_at, revoked_at, replaces;
+prefix, account, name, role, tenant, queues, rate, created_at, expires_at, last_used_at, revoked_at, replaces, login,
+parent;
 
 -- fragment: alert_columns
 id, tenant, rule_tenant, rule, subject, state, severity, since, fired_at, resolved_at, value, summary, run_id, telling,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from mainspring.core.access import AccessToken, Account, Identity, has_admin
+from mainspring.core.access import AccessToken, Account, Identity, has_admin, is_of_another
 from mainspring.core.audit import AuditEntry
 from mainspring.core.audit_accounts import settle_account
 from mainspring.ports.store.access import AccountWritten, FoundToken, NewToken
@@ -20,7 +20,14 @@ class AccessTables:
 
     accounts: dict[str, Account] = field(default_factory=dict)
     tokens: dict[str, NewToken] = field(default_factory=dict)
+    passwords: dict[str, str] = field(default_factory=dict)
     revision: int = 0
+
+    def revoke(self, is_meant: Callable[[AccessToken], bool], now: datetime) -> None:
+        """Revoke the tokens that are meant, if they are not yet."""
+        for prefix, each in self.tokens.items():
+            if each.token.revoked_at is None and is_meant(each.token):
+                self.tokens[prefix] = NewToken(replace(each.token, revoked_at=now), each.hash)
 
 
 class MemoryAccessStore:
@@ -49,10 +56,22 @@ class MemoryAccessStore:
     async def write_account(self, account: Account, *, audit: Sequence[AuditEntry] = ()) -> AccountWritten:
         known = self._access.accounts
         former = known.get(account.name)
+        if is_of_another(former, account):
+            return AccountWritten.TAKEN
         if not has_admin([*(known | {account.name: account}).values()]):
             return AccountWritten.REFUSED
         self._access.revision += 1
-        known[account.name] = account if former is None else replace(account, created_at=former.created_at)
+        known[account.name] = (
+            account
+            if former is None
+            else replace(
+                account,
+                created_at=former.created_at,
+                issuer=former.issuer,
+                subject=former.subject,
+                last_login_at=former.last_login_at,
+            )
+        )
         write_audit(self._tables, settle_account(audit, former, account), [True])
         return AccountWritten.NEW if former is None else AccountWritten.CHANGED
 
@@ -89,6 +108,7 @@ class MemoryAccessStore:
         self._access.revision += 1
         revoked_at = found.token.revoked_at or now
         self._access.tokens[prefix] = NewToken(replace(found.token, revoked_at=revoked_at), found.hash)
+        self._access.revoke(lambda token: token.parent == prefix, now)
         write_audit(self._tables, audit, [found.token.revoked_at is None])
         return True
 

@@ -230,6 +230,7 @@ class MemoryAlertStore:
             if token.expires_at is not None
             and after < token.expires_at < before
             and token.revoked_at is None
+            and token.login is None
             and token.prefix not in replaced
         ]
         return [token for _, _, token in sorted(found)[:limit]]

@@ -27,6 +27,7 @@ from mainspring.stores.memory.failures import MemoryFailureStore
 from mainspring.stores.memory.jobs import MemoryJobStore
 from mainspring.stores.memory.ledger_check import MemoryLedgerCheckStore
 from mainspring.stores.memory.limits import MemoryLimitStore
+from mainspring.stores.memory.logins import MemoryLoginStore
 from mainspring.stores.memory.monitors import MemoryMonitorStore, MonitorTables
 from mainspring.stores.memory.nodes import MemoryNodeStore
 from mainspring.stores.memory.notify import MemoryNotifyStore
@@ -75,6 +76,7 @@ class MemoryStore(
     MemoryBackfillStore,
     MemoryOwnerStore,
     MemoryAccessStore,
+    MemoryLoginStore,
     MemoryAlertStore,
     MemoryMonitorStore,
     MemoryNotifyStore,

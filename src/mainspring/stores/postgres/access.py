@@ -8,7 +8,7 @@ from typing import Any
 
 from asyncpg import Record
 
-from mainspring.core.access import AccessToken, Account, Identity, has_admin
+from mainspring.core.access import AccessToken, Account, Identity, LoginWay, has_admin, is_of_another
 from mainspring.core.audit import AuditEntry
 from mainspring.core.audit_accounts import settle_account
 from mainspring.core.rights import AccessRole
@@ -40,25 +40,30 @@ class PostgresAccessStore:
             hides_payloads=frozenset(row["hides_payloads"]),
             is_disabled=row["is_disabled"],
             created_at=row["joined_at"],
+            issuer=row["issuer"],
+            subject=row["subject"],
+            last_login_at=row["last_login_at"],
         )
         return FoundToken(Identity(token_of(row), account, row["revision"]), row["hash"])
 
     async def get_account(self, name: str) -> Account | None:
         rows = await self._connections.fetch(Role.READ, "get_account", is_repeatable=True, name=name)
-        return _account_of(rows[0]) if rows else None
+        return account_of(rows[0]) if rows else None
 
     async def list_accounts(self, *, after: str | None = None, limit: int = 100) -> list[Account]:
         rows = await self._connections.fetch(
             Role.READ, "list_accounts", is_repeatable=True, after=after or "", limit=limit
         )
-        return list(map(_account_of, rows))
+        return list(map(account_of, rows))
 
     async def write_account(self, account: Account, *, audit: Sequence[AuditEntry] = ()) -> AccountWritten:
         async def work(transaction: Transaction) -> AccountWritten:
             await transaction.execute("hold_access_revision")
             rows = await transaction.fetch("list_all_accounts")
-            known = {row["name"]: _account_of(row) for row in rows}
+            known = {row["name"]: account_of(row) for row in rows}
             old = known.get(account.name)
+            if is_of_another(old, account):
+                return AccountWritten.TAKEN
             if not has_admin([*(known | {account.name: account}).values()]):
                 return AccountWritten.REFUSED
             await transaction.execute("raise_access_revision")
@@ -77,7 +82,7 @@ class PostgresAccessStore:
                 return False
             await transaction.execute("raise_access_revision")
             await transaction.execute("write_account", **_values_of_account(account))
-            await transaction.execute("add_token", **_values_of_token(new))
+            await transaction.execute("add_token", **values_of_token(new))
             await write_audit(transaction, audit, [True])
             return True
 
@@ -85,7 +90,7 @@ class PostgresAccessStore:
 
     async def add_token(self, new: NewToken, *, audit: Sequence[AuditEntry] = ()) -> bool:
         async def work(transaction: Transaction) -> bool:
-            is_added = bool(await transaction.fetch("add_token", **_values_of_token(new)))
+            is_added = bool(await transaction.fetch("add_token", **values_of_token(new)))
             await write_audit(transaction, audit, [is_added])
             return is_added
 
@@ -101,7 +106,7 @@ class PostgresAccessStore:
             if not await transaction.fetch("shorten_token", prefix=new.token.replaces, ends_at=ends_at):
                 return False
             await transaction.execute("raise_access_revision")
-            await transaction.execute("add_token", **_values_of_token(new))
+            await transaction.execute("add_token", **values_of_token(new))
             await write_audit(transaction, audit, [True])
             return True
 
@@ -113,6 +118,7 @@ class PostgresAccessStore:
             if not await transaction.fetch("find_token", prefix=prefix):
                 return False
             is_revoked = bool(await transaction.fetch("revoke_token", prefix=prefix, now=now))
+            await transaction.execute("revoke_children", prefix=prefix, now=now)
             await transaction.execute("raise_access_revision")
             await write_audit(transaction, audit, [is_revoked])
             return True
@@ -151,10 +157,12 @@ def _values_of_account(account: Account) -> dict[str, Any]:
         "hides_payloads": sorted(account.hides_payloads),
         "is_disabled": account.is_disabled,
         "created_at": account.created_at,
+        "issuer": account.issuer,
+        "subject": account.subject,
     }
 
 
-def _values_of_token(new: NewToken) -> dict[str, Any]:
+def values_of_token(new: NewToken) -> dict[str, Any]:
     token = new.token
     return {
         "prefix": token.prefix,
@@ -168,16 +176,21 @@ def _values_of_token(new: NewToken) -> dict[str, Any]:
         "created_at": token.created_at,
         "expires_at": token.expires_at,
         "replaces": token.replaces,
+        "login": None if token.login is None else token.login.value,
+        "parent": token.parent,
     }
 
 
-def _account_of(row: Record) -> Account:
+def account_of(row: Record) -> Account:
     return Account(
         name=row["name"],
         grants=decode_grants(row["grants"]),
         hides_payloads=frozenset(row["hides_payloads"]),
         is_disabled=row["is_disabled"],
         created_at=row["created_at"],
+        issuer=row["issuer"],
+        subject=row["subject"],
+        last_login_at=row["last_login_at"],
     )
 
 
@@ -195,4 +208,6 @@ def token_of(row: Record) -> AccessToken:
         last_used_at=row["last_used_at"],
         revoked_at=row["revoked_at"],
         replaces=row["replaces"],
+        login=None if row["login"] is None else LoginWay(row["login"]),
+        parent=row["parent"],
     )

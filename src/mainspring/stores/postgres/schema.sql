@@ -6,8 +6,12 @@ CREATE TABLE account (
     is_disabled boolean NOT NULL,
     created_at timestamp with time zone NOT NULL,
     hides_payloads text[] NOT NULL DEFAULT '{}'::text[],
+    issuer text,
+    subject text,
+    last_login_at timestamp with time zone,
     CONSTRAINT account_pkey PRIMARY KEY (name)
 );
+CREATE UNIQUE INDEX account_subject ON public.account USING btree (issuer, subject) WHERE (issuer IS NOT NULL);
 
 CREATE TABLE after_end (
     job_id uuid NOT NULL,
@@ -520,6 +524,13 @@ CREATE TABLE past_session (
 );
 CREATE INDEX past_session_ended ON public.past_session USING btree (ended_at);
 
+CREATE TABLE password (
+    account text NOT NULL,
+    hash text NOT NULL,
+    set_at timestamp with time zone NOT NULL,
+    CONSTRAINT password_pkey PRIMARY KEY (account)
+);
+
 CREATE TABLE pause (
     scope text NOT NULL,
     name text NOT NULL,
@@ -761,11 +772,14 @@ CREATE TABLE token (
     revoked_at timestamp with time zone,
     replaces text,
     queues text[] NOT NULL DEFAULT '{}'::text[],
+    login text,
+    parent text,
     CONSTRAINT token_pkey PRIMARY KEY (prefix),
     CONSTRAINT token_role CHECK ((role = ANY (ARRAY['viewer'::text, 'operator'::text, 'editor'::text, 'admin'::text, 'worker'::text])))
 );
 CREATE INDEX token_account ON public.token USING btree (account, prefix);
 CREATE INDEX token_expiring ON public.token USING btree (expires_at) WHERE ((expires_at IS NOT NULL) AND (revoked_at IS NULL));
+CREATE INDEX token_parent ON public.token USING btree (parent) WHERE (parent IS NOT NULL);
 CREATE INDEX token_replaces ON public.token USING btree (replaces) WHERE (replaces IS NOT NULL);
 
 CREATE TABLE usage_hour (

@@ -35,6 +35,7 @@ from mainspring.stores.postgres.jobs import PostgresJobStore
 from mainspring.stores.postgres.leases import LaneTenants
 from mainspring.stores.postgres.ledger_check import PostgresLedgerCheckStore
 from mainspring.stores.postgres.limits import PostgresLimitStore
+from mainspring.stores.postgres.logins import PostgresLoginStore
 from mainspring.stores.postgres.monitors import PostgresMonitorStore
 from mainspring.stores.postgres.nodes import PostgresNodeStore
 from mainspring.stores.postgres.notify import PostgresNotifyStore
@@ -87,6 +88,7 @@ class PostgresStore(
     PostgresBackfillStore,
     PostgresOwnerStore,
     PostgresAccessStore,
+    PostgresLoginStore,
     PostgresApplyStore,
     PostgresAuditStore,
     PostgresAlertStore,

@@ -9,7 +9,7 @@ from typing import Any
 
 import apsw
 
-from mainspring.core.access import AccessToken, Account, Identity, has_admin
+from mainspring.core.access import AccessToken, Account, Identity, LoginWay, has_admin, is_of_another
 from mainspring.core.audit import AuditEntry
 from mainspring.core.audit_accounts import settle_account
 from mainspring.core.rights import AccessRole
@@ -57,26 +57,31 @@ class SqliteAccessStore:
             hides_payloads=frozenset(json.loads(row.hides_payloads)),
             is_disabled=bool(row.is_disabled),
             created_at=to_instant(row.joined_at),
+            issuer=row.issuer,
+            subject=row.subject,
+            last_login_at=to_optional_instant(row.last_login_at),
         )
         return FoundToken(Identity(make_token(row), account, row.revision), row.hash)
 
     async def get_account(self, name: str) -> Account | None:
         """See `AccessStore`."""
         row = await self._reader.call(lambda db: fetch_row(db, "get_account", {"name": name}))
-        return None if row is None else _make_account(row)
+        return None if row is None else make_account(row)
 
     async def list_accounts(self, *, after: str | None = None, limit: int = 100) -> list[Account]:
         """See `AccessStore`."""
         values = {"after": after or "", "limit": limit}
         rows = await self._reader.call(lambda db: fetch_rows(db, "list_accounts", values))
-        return list(map(_make_account, rows))
+        return list(map(make_account, rows))
 
     async def write_account(self, account: Account, *, audit: Sequence[AuditEntry] = ()) -> AccountWritten:
         """See `AccessStore`."""
 
         def work(db: apsw.Connection) -> AccountWritten:
-            known = {row.name: _make_account(row) for row in fetch_rows(db, "list_all_accounts")}
+            known = {row.name: make_account(row) for row in fetch_rows(db, "list_all_accounts")}
             old = known.get(account.name)
+            if is_of_another(old, account):
+                return AccountWritten.TAKEN
             if not has_admin([*(known | {account.name: account}).values()]):
                 return AccountWritten.REFUSED
             execute(db, "raise_access_revision")
@@ -96,7 +101,7 @@ class SqliteAccessStore:
                 return False
             execute(db, "raise_access_revision")
             execute(db, "write_account", _values_of_account(account))
-            execute(db, "add_token", _values_of_token(new))
+            execute(db, "add_token", values_of_token(new))
             write_audit(db, audit, [True])
             return True
 
@@ -106,7 +111,7 @@ class SqliteAccessStore:
         """See `AccessStore`."""
 
         def work(db: apsw.Connection) -> bool:
-            is_added = bool(fetch_values(db, "add_token", _values_of_token(new)))
+            is_added = bool(fetch_values(db, "add_token", values_of_token(new)))
             write_audit(db, audit, [is_added])
             return is_added
 
@@ -124,7 +129,7 @@ class SqliteAccessStore:
             if not fetch_values(db, "shorten_token", old):
                 return False
             execute(db, "raise_access_revision")
-            execute(db, "add_token", _values_of_token(new))
+            execute(db, "add_token", values_of_token(new))
             write_audit(db, audit, [True])
             return True
 
@@ -138,6 +143,7 @@ class SqliteAccessStore:
             if fetch_row(db, "find_token", {"prefix": prefix}) is None:
                 return False
             is_revoked = bool(fetch_values(db, "revoke_token", values))
+            execute(db, "revoke_children", values)
             execute(db, "raise_access_revision")
             write_audit(db, audit, [is_revoked])
             return True
@@ -169,10 +175,12 @@ def _values_of_account(account: Account) -> dict[str, Any]:
         "hides_payloads": to_json(sorted(account.hides_payloads)),
         "is_disabled": account.is_disabled,
         "created_at": to_micros(account.created_at),
+        "issuer": account.issuer,
+        "subject": account.subject,
     }
 
 
-def _values_of_token(new: NewToken) -> dict[str, Any]:
+def values_of_token(new: NewToken) -> dict[str, Any]:
     token = new.token
     return {
         "prefix": token.prefix,
@@ -186,16 +194,21 @@ def _values_of_token(new: NewToken) -> dict[str, Any]:
         "created_at": to_micros(token.created_at),
         "expires_at": to_optional_micros(token.expires_at),
         "replaces": token.replaces,
+        "login": None if token.login is None else token.login.value,
+        "parent": token.parent,
     }
 
 
-def _make_account(row: NamedRow) -> Account:
+def make_account(row: NamedRow) -> Account:
     return Account(
         name=row.name,
         grants=decode_grants(row.grants),
         hides_payloads=frozenset(json.loads(row.hides_payloads)),
         is_disabled=bool(row.is_disabled),
         created_at=to_instant(row.created_at),
+        issuer=row.issuer,
+        subject=row.subject,
+        last_login_at=to_optional_instant(row.last_login_at),
     )
 
 
@@ -213,4 +226,6 @@ def make_token(row: NamedRow) -> AccessToken:
         last_used_at=to_optional_instant(row.last_used_at),
         revoked_at=to_optional_instant(row.revoked_at),
         replaces=row.replaces,
+        login=None if row.login is None else LoginWay(row.login),
+        parent=row.parent,
     )

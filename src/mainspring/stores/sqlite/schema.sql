@@ -6,7 +6,9 @@ CREATE TABLE account (
     grants TEXT NOT NULL,
     is_disabled INTEGER NOT NULL,
     created_at INTEGER NOT NULL
-, hides_payloads TEXT NOT NULL DEFAULT '[]') STRICT, WITHOUT ROWID;
+, hides_payloads TEXT NOT NULL DEFAULT '[]', issuer TEXT, subject TEXT, last_login_at INTEGER) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX account_subject ON account (issuer, subject) WHERE issuer IS NOT NULL;
 
 CREATE TABLE after_end (job_id BLOB NOT NULL PRIMARY KEY, shard INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 
@@ -557,6 +559,13 @@ WHERE sent_at IS NULL AND given_up_at IS NULL;
 
 CREATE INDEX notification_settled ON notification (made_at) WHERE sent_at IS NOT NULL OR given_up_at IS NOT NULL;
 
+CREATE TABLE password (
+    account TEXT PRIMARY KEY,
+    -- Made by Argon2id, with its parameters and salt.
+    hash TEXT NOT NULL,
+    set_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE past_session (
     id INTEGER PRIMARY KEY,
     worker TEXT NOT NULL,
@@ -800,11 +809,13 @@ CREATE TABLE token (
     last_used_at INTEGER,
     revoked_at INTEGER,
     replaces TEXT
-, queues TEXT NOT NULL DEFAULT '[]') STRICT, WITHOUT ROWID;
+, queues TEXT NOT NULL DEFAULT '[]', login TEXT, parent TEXT) STRICT, WITHOUT ROWID;
 
 CREATE INDEX token_account ON token (account, prefix);
 
 CREATE INDEX token_expiring ON token (expires_at) WHERE expires_at IS NOT NULL AND revoked_at IS NULL;
+
+CREATE INDEX token_parent ON token (parent) WHERE parent IS NOT NULL;
 
 CREATE INDEX token_replaces ON token (replaces) WHERE replaces IS NOT NULL;
 

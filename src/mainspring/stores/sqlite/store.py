@@ -38,6 +38,7 @@ from mainspring.stores.sqlite.inserts import InternedLanes
 from mainspring.stores.sqlite.jobs import SqliteJobStore
 from mainspring.stores.sqlite.ledger_check import SqliteLedgerCheckStore
 from mainspring.stores.sqlite.limits import SqliteLimitStore
+from mainspring.stores.sqlite.logins import SqliteLoginStore
 from mainspring.stores.sqlite.monitors import SqliteMonitorStore
 from mainspring.stores.sqlite.nodes import SqliteNodeStore
 from mainspring.stores.sqlite.notify import SqliteNotifyStore
@@ -86,6 +87,7 @@ class SqliteStore(
     SqliteBackfillStore,
     SqliteOwnerStore,
     SqliteAccessStore,
+    SqliteLoginStore,
     SqliteApplyStore,
     SqliteAuditStore,
     SqliteAlertStore,

@@ -13,7 +13,7 @@ UPDATE revision SET number = number + 1 WHERE name = 'access';
 -- name: find_token
 SELECT
     {token.token_columns}, token.hash, account.grants, account.hides_payloads, account.is_disabled,
-    account.created_at AS joined_at, revision.number AS revision
+    account.created_at AS joined_at, account.issuer, account.subject, account.last_login_at, revision.number AS revision
 FROM token JOIN account ON account.name = token.account JOIN revision ON revision.name = 'access'
 WHERE token.prefix = :prefix;
 
@@ -27,14 +27,19 @@ SELECT {account_columns} FROM account WHERE name > :after ORDER BY name LIMIT :l
 SELECT {account_columns} FROM account;
 
 -- name: write_account
-INSERT INTO account (name, grants, hides_payloads, is_disabled, created_at)
-VALUES (:name, :grants, :hides_payloads, :is_disabled, :created_at)
+INSERT INTO account (name, grants, hides_payloads, is_disabled, created_at, issuer, subject)
+VALUES (:name, :grants, :hides_payloads, :is_disabled, :created_at, :issuer, :subject)
 ON CONFLICT (name) DO UPDATE
 SET grants = excluded.grants, hides_payloads = excluded.hides_payloads, is_disabled = excluded.is_disabled;
 
 -- name: add_token
-INSERT INTO token (prefix, hash, account, name, role, tenant, queues, rate, created_at, expires_at, replaces)
-VALUES (:prefix, :hash, :account, :name, :role, :tenant, :queues, :rate, :created_at, :expires_at, :replaces)
+INSERT INTO token (
+    prefix, hash, account, name, role, tenant, queues, rate, created_at, expires_at, replaces, login, parent
+)
+VALUES (
+    :prefix, :hash, :account, :name, :role, :tenant, :queues, :rate, :created_at, :expires_at, :replaces, :login,
+    :parent
+)
 ON CONFLICT (prefix) DO NOTHING
 RETURNING prefix;
 
@@ -45,6 +50,10 @@ RETURNING prefix;
 
 -- name: revoke_token
 UPDATE token SET revoked_at = :now WHERE prefix = :prefix AND revoked_at IS NULL RETURNING prefix;
+
+-- name: revoke_children
+-- The sessions that were begun with a token end with it.
+UPDATE token SET revoked_at = :now WHERE parent = :prefix AND revoked_at IS NULL;
 
 -- name: list_tokens
 SELECT {token_columns} FROM token WHERE prefix > :after ORDER BY prefix LIMIT :limit;

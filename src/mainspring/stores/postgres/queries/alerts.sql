@@ -108,7 +108,7 @@ ORDER BY session.id;
 
 -- name: list_expiring_tokens
 SELECT {token.token_columns} FROM token
-WHERE token.expires_at > :after AND token.expires_at < :before AND token.revoked_at IS NULL
+WHERE token.expires_at > :after AND token.expires_at < :before AND token.revoked_at IS NULL AND token.login IS NULL
   AND NOT EXISTS (SELECT 1 FROM token AS newer WHERE newer.replaces = token.prefix)
 ORDER BY token.expires_at, token.prefix LIMIT :limit;
 

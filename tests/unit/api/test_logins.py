@@ -1,0 +1,295 @@
+"""People sign in with a password, and a browser's requests prove that a page of this server has made them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from httpx import AsyncClient, Response
+
+from mainspring.api.cookies import csrf_of
+from mainspring.config.access import Access
+from mainspring.engine.usecases.identities import Identities
+from mainspring.engine.usecases.logins import Logins
+from mainspring.login.passwords import Argon2Hasher
+from mainspring.testing.clock import ManualWaiter
+from mainspring.testing.factories import IdSequence
+from mainspring.testing.manual import ManualRuntime
+from tests.unit.api.asgi import HERE, api_of, client_of
+
+PASSWORD = "correct horse battery staple"
+LASTS = timedelta(hours=12)
+
+
+@pytest.fixture
+async def identities(runtime: ManualRuntime) -> Identities:
+    return Identities(runtime.store, clock=runtime.clock, ids=IdSequence(1000), waiter=ManualWaiter())
+
+
+@pytest.fixture
+async def http(runtime: ManualRuntime, identities: Identities) -> AsyncIterator[AsyncClient]:
+    hasher = Argon2Hasher()
+    sign_in = Logins(runtime.store, clock=runtime.clock, ids=IdSequence(2000), hasher=hasher, lasts=LASTS)
+    async with client_of(api_of(runtime, identities=identities, sign_in=sign_in)) as client:
+        yield client
+    hasher.close()
+
+
+@pytest.fixture
+async def admin(http: AsyncClient) -> dict[str, str]:
+    """What the first account sends, whose making closes the server."""
+    made = await http.post("/api/v1/tokens", json={"name": "first", "role": "admin", "account": "root"})
+    return {"Authorization": f"Bearer {made.json()['token']}"}
+
+
+@pytest.fixture
+async def ann(http: AsyncClient, admin: dict[str, str]) -> str:
+    """An account with a password."""
+    await http.put("/api/v1/accounts/ann", json={"grants": {"default": "editor"}}, headers=admin)
+    await set_password(http, "ann", PASSWORD, headers=admin)
+    return "ann"
+
+
+async def set_password(http: AsyncClient, name: str, text: str, **given: Any) -> Response:
+    old = given.pop("old", None)
+    body = {"password": text, "old_password": old}
+    return await http.put(f"/api/v1/accounts/{name}/password", json=body, **given)
+
+
+async def login(http: AsyncClient, account: str = "ann", password: str = PASSWORD, **more: Any) -> Response:
+    http.cookies.clear()
+    return await http.post("/login", json={"account": account, "password": password, **more})
+
+
+def page_of(http: AsyncClient, **headers: str) -> dict[str, str]:
+    """What a script of this server's own page sends with the cookie."""
+    return {"Origin": HERE, "Mainspring-Csrf": csrf_of(http.cookies["mainspring"]), **headers}
+
+
+async def test_a_password_begins_a_session_in_a_cookie(http: AsyncClient, ann: str) -> None:
+    answer = await login(http)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["token"] is None
+    cookie = answer.headers["set-cookie"]
+    assert {"Path=/", "HttpOnly", "SameSite=Lax", "Max-Age=43200"} <= set(cookie.split("; "))
+    assert answer.headers["cache-control"] == "no-store"
+    me = (await http.get("/api/v1/me")).json()
+    assert (me["account"], me["token"]["login"], me["csrf"]) == ("ann", "password", answer.json()["csrf"])
+    assert me["ends_at"] == answer.json()["expires_at"]
+
+
+async def test_a_page_of_this_server_may_change_things(http: AsyncClient, ann: str) -> None:
+    await login(http)
+    body = {"name": "report", "cron": "0 9 * * *", "function": "work"}
+    answer = await http.post("/api/v1/jobs", json=body, headers=page_of(http))
+    assert answer.status_code == 201, answer.text
+
+
+# -- what a foreign page, and a thief, cannot do -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "words"),
+    [
+        ({"Mainspring-Csrf": ""}, 403, "Mainspring-Csrf"),
+        ({"Mainspring-Csrf": "0" * 64}, 403, "Mainspring-Csrf"),
+        ({"Origin": "http://127.0.0.1:1"}, 403, "the origin 'http://127.0.0.1:1' is not"),
+        ({"Origin": "https://127.0.0.1:8620"}, 403, "X-Forwarded-Proto"),
+        ({"Origin": "null"}, 403, "not for web pages of other sites"),
+        ({"Origin": "https://evil.example"}, 403, "not for web pages of other sites"),
+        ({"Content-Type": "text/plain"}, 415, "must be JSON"),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, 415, "must be JSON"),
+    ],
+)
+async def test_a_foreign_page_changes_nothing_by_the_cookie(
+    http: AsyncClient, ann: str, headers: dict[str, str], status: int, words: str
+) -> None:
+    await login(http)
+    content = b'{"name": "report", "cron": "0 9 * * *", "function": "work"}'
+    sent = page_of(http, **{"Content-Type": "application/json"} | headers)
+    refused = await http.post("/api/v1/jobs", content=content, headers=sent)
+    assert refused.status_code == status, refused.text
+    assert words in refused.json()["detail"]
+    assert (await http.get("/api/v1/jobs")).json()["items"] == []
+
+
+async def test_a_request_without_an_origin_changes_nothing_by_the_cookie(http: AsyncClient, ann: str) -> None:
+    await login(http)
+    headers = page_of(http)
+    del headers["Origin"]
+    assert (await http.post("/logout", headers=headers)).status_code == 403
+    assert (await http.get("/api/v1/me")).status_code == 200
+
+
+async def test_the_csrf_token_of_one_session_is_not_that_of_another(http: AsyncClient, ann: str) -> None:
+    await login(http)
+    other = page_of(http)
+    await login(http)
+    assert (await http.post("/logout", headers=other)).status_code == 403
+
+
+async def test_every_login_begins_another_session(http: AsyncClient, ann: str) -> None:
+    """Nobody can put his own session, or one that he knows, under a user (CVE-2022-38054)."""
+    await login(http)
+    planted = http.cookies["mainspring"]
+    answer = await http.post("/login", json={"account": "ann", "password": PASSWORD})
+    assert answer.status_code == 200
+    assert http.cookies["mainspring"] != planted
+
+
+async def test_only_a_session_works_in_a_cookie(http: AsyncClient, admin: dict[str, str]) -> None:
+    token = admin["Authorization"].removeprefix("Bearer ")
+    for text in (token, "ms_aaaaaaaa_" + "a" * 52, "x", ""):
+        http.cookies.set("mainspring", text)
+        assert (await http.get("/api/v1/me")).status_code == 401, text
+        http.cookies.clear()
+
+
+async def test_of_two_cookies_none_counts(http: AsyncClient, ann: str) -> None:
+    await login(http)
+    text = http.cookies["mainspring"]
+    http.cookies.clear()
+    twice = f"mainspring={text}; mainspring={text}"
+    assert (await http.get("/api/v1/me", headers={"Cookie": f"mainspring={text}"})).status_code == 200
+    assert (await http.get("/api/v1/me", headers={"Cookie": twice})).status_code == 401
+    doubled = [("Cookie", f"mainspring={text}"), ("Cookie", "other=1")]
+    assert (await http.get("/api/v1/me", headers=doubled)).status_code == 400
+
+
+async def test_the_worker_protocol_takes_no_cookie(http: AsyncClient, ann: str) -> None:
+    await login(http)
+    answer = await http.post("/api/v1/worker/register", json={}, headers=page_of(http))
+    assert answer.status_code == 401
+    assert "Bearer" in answer.json()["detail"]
+
+
+async def test_what_comes_by_the_cookie_stays_in_no_cache(http: AsyncClient, ann: str) -> None:
+    await login(http)
+    assert (await http.get("/api/v1/jobs")).headers["cache-control"] == "no-store"
+
+
+# -- over TLS ----------------------------------------------------------------------------------------------------------
+
+
+async def test_over_tls_the_cookie_is_bound_to_it(http: AsyncClient, ann: str) -> None:
+    body = {"account": "ann", "password": PASSWORD}
+    answer = await http.post("https://127.0.0.1:8620/login", json=body)
+    name, _, rest = answer.headers["set-cookie"].partition("=")
+    assert name == "__Host-mainspring"
+    assert {"Secure", "HttpOnly", "Path=/", "SameSite=Lax"} <= set(rest.split("; "))
+    text = rest.partition(";")[0]
+    http.cookies.clear()
+    for cookie, status in ((f"__Host-mainspring={text}", 200), (f"mainspring={text}", 401)):
+        answer = await http.get("https://127.0.0.1:8620/api/v1/me", headers={"Cookie": cookie})
+        assert answer.status_code == status
+
+
+# -- what every answer says to a browser -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/health", "/nothing", "/api/v1/jobs", "/login", "/openapi.json"])
+async def test_every_answer_keeps_browsers_from_harm(http: AsyncClient, ann: str, path: str) -> None:
+    headers = (await http.get(path)).headers
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == ("same-origin" if path == "/login" else "no-referrer")
+    assert "default-src 'self'" in headers["content-security-policy"]
+    assert "frame-ancestors 'none'" in headers["content-security-policy"]
+    assert "'unsafe-inline'" not in headers["content-security-policy"]
+    assert "strict-transport-security" not in headers
+    assert not [name for name in headers if name.startswith("access-control-")]
+
+
+async def test_tls_is_insisted_on_but_for_this_machine(runtime: ManualRuntime) -> None:
+    async with client_of(api_of(runtime, access=Access(names=frozenset({"jobs.example.org"})))) as http:
+        for url, given in (
+            ("https://jobs.example.org/health", True),
+            ("https://localhost/health", False),
+            ("https://[::1]:8620/health", False),
+            ("http://jobs.example.org/health", False),
+        ):
+            assert ("strict-transport-security" in (await http.get(url)).headers) is given, url
+
+
+# -- wrong passwords ---------------------------------------------------------------------------------------------------
+
+
+async def test_a_wrong_password_and_a_wrong_name_look_the_same(
+    http: AsyncClient, admin: dict[str, str], ann: str
+) -> None:
+    await http.put("/api/v1/accounts/bob", json={}, headers=admin)
+    refused = [
+        await login(http, password="wrong password"),
+        await login(http, "nobody", "wrong password"),
+        await login(http, "bob", "wrong password"),
+        await login(http, "../é\0", "wrong password"),
+    ]
+    assert {answer.status_code for answer in refused} == {401}
+    assert {answer.json()["detail"] for answer in refused} == {"there is no such account with this password"}
+    assert not any("set-cookie" in answer.headers for answer in refused)
+
+
+class CountingHasher:
+    """Counts what is verified, and how."""
+
+    def __init__(self) -> None:
+        self.kept: list[bool] = []
+
+    async def hash(self, password: str) -> str:
+        return f"#{password}"
+
+    async def verify(self, kept: str | None, password: str) -> bool:
+        self.kept.append(kept is not None)
+        return kept == f"#{password}"
+
+
+async def test_an_unknown_account_costs_as_much_work_as_a_known_one(
+    runtime: ManualRuntime, identities: Identities
+) -> None:
+    hasher = CountingHasher()
+    sign_in = Logins(runtime.store, clock=runtime.clock, ids=IdSequence(), hasher=hasher, lasts=LASTS)
+    async with client_of(api_of(runtime, identities=identities, sign_in=sign_in)) as http:
+        made = await http.post("/api/v1/tokens", json={"name": "first", "role": "admin", "account": "root"})
+        headers = {"Authorization": f"Bearer {made.json()['token']}"}
+        await http.put("/api/v1/accounts/ann", json={}, headers=headers)
+        await set_password(http, "ann", PASSWORD, headers=headers)
+        for name in ("ann", "root", "nobody", "not a word"):
+            assert (await login(http, name, "wrong password")).status_code == 401
+    assert hasher.kept == [True, False, False, False]
+
+
+async def test_guesses_are_bounded_and_the_right_password_counts_none(
+    http: AsyncClient, runtime: ManualRuntime, ann: str
+) -> None:
+    for _ in range(8):
+        assert (await login(http)).status_code == 200
+    for _ in range(5):
+        assert (await login(http, password="wrong password")).status_code == 401
+    refused = await login(http)
+    assert refused.status_code == 429
+    assert int(refused.headers["retry-after"]) > 0
+    assert (await login(http, "bob", "wrong password")).status_code == 401
+    await runtime.advance(int(refused.headers["retry-after"]))
+    assert (await login(http)).status_code == 200
+
+
+async def test_an_address_cannot_try_one_password_at_many_accounts(http: AsyncClient, ann: str) -> None:
+    answers = [(await login(http, f"user{number}", PASSWORD)).status_code for number in range(25)]
+    assert answers == [401] * 20 + [429] * 5
+
+
+async def test_an_attack_does_not_fill_the_audit(
+    http: AsyncClient, runtime: ManualRuntime, admin: dict[str, str], ann: str
+) -> None:
+    for _ in range(3):
+        for _ in range(5):
+            await login(http, password="wrong password")
+        await runtime.advance(120, step=60)
+    await login(http, "hunter2-the-secret", "wrong password")
+    await runtime.advance(600, step=300)
+    await login(http, password="wrong password")
+    audit = (await http.get("/api/v1/audit?action=login", headers=admin)).json()["items"]
+    told = [(one["subject_id"], one["outcome"], one["after"]["failures"]) for one in reversed(audit)]
+    assert told == [("ann", "refused", 1), (None, "refused", 1), ("ann", "refused", 14)]
+    assert "hunter2" not in str(audit)

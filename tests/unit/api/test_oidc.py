@@ -1,0 +1,275 @@
+"""Signing in at a real identity provider, and what a browser and its answers must not get away with."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import httpx
+import pytest
+from httpx import AsyncClient, Response
+from oidc_provider_mock import User, run_server_in_thread
+
+from mainspring.config.secrets import ConfiguredSecrets
+from mainspring.core.identity_providers import ProviderRules, read_group_roles
+from mainspring.engine.usecases.identities import Identities
+from mainspring.engine.usecases.logins import Logins
+from mainspring.login.oidc import OidcProvider
+from mainspring.registry import FunctionRegistry
+from mainspring.testing.clock import FakeClock, ManualWaiter
+from mainspring.testing.factories import IdSequence
+from mainspring.testing.manual import ManualRuntime
+from tests.unit.api.asgi import HERE, api_of, client_of
+from tests.unit.api.test_logins import CountingHasher
+
+# The provider runs in this process, and warns of what it uses itself.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+GROUPS = read_group_roles({"ops": ["operator@shop", "viewer@*"], "admins": ["admin@*"]}, "groups")
+USERS = (
+    User(sub="ann", claims={"preferred_username": "Ann", "groups": ["ops"]}),
+    User(sub="eve", claims={"preferred_username": "root", "email": "root@example.com", "groups": ["sales"]}),
+    User(sub="kim", claims={"preferred_username": "root", "groups": ["ops"]}),
+)
+
+
+@pytest.fixture(scope="module")
+def issuer() -> Iterator[str]:
+    with run_server_in_thread(user_claims=USERS) as server:
+        yield f"http://localhost:{server.server_port}"
+
+
+@pytest.fixture
+async def runtime() -> AsyncIterator[ManualRuntime]:
+    """An engine at the time of this machine, which the provider goes by."""
+    async with ManualRuntime(FunctionRegistry(), clock=FakeClock(datetime.now(UTC))) as runtime:
+        yield runtime
+
+
+@pytest.fixture
+def rules(issuer: str) -> ProviderRules:
+    return ProviderRules(
+        issuer=issuer,
+        client_id="mainspring",
+        client_secret="provider",
+        name="Example <b>",
+        scopes=("openid", "profile", "email"),
+        groups=GROUPS,
+        groups_claim="groups",
+    )
+
+
+class KnownSecrets(ConfiguredSecrets):
+    """One secret."""
+
+    def __init__(self) -> None:
+        super().__init__(())
+
+    def reveal(self, name: str, tenant: str | None) -> str:
+        assert (name, tenant) == ("provider", None)
+        return "s3cret:of provider"
+
+
+@pytest.fixture
+async def http(runtime: ManualRuntime, rules: ProviderRules) -> AsyncIterator[AsyncClient]:
+    identities = Identities(runtime.store, clock=runtime.clock, ids=IdSequence(1000), waiter=ManualWaiter())
+    sign_in = Logins(
+        runtime.store,
+        clock=runtime.clock,
+        ids=IdSequence(2000),
+        hasher=CountingHasher(),
+        lasts=timedelta(hours=12),
+    )
+    provider = OidcProvider(rules, secrets=KnownSecrets(), clock=runtime.clock)
+    api = api_of(runtime, identities=identities, sign_in=sign_in, provider=provider)
+    async with client_of(api) as client:
+        yield client
+    await provider.stop()
+
+
+@pytest.fixture
+async def admin(http: AsyncClient) -> dict[str, str]:
+    made = await http.post("/api/v1/tokens", json={"name": "first", "role": "admin", "account": "root"})
+    return {"Authorization": f"Bearer {made.json()['token']}"}
+
+
+async def go(http: AsyncClient) -> str:
+    """Ask to sign in; return where the browser is sent."""
+    answer = await http.get("/login/oidc")
+    assert answer.status_code == 303, answer.text
+    return answer.headers["location"]
+
+
+async def approve(address: str, sub: str) -> str:
+    """Sign in at the provider; return where it sends the browser back to."""
+    async with httpx.AsyncClient() as browser:
+        answer = await browser.post(address, data={"sub": sub})
+    assert answer.status_code == 302, answer.text
+    return answer.headers["location"]
+
+
+async def sign_in(http: AsyncClient, sub: str) -> Response:
+    return await http.get(await approve(await go(http), sub))
+
+
+def asked(address: str) -> dict[str, str]:
+    return {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
+
+
+async def test_somebody_signs_in_and_gets_what_his_groups_may(
+    http: AsyncClient, admin: dict[str, str], issuer: str
+) -> None:
+    assert "Sign in with Example &lt;b&gt;</a>" in (await http.get("/login")).text
+    address = await go(http)
+    assert address.startswith(f"{issuer}/oauth2/authorize?")
+    sent = asked(address)
+    assert (sent["redirect_uri"], sent["response_type"]) == (f"{HERE}/login/callback", "code")
+    assert sent["code_challenge_method"] == "S256"
+    cookie = http.cookies["mainspring-login"]
+    assert cookie not in address
+    answer = await http.get(await approve(address, "ann"))
+    assert (answer.status_code, answer.headers["location"]) == (303, "/login"), answer.text
+    assert "mainspring-login" not in http.cookies
+    me = (await http.get("/api/v1/me")).json()
+    assert me["account"].startswith("ann.")
+    assert me["grants"] == {"*": "viewer", "shop": "operator"}
+    assert me["token"]["login"] == "oidc"
+    page = (await http.get("/login")).text
+    assert f"Signed in as {me['account']}" in page
+    account = (await http.get(f"/api/v1/accounts/{me['account']}", headers=admin)).json()
+    assert account["issuer"] == issuer
+    again = await sign_in(http, "ann")
+    assert again.status_code == 303
+    assert (await http.get("/api/v1/me")).json()["account"] == me["account"]
+
+
+async def test_who_is_in_no_group_that_counts_is_not_let_in(http: AsyncClient, admin: dict[str, str]) -> None:
+    refused = await sign_in(http, "eve")
+    assert refused.status_code == 401
+    assert "none of your groups at Example &lt;b&gt; has a role here" in refused.text
+    assert "mainspring" not in http.cookies
+    accounts = (await http.get("/api/v1/accounts", headers=admin)).json()["items"]
+    assert [one["name"] for one in accounts] == ["root"]
+
+
+async def test_no_name_leads_to_another_account(http: AsyncClient, admin: dict[str, str]) -> None:
+    """CVE-2022-30034: whoever may choose his name or address elsewhere, is not let in as another one here."""
+    assert (await sign_in(http, "kim")).status_code == 303
+    me = (await http.get("/api/v1/me")).json()
+    assert me["account"] != "root"
+    assert "admin" not in me["rights"]
+
+
+async def test_groups_that_are_left_are_lost_at_the_next_login(
+    http: AsyncClient, admin: dict[str, str], runtime: ManualRuntime
+) -> None:
+    await sign_in(http, "ann")
+    name = (await http.get("/api/v1/me")).json()["account"]
+    await http.put(f"/api/v1/accounts/{name}", json={"grants": {"*": "admin"}}, headers=admin)
+    assert (await http.get("/api/v1/me")).json()["grants"] == {"*": "admin"}
+    await sign_in(http, "ann")
+    assert (await http.get("/api/v1/me")).json()["grants"] == {"*": "viewer", "shop": "operator"}
+
+
+async def test_tokens_end_30_days_after_the_last_login(
+    http: AsyncClient, admin: dict[str, str], runtime: ManualRuntime
+) -> None:
+    await sign_in(http, "ann")
+    name = (await http.get("/api/v1/me")).json()["account"]
+    body = {"name": "ci", "role": "viewer", "account": name}
+    text = (await http.post("/api/v1/tokens", json=body, headers=admin)).json()["token"]
+    http.cookies.clear()
+    bearer = {"Authorization": f"Bearer {text}"}
+    for days, status in ((29, 200), (2, 401)):
+        runtime.clock.advance(timedelta(days=days).total_seconds())
+        assert (await http.get("/api/v1/me", headers=bearer)).status_code == status
+    account = await runtime.store.get_account(name)
+    assert account is not None
+
+
+async def test_an_account_of_a_provider_has_no_password(http: AsyncClient, admin: dict[str, str]) -> None:
+    await sign_in(http, "ann")
+    name = (await http.get("/api/v1/me")).json()["account"]
+    body = {"password": "correct horse battery staple"}
+    refused = await http.put(f"/api/v1/accounts/{name}/password", json=body, headers=admin)
+    assert refused.status_code == 409
+    assert "has no password here" in refused.json()["detail"]
+
+
+async def test_a_disabled_account_is_not_let_in(http: AsyncClient, admin: dict[str, str]) -> None:
+    await sign_in(http, "ann")
+    me = (await http.get("/api/v1/me")).json()
+    body = {"grants": me["grants"], "disabled": True}
+    await http.put(f"/api/v1/accounts/{me['account']}", json=body, headers=admin)
+    assert (await http.get("/api/v1/me")).status_code == 401
+    refused = await sign_in(http, "ann")
+    assert refused.status_code == 401
+    assert "is disabled" in refused.text
+
+
+# -- what a browser must prove -----------------------------------------------------------------------------------------
+
+
+async def test_an_answer_counts_only_in_the_browser_that_asked(
+    http: AsyncClient, admin: dict[str, str]
+) -> None:
+    """Else somebody could sign a user in as himself, or use a code that he has caught."""
+    back = await approve(await go(http), "ann")
+    http.cookies.clear()
+    for cookie in (None, "x" * 43, ""):
+        headers = {} if cookie is None else {"Cookie": f"mainspring-login={cookie}"}
+        refused = await http.get(back, headers=headers)
+        assert refused.status_code == 401
+        assert "did not begin in this browser" in refused.text
+        assert "mainspring" not in http.cookies
+
+
+async def test_an_answer_counts_once(http: AsyncClient, admin: dict[str, str]) -> None:
+    back = await approve(await go(http), "ann")
+    cookie = {"Cookie": f"mainspring-login={http.cookies['mainspring-login']}"}
+    assert (await http.get(back)).status_code == 303
+    http.cookies.clear()
+    refused = await http.get(back, headers=cookie)
+    assert refused.status_code == 401
+    assert "is over already" in refused.text
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"state": "other"}, {"state": ""}, {"code": ""}, {"code": "guessed"}, {"iss": "https://evil.example"}],
+)
+async def test_a_changed_answer_signs_nobody_in(
+    http: AsyncClient, admin: dict[str, str], change: dict[str, str]
+) -> None:
+    back = await approve(await go(http), "ann")
+    changed = f"{HERE}/login/callback?{urlencode({**asked(back), **change})}"
+    refused = await http.get(changed)
+    assert refused.status_code == 401, refused.text
+    assert "mainspring" not in http.cookies
+
+
+async def test_parameters_of_other_providers_do_no_harm(http: AsyncClient, admin: dict[str, str]) -> None:
+    back = await approve(await go(http), "ann")
+    assert (await http.get(f"{back}&session_state=1&authuser=0&scope=openid&hd=x")).status_code == 303
+
+
+@pytest.mark.parametrize("name", ["next", "redirect", "redirect_uri", "return_to", "url"])
+async def test_no_parameter_leads_anywhere_else(http: AsyncClient, admin: dict[str, str], name: str) -> None:
+    evil = urlencode({name: "https://evil.example/"})
+    for path in ("/login", "/login/oidc"):
+        answer = await http.get(f"{path}?{evil}")
+        assert "evil.example" not in answer.headers.get("location", "")
+        assert "https://evil.example" not in answer.text or answer.status_code == 422
+    back = await approve(await go(http), "ann")
+    assert (await http.get(f"{back}&{evil}")).headers["location"] == "/login"
+
+
+async def test_what_the_provider_says_of_an_error_is_not_shown(
+    http: AsyncClient, admin: dict[str, str]
+) -> None:
+    state = asked(await go(http))["state"]
+    hurt = urlencode({"state": state, "error": "<script>alert(1)</script>", "error_description": "<b>x"})
+    refused = await http.get(f"/login/callback?{hurt}")
+    assert refused.status_code == 401
+    assert "nobody has signed in at Example &lt;b&gt;" in refused.text
+    assert "<script" not in refused.text
