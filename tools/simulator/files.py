@@ -38,11 +38,10 @@ class LoopLane:
         self._serving = asyncio.create_task(self._serve())
 
     async def stop(self) -> None:
-        """Finish the calls already made, and end."""
-        if self._is_open:
-            self._is_open = False
-            self._news.set()
-            assert self._serving is not None
+        """Finish the calls already made, and end. Who asks again waits for the same."""
+        self._is_open = False
+        self._news.set()
+        if self._serving is not None:
             await self._serving
             self._transactions.close()
 
