@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -96,7 +97,7 @@ def test_a_share_of_nothing_draws_nothing() -> None:
     assert draws.drawn == 0
 
 
-async def submitted(tracer: KeptSpans, *submissions: dict[str, object]) -> tuple[list[bytes | None], str]:
+async def submitted(tracer: KeptSpans, *submissions: dict[str, Any]) -> tuple[list[bytes | None], str]:
     """Submit runs, alone or together, and return their traces and the first one's id."""
     clock = FakeClock(START)
     store = MemoryStore(time=clock.now)
@@ -104,7 +105,7 @@ async def submitted(tracer: KeptSpans, *submissions: dict[str, object]) -> tuple
     job = await add_job(store, make_spec(name="pay", queue="bank"))
     traces = RunTraces(tracer, random=Draws(*[0.5] * 9), sample=0.6)
     runs = Runs(store, clock=clock, wakeups=Wakeups(), traces=traces)
-    made = [Submission(job_id=job.id, **facts) for facts in submissions]  # type: ignore[arg-type]
+    made = [Submission(job_id=job.id, **facts) for facts in submissions]
     if len(made) == 1:
         ids = [(await runs.submit(job.tenant, made[0])).run_id]
     else:
@@ -171,7 +172,7 @@ async def test_fires_that_make_runs_are_spans() -> None:
         FireResult(FireStatus.FIRED, ()),  # it was skipped
         FireResult(FireStatus.FIRED, (RunId(258),)),
     ]
-    traces.end_fires(sampled, results, began, names={jobs[0].id: "nightly"})
+    traces.end_fires(sampled, results, began, {(jobs[0].id, 1): make_spec(name="nightly")})
     [span] = tracer.spans
     assert (span.trace, span.parent, span.name) == (sampled[0].trace, None, "fire")
     assert (span.attributes["mainspring.job"], span.began) == ("nightly", began)
