@@ -23,7 +23,7 @@ ifneq ($(TRANSACTIONS),)
 CHAOS := tests.chaos.transactions --crashes --kills $(TRANSACTIONS) $(if $(CONTROL),--control)
 endif
 
-.PHONY: help setup demo test lint fmt types arch docs docs-generate dist bench bench-table bench-scale bench-idle chaos fuzz simulate show-restore proof proof-peer ci lock clean
+.PHONY: help setup demo test lint fmt types arch docs docs-generate dist bench bench-table bench-scale bench-idle chaos fuzz simulate show-restore show-trace proof proof-peer ci lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,6 +91,9 @@ simulate: setup ## search SEEDS seeds of the simulator for a broken rule, on all
 
 show-restore: setup ## back a loaded store up, kill the server, restore, and judge (RUNS=2000), on SQLite and PostgreSQL
 	@scripts/services run -- $(PY) -m tests.chaos.restoring --runs $(or $(RUNS),2000)
+
+show-trace: setup ## send one run's trace through a real OpenTelemetry collector, and check its parents (builds the collector once, with Go: minutes)
+	@$(PY) -m tests.show_trace --collector "$${COLLECTOR:-$$(scripts/collector)}"
 
 proof: setup ## switch each guard off, see whether the judge notices, and write docs/explanation/guards.md
 	@$(PY) -m tests.simulation.proof

@@ -65,11 +65,16 @@ class Collector:
             assert is_there, f"of {names} came only {sorted({span.name for span in self.spans})}"
             return list(self.spans)
 
+    def wait_for_metrics(self, name: str, seconds: float = 60) -> None:
+        """Wait until a figure has come."""
+        with self.came:
+            assert self.came.wait_for(lambda: name in self.metrics, timeout=seconds), sorted(self.metrics)
+
     def take(self, path: str, body: bytes) -> bytes:
         """Decode a request, keep what it has, and return the answer's body."""
         with self.came:
             self.asked += 1
-            self.came.notify_all()
+            self.came.notify_all()  # who waits for it sees what is kept here: the lock is held until then
             if self.status != 200:
                 return b""
             if path == "/v1/traces":

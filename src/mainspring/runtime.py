@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -53,12 +53,13 @@ from mainspring.ports.gateway import Registration, WorkerGateway
 from mainspring.ports.hints import HintChannel
 from mainspring.ports.store import Store
 from mainspring.ports.store.nodes import NodeFacts
-from mainspring.ports.telemetry import Measure, Source, Telemetry
+from mainspring.ports.telemetry import Source, Telemetry
 from mainspring.ports.tracing import Tracer
 from mainspring.registry import FunctionRegistry
 from mainspring.telemetry.otlp import OtlpExport, make_export, sending
 from mainspring.telemetry.store import StoreTimes, timed
 from mainspring.worker import Worker, WorkerSettings, WorkerWaiters
+from mainspring.worker.figures import WorkerFigures
 from mainspring.zone_data import tzdata_version
 
 if TYPE_CHECKING:
@@ -195,11 +196,13 @@ async def open_engine(
     registry: FunctionRegistry | None = None,
     with_scheduler: bool = True,
     holds_start: bool = False,
+    owns_process: bool = True,
 ) -> AsyncIterator[Engine]:
     """Open the store, and run the engine's services on it until the block ends.
 
     Args:
         holds_start: jobs whose trigger is at start wait for `Engine.release_start`.
+        owns_process: nothing else runs in the process.
     """
     load_plugins()  # before any stored job is read
     bare = make_store(settings.store, settings=settings)
@@ -226,7 +229,7 @@ async def open_engine(
         engine.telemetry.watch(times)
         try:
             await engine.start(*await _services_beside(engine, clock, settings), holds_start=holds_start)
-            async with sending(export, engine.telemetry, LoopWaiter()):
+            async with sending(export, engine.telemetry, LoopWaiter(), owns_process=owns_process):
                 yield engine
         finally:
             await engine.stop()
@@ -420,17 +423,7 @@ def make_worker(
     """
     _warn_of_reach(settings)
     executors = load_plugins().make_executors(_executor_context(settings, registry, tracer))
-    host = socket.gethostname()
-    registration = Registration(
-        name=name or settings.worker_name or f"{host}-{os.getpid()}",
-        host=host,
-        pid=os.getpid(),
-        slots=settings.slots,
-        queues=settings.queues,
-        types=tuple(sorted(kind for kind in executors if kind != "function")),
-        functions=tuple(sorted(registry.names())),
-        labels=tuple(sorted({*settings.labels, TAKES_BATCHES})),
-    )
+    registration = _registration(settings, registry, executors, name)
     waiters = WorkerWaiters(claim=LoopWaiter(), beat=LoopWaiter(), report=LoopWaiter())
     worker = Worker(
         gateway,
@@ -446,30 +439,26 @@ def make_worker(
         monotonic=monotonic,
         tracer=tracer,
     )
-    for part in (_WorkerSource(worker, slots=settings.slots), *executors.values()):
+    for part in (WorkerFigures(worker, slots=settings.slots), *executors.values()):
         if isinstance(part, Source):
             telemetry.watch(part)
     return worker
 
 
-class _WorkerSource:
-    """Offers a worker's counters to the process's telemetry."""
-
-    def __init__(self, worker: Worker, *, slots: int) -> None:
-        self._worker = worker
-        self._slots = slots
-
-    def measures(self) -> Iterator[Measure]:
-        """Yield the worker's counters, its slots, and the leases that it holds."""
-        counters = self._worker.counters
-        yield Measure("worker_reports_total", counters.succeeded_or_failed, ("applied",))
-        yield Measure("worker_reports_total", counters.stale, ("stale",))
-        yield Measure("worker_reports_total", counters.handed_back, ("handed_back",))
-        yield Measure("worker_attempts_dropped_total", counters.dropped)
-        yield Measure("worker_held", len(self._worker.held))
-        yield Measure("worker_prefetched", self._worker.waiting)
-        yield Measure("worker_slots", self._slots)
-        yield Measure("worker_slots_used", self._worker.used_slots)
+def _registration(
+    settings: Settings, registry: FunctionRegistry, kinds: Iterable[str], name: str | None
+) -> Registration:
+    host = socket.gethostname()
+    return Registration(
+        name=name or settings.worker_name or f"{host}-{os.getpid()}",
+        host=host,
+        pid=os.getpid(),
+        slots=settings.slots,
+        queues=settings.queues,
+        types=tuple(sorted(kind for kind in kinds if kind != "function")),
+        functions=tuple(sorted(registry.names())),
+        labels=tuple(sorted({*settings.labels, TAKES_BATCHES})),
+    )
 
 
 async def _retire_predecessors(store: Store, clock: Clock) -> None:

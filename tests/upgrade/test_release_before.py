@@ -182,7 +182,7 @@ def ordered_by_due(clock: Row, tables: Tables) -> Row:
 
 def without_keys(run: Row) -> Row:
     """Return a run as it is after the upgrade, with the keys of limits that it has not."""
-    return run | dict.fromkeys(("key_id", "second_key_id", "third_key_id", "preemption"))
+    return run | dict.fromkeys(("key_id", "second_key_id", "third_key_id", "preemption", "trace"))
 
 
 def ended(sessions: list[Row]) -> list[Row]:
@@ -215,10 +215,11 @@ def test_every_row_is_the_same_but_for_names_and_sessions(upgraded: Upgraded) ->
     before["job"] = [job | unowned for job in before["job"]]
     before["attempt"] = [attempt | {"host": None} for attempt in before["attempt"]]
     unsettled = dict.fromkeys(
-        ("error_group", "settled_at", "settlement", "settle_reason", "redriven_as", "is_unnoticed")
+        ("error_group", "settled_at", "settlement", "settle_reason", "redriven_as", "is_unnoticed", "trace")
     )
     before["dead_run"] = [run | unsettled for run in before["dead_run"]]
     before["run"] = [without_keys(run) for run in before["run"]]
+    before["run_history"] = [run | {"trace": None} for run in before["run_history"]]
     epoch = None if "sequences" in before else 0  # SQLite has no sessions of other releases
     before["session"] = [
         row | {"policy_epoch": epoch, "account": None, "tenant": None} for row in before["session"]
@@ -348,7 +349,7 @@ def _comparable(answer: Any) -> Any:
 NEW_FIELDS = frozenset(
     {
         *("job", "worker", "host", "redrive_of", "settled", "result_left_out", "attempts"),
-        *("owner", "undefined_since", "warnings"),
+        *("owner", "undefined_since", "warnings", "trace_id"),
     }
 )
 """What runs and jobs tell since then. Attempts have got a host."""

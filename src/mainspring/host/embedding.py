@@ -238,7 +238,9 @@ class _Running:
 
         settings, app = self._settings, self._app
         make_folder(settings.store, self._store_option)
-        async with open_engine(settings, registry=app.registry, holds_start=True) as engine:
+        async with open_engine(
+            settings, registry=app.registry, holds_start=True, owns_process=False
+        ) as engine:
             with listen_nearby(settings.host, settings.port) as listener:
                 callers = choose_callers_by(settings)
                 url = url_from_here(listener, settings)

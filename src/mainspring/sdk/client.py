@@ -154,9 +154,15 @@ class AsyncClient(
             headers["Idempotency-Key"] = idempotency_key
         return await self.call(operations.SUBMIT_RUN, job_id, body=body or {}, headers=headers)
 
-    async def submit_runs(self, items: Sequence[Mapping[str, Any]]) -> list[BulkRunView]:
-        """Submit up to 1,000 runs, each of a job by `job_id` or by name (`job`)."""
-        return await self.call(operations.SUBMIT_RUNS, body=items, headers=trace_headers())
+    async def submit_runs(
+        self, items: Sequence[Mapping[str, Any]], *, traceparent: str | None = None
+    ) -> list[BulkRunView]:
+        """Submit up to 1,000 runs, each of a job by `job_id` or by name (`job`).
+
+        Args:
+            traceparent: as for `submit_run`.
+        """
+        return await self.call(operations.SUBMIT_RUNS, body=items, headers=trace_headers(traceparent))
 
     async def list_runs(
         self, *, before: str | None = None, limit: int = 100, **wanted: Unpack[RunFilters]

@@ -166,9 +166,15 @@ class SyncClient(Lists):
             )
         )
 
-    def submit_runs(self, items: Sequence[Mapping[str, Any]]) -> list[BulkRunView]:
-        """Submit up to 1,000 runs, each of a job by `job_id` or by name (`job`)."""
-        return self._perform(lambda client: client.submit_runs(items))
+    def submit_runs(
+        self, items: Sequence[Mapping[str, Any]], *, traceparent: str | None = None
+    ) -> list[BulkRunView]:
+        """Submit up to 1,000 runs, each of a job by `job_id` or by name (`job`).
+
+        Args:
+            traceparent: as for `submit_run`.
+        """
+        return self._perform(lambda client: client.submit_runs(items, traceparent=traceparent))
 
     def list_runs(
         self, *, before: str | None = None, limit: int = 100, **wanted: Unpack[RunFilters]

@@ -134,12 +134,8 @@ async def _submit(
     form = JobForm(found.job, KEY_LIFETIME)
     calls = SubmittedTraces(RunTraces(), submissions)  # the caller's span is that of the submission, too
     runs = [
-        calls.give(
-            index,
-            make_submitted_run(form, submission, now=found.now, expiries=found.expiries),
-            found.now,
-        )
-        for index, submission in enumerate(submissions)
+        calls.give(index, make_submitted_run(form, one, now=found.now, expiries=found.expiries), found.now)
+        for index, one in enumerate(submissions)
     ]
     results = await store.submit(runs, now=found.now) if runs else []
     return [_accepted(result, options) for result in results]

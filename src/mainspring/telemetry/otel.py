@@ -125,7 +125,10 @@ class _Queueing(SpanProcessor):
 
 
 def offer_provider(queue: SpanQueue, resource: Resource) -> None:
-    """Have spans that functions make within traced runs sent, too, unless the process has a provider of its own."""
+    """Have spans that functions make within traced runs sent, too, unless the process has a provider of its own.
+
+    A process has one for good, so only who owns the process calls this.
+    """
     if os.environ.get("OTEL_PYTHON_TRACER_PROVIDER") or not isinstance(
         otel.get_tracer_provider(), otel.ProxyTracerProvider
     ):

@@ -96,14 +96,18 @@ class OtlpExport:
         self.tracer: Tracer = QueueTracer(self._queue, random=random, time=time)
 
     @asynccontextmanager
-    async def running(self, telemetry: Telemetry, waiter: Waiter) -> AsyncIterator[None]:
+    async def running(
+        self, telemetry: Telemetry, waiter: Waiter, *, owns_process: bool
+    ) -> AsyncIterator[None]:
         """Send until the block ends; then give what still waits two seconds.
 
         Args:
             telemetry: what the process counts.
+            owns_process: nothing else in the process sets OpenTelemetry up, so that it may be done here.
         """
         telemetry.watch(self._queue)
-        self._offer_provider(self._queue, self._resource)
+        if owns_process:
+            self._offer_provider(self._queue, self._resource)
         self._thread.start()
         telling = asyncio.create_task(self._tell(telemetry, waiter), name="otlp")
         try:
@@ -203,12 +207,14 @@ def make_export(
 
 
 @asynccontextmanager
-async def sending(export: OtlpExport | None, telemetry: Telemetry, waiter: Waiter) -> AsyncIterator[None]:
+async def sending(
+    export: OtlpExport | None, telemetry: Telemetry, waiter: Waiter, *, owns_process: bool = True
+) -> AsyncIterator[None]:
     """Send what `telemetry` counts, and spans, until the block ends, if there is a collector."""
     if export is None:
         yield
         return
-    async with export.running(telemetry, waiter):
+    async with export.running(telemetry, waiter, owns_process=owns_process):
         yield
 
 

@@ -71,6 +71,7 @@ def test_every_setting_has_a_variable_and_a_place_in_the_file(tmp_path: Path) ->
         "behind_proxy": ('"10.0.0.9"', "10.0.0.9"),
         "auth.admin_token_file": ('"/run/token"', "/run/token"),
         "metrics.port": ("9620", "9620"),
+        "telemetry.otlp": ('"http://c:4318"', "http://c:4318"),
         "executors.shell.limits": ("{ nproc = 5 }", "nproc=5"),
         "mail.url": ('"smtp://me@mail.example.com"', "smtp://me@mail.example.com"),
         "mail.from": ('"me@example.com"', "me@example.com"),

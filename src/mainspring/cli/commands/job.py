@@ -322,8 +322,7 @@ def run_command(
     from mainspring.core.triggers.moments import Moment, read_moment_or_delay
     from mainspring.sdk.runs import wait_for_run
 
-    seconds = read_wait(wait)
-    trace = _read_trace(given["traceparent"])
+    seconds, trace = read_wait(wait), _read_trace(given["traceparent"])
     body: dict[str, Any] = {}
     if given["priority"] is not None:
         body["priority"] = given["priority"]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from mainspring.core.ids import JobId, RunId, format_job_id, format_run_id
-from mainspring.core.model import RunKind
+from mainspring.core.model import JobSpec, RunKind
 from mainspring.core.tracing import as_linked, follow_traceparent, span_id_of
 from mainspring.core.values import value
 from mainspring.ports.clock import RandomSource
@@ -114,10 +114,11 @@ class RunTraces:
             )
         )
 
-    def sample_clocks(self, clocks: Iterable[DueClock]) -> tuple[list[DueClock], int]:
-        """Return clocks, those whose fires are to be traced with a trace context, and the time."""
+    def sample_clocks(self, clocks: list[DueClock]) -> tuple[list[DueClock], int]:
+        """Return clocks, those whose fires are to be traced with a trace context, and the time; 0 if none can be."""
         tracer = self._tracer
-        assert tracer is not None, "only a process that samples asks for this"
+        if tracer is None or not self.is_sampling:
+            return clocks, 0
         chosen = [
             replace(clock, trace=tracer.new_trace()) if self._is_chosen() else clock for clock in clocks
         ]
@@ -128,10 +129,13 @@ class RunTraces:
         clocks: Sequence[DueClock],
         results: Sequence[FireResult],
         began: int,
-        *,
-        names: Mapping[JobId, str],
+        specs: Mapping[tuple[JobId, int], JobSpec],
     ) -> None:
-        """Record the spans of fires that have made runs."""
+        """Record the spans of fires that have made runs.
+
+        Args:
+            specs: the definitions of those that were not fired in a set.
+        """
         if self._tracer is None:
             return
         ended = self._tracer.now()
@@ -142,8 +146,9 @@ class RunTraces:
             facts = _facts_of(clock.job_id, clock.tenant, queue)
             facts["mainspring.run_id"] = format_run_id(result.run_ids[0])
             facts["mainspring.kind"] = RunKind.SCHEDULED.value
-            if clock.job_id in names:
-                facts["mainspring.job"] = names[clock.job_id]
+            spec = specs.get((clock.job_id, clock.version))
+            if spec is not None:
+                facts |= {"mainspring.job": spec.name, "mainspring.queue": spec.queue}
             if len(result.run_ids) > 1:
                 facts["mainspring.runs"] = len(result.run_ids)
             self._tracer.record(

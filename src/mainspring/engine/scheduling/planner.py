@@ -195,19 +195,14 @@ class Planner:
         epochs = self._ownership.epochs
         # Leave out the clocks of shards that the node has given up since it read them.
         clocks = [clock for clock in due if job_shard(clock.job_id) in epochs]
-        began = 0
-        if self._traces.is_sampling:
-            clocks, began = self._traces.sample_clocks(clocks)
+        clocks, began = self._traces.sample_clocks(clocks)
         specs: Mapping[tuple[JobId, int], JobSpec] = {}
         if in_set:
             clocks = self._expiries.apply_to_clocks(clocks)
             planned: list[tuple[DueClock, Fire | None]] = [(clock, None) for clock in clocks]
             results = await self._store.fire_outlined(clocks, epochs=epochs, now=now)
         else:
-            specs = await self._definitions.load((clock.job_id, clock.version) for clock in clocks)
-            specs = await self._calendars.apply_to_clocks(
-                specs, [(clock.job_id, clock.version, clock.revision, clock.tenant) for clock in clocks]
-            )
+            specs = await self._read_specs(clocks)
             fires = list(
                 _plan(clocks, specs, now, self._expiries.by_queue, self._restrictions.current.pauses)
             )
@@ -216,12 +211,7 @@ class Planner:
         has_runs, has_cancelled, fenced = False, False, set[int]()
         self._count(planned, results)
         if began:
-            self._traces.end_fires(
-                [clock for clock, _ in planned],
-                results,
-                began,
-                names={job_id: spec.name for (job_id, _), spec in specs.items()},
-            )
+            self._traces.end_fires([clock for clock, _ in planned], results, began, specs)
         for (clock, fire), result in zip(planned, results, strict=True):
             if result.status is FireStatus.FIRED:
                 has_runs = has_runs or bool(result.run_ids)
@@ -241,6 +231,13 @@ class Planner:
         if has_runs:
             runs = [run for _, fire in planned if fire is not None for run in fire.runs]
             self._wakeups.runs_ready((lambda: outlined_lanes(clocks)) if in_set else lanes_of(runs))
+
+    async def _read_specs(self, clocks: Sequence[DueClock]) -> Mapping[tuple[JobId, int], JobSpec]:
+        """Return the definitions by which clocks fire, with the versions of their calendars."""
+        specs = await self._definitions.load((clock.job_id, clock.version) for clock in clocks)
+        return await self._calendars.apply_to_clocks(
+            specs, [(clock.job_id, clock.version, clock.revision, clock.tenant) for clock in clocks]
+        )
 
     def _count(self, planned: Sequence[tuple[DueClock, Fire | None]], results: Sequence[FireResult]) -> None:
         at = self._clock.now().timestamp()

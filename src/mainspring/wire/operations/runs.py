@@ -15,7 +15,7 @@ _JOB = f"{API}/jobs/{{job_id}}"
 _RUN = f"{API}/runs/{{run_id}}"
 _KEY = Parameter("Idempotency-Key", "The same key within 24 h returns the same run.", lengths=(1, 255))
 _TRACE = Parameter(
-    "Traceparent",
+    "traceparent",
     "The trace that the run goes on with, as W3C has it. One that cannot be read counts as not given.",
 )
 _SUBMISSION = Body(SubmitBody, SubmitBody, is_optional=True)
