@@ -13,6 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 
 from mainspring.archive.child import NotAsCopied, run_task
@@ -31,6 +32,7 @@ from mainspring.errors import Conflict, InvalidInput, MainspringError
 from mainspring.objects import open_place, read_place
 from mainspring.ports.archive import ArchiveMismatch, ArchiveUnavailable
 from mainspring.ports.store import Store
+from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.memory import MemoryStore
 from mainspring.stores.postgres import PostgresStore
 from mainspring.stores.sqlite import SqliteStore
@@ -396,6 +398,52 @@ def test_sql_reads_the_archive_and_nothing_else(sql: str, said: str, folder: Pat
     limits = QueryLimits(memory=100_000_000, seconds=0.5, fetched=1, rows=10)
     with pytest.raises(InvalidInput, match=said):
         reader.query(sql, [], tenant=None, limits=limits)
+
+
+async def test_ends_at_one_instant_are_copied_once(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page and a range end amid them."""
+    from mainspring.stores.sqlite import archive as verbs
+
+    monkeypatch.setattr(verbs, "PAGE", 2)
+    monkeypatch.setattr(verbs, "ROWS", 3)
+    async with opened(SqliteStore(tmp_path / "mainspring.db")) as store:
+        job = await add_job(store)
+        ids = await submit(store, job, 12)
+        for number, some in enumerate((ids[:1], ids[1:8], ids[8:9], ids[9:])):
+            await store.cancel_runs(some, reason="operator", now=at(number))
+        ranges = await store.outline_archive_day(TODAY)
+        assert len(ranges) > 2
+        sums = [(await store.count_archive_range(TODAY, of)).rows for of in ranges]
+        assert (sum(sums), max(sums)) == (12, 7)
+        await settle(make_archiver(store, archive_in(folder), await own(store)), make_janitor(store))
+    assert read(folder, "SELECT id FROM runs ORDER BY id", tmp_path / "r") == [(one,) for one in sorted(ids)]
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("has_day", [True, False])
+async def test_pages_of_one_table_are_read(postgres_database: str, has_day: bool) -> None:
+    """The bounds of the day tell the planner which table that is, and the pages where to begin."""
+    async with opened(PostgresStore(postgres_database, random=system_random())) as store:
+        if has_day:
+            await store.prepare_history(now=START)
+    query = load_queries("mainspring.stores.postgres")["copy_archived_runs"].text.rstrip("; \n")
+    since = start_of_day(TODAY)
+    for name, value in {
+        "since": f"'{since.isoformat()}'",
+        "before": f"'{(since + timedelta(days=1)).isoformat()}'",
+        "first": "50000",
+        "until": "100000",
+    }.items():
+        query = query.replace(f":{name}::", f"{value}::")
+    connection = await asyncpg.connect(postgres_database)
+    try:
+        plan = "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN {query}"))
+    finally:
+        await connection.close()
+    assert plan.count("Tid Range Scan on run_history") == 1, plan
+    assert ("run_history_default" in plan) is not has_day, plan
 
 
 @pytest.fixture
