@@ -38,6 +38,7 @@ from mainspring.stores.postgres import PostgresStore
 from mainspring.stores.sqlite import SqliteStore
 from mainspring.testing.conformance.archive import TODAY, end_runs
 from mainspring.testing.factories import START, add_job, at, own_shards, submit
+from tests.support.buckets import bucket_server
 
 KEEP = timedelta(days=1)
 LATER = START + timedelta(days=3)
@@ -447,32 +448,12 @@ async def test_pages_of_one_table_are_read(postgres_database: str, has_day: bool
 
 
 @pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A bucket of moto's server, and the variables that lead to it."""
-    import obstore
-    from moto.server import ThreadedMotoServer
-    from obstore.store import S3Store
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    host, port = server.get_host_and_port()
-    values = {
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-        "AWS_ALLOW_HTTP": "true",
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_REGION": "us-east-1",
-    }
-    for name, value in values.items():
-        monkeypatch.setenv(name, value)
-    import urllib.request
-
-    urllib.request.urlopen(
-        urllib.request.Request(f"{values['AWS_ENDPOINT_URL']}/runs-of-years", method="PUT"), timeout=20
-    ).close()
-    obstore.put(S3Store("runs-of-years"), "elsewhere.txt", b"not ours")
-    yield "s3://runs-of-years/mainspring"
-    server.stop()
+def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A place in a bucket of a real server, with the variables that lead to it."""
+    with bucket_server("runs-of-years", log=tmp_path / "bucket.log") as variables:
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        yield "s3://runs-of-years/mainspring"
 
 
 async def test_a_bucket_takes_days_and_gives_them_back(bucket: str, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
@@ -27,6 +28,7 @@ from mainspring.objects import Objects
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+_AT_ONCE = 16
 _FILE = re.compile(r"(?:part|attempts)-[0-9]{4,9}\.parquet", re.ASCII)
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
 _MACROS = (
@@ -87,13 +89,14 @@ class ArchiveReader:
             InvalidInput: a manifest is damaged, or of another form.
         """
         names = [name for name in self._objects.list(FOLDER) if name.endswith(f"/{MANIFEST}")]
-        days = []
+        wanted = []
         for name in names:
             day = _day_of(name)
             if day is None or (since is not None and day < since) or (until is not None and day >= until):
                 continue
-            days.append(self._read_manifest(name))
-        return days
+            wanted.append(name)
+        with ThreadPoolExecutor(_AT_ONCE) as pool:  # each is a request to a bucket
+            return list(pool.map(self._read_manifest, wanted))
 
     def _read_manifest(self, name: str) -> DayManifest:
         try:
