@@ -3,7 +3,7 @@
 #   docker build -t mainspring .
 #
 # BASE is any image with Python 3.11 or later and its venv module. Pin it by digest where builds must be repeatable.
-# LOCK is `runtime`, or `ics` for a server that imports ICS files, `mail` for one that sends mail, or `otel` for traces.
+# LOCK is `runtime`, or the name of an extra whose packages it holds besides: `mail`, `login`, `archive` and so on.
 ARG BASE=docker.io/library/python:3.11-slim-bookworm
 
 FROM ${BASE} AS build

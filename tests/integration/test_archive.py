@@ -13,6 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 
 from mainspring.archive.child import NotAsCopied, run_task
@@ -31,11 +32,13 @@ from mainspring.errors import Conflict, InvalidInput, MainspringError
 from mainspring.objects import open_place, read_place
 from mainspring.ports.archive import ArchiveMismatch, ArchiveUnavailable
 from mainspring.ports.store import Store
+from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.memory import MemoryStore
 from mainspring.stores.postgres import PostgresStore
 from mainspring.stores.sqlite import SqliteStore
 from mainspring.testing.conformance.archive import TODAY, end_runs
 from mainspring.testing.factories import START, add_job, at, own_shards, submit
+from tests.support.buckets import bucket_server
 
 KEEP = timedelta(days=1)
 LATER = START + timedelta(days=3)
@@ -385,7 +388,7 @@ async def test_a_run_is_found_with_its_attempts(store: Store, folder: Path, tmp_
         ("", "must be one SELECT"),
         ("SELECT * FROM read_csv('/etc/passwd')", "file system operations are disabled"),
         ("SELECT * FROM read_parquet('/etc/*')", "file system operations are disabled"),
-        ("SELECT * FROM glob('/etc/*')", ""),
+        ("SELECT * FROM glob('/etc/*')", "disabled"),
         ("SELECT nothing FROM runs", 'column "nothing" not found'),
         ("SELECT FROM WHERE", "syntax error"),
         ("SELECT count(*) FROM range(1000000000000) a, range(1000000) b", "took longer than 0.5 s"),
@@ -398,33 +401,59 @@ def test_sql_reads_the_archive_and_nothing_else(sql: str, said: str, folder: Pat
         reader.query(sql, [], tenant=None, limits=limits)
 
 
+async def test_ends_at_one_instant_are_copied_once(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page and a range end amid them."""
+    from mainspring.stores.sqlite import archive as verbs
+
+    monkeypatch.setattr(verbs, "PAGE", 2)
+    monkeypatch.setattr(verbs, "ROWS", 3)
+    async with opened(SqliteStore(tmp_path / "mainspring.db")) as store:
+        job = await add_job(store)
+        ids = await submit(store, job, 12)
+        for number, some in enumerate((ids[:1], ids[1:8], ids[8:9], ids[9:])):
+            await store.cancel_runs(some, reason="operator", now=at(number))
+        ranges = await store.outline_archive_day(TODAY)
+        assert len(ranges) > 2
+        sums = [(await store.count_archive_range(TODAY, of)).rows for of in ranges]
+        assert (sum(sums), max(sums)) == (12, 7)
+        await settle(make_archiver(store, archive_in(folder), await own(store)), make_janitor(store))
+    assert read(folder, "SELECT id FROM runs ORDER BY id", tmp_path / "r") == [(one,) for one in sorted(ids)]
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("has_day", [True, False])
+async def test_pages_of_one_table_are_read(postgres_database: str, has_day: bool) -> None:
+    """The bounds of the day tell the planner which table that is, and the pages where to begin."""
+    async with opened(PostgresStore(postgres_database, random=system_random())) as store:
+        if has_day:
+            await store.prepare_history(now=START)
+    query = load_queries("mainspring.stores.postgres")["copy_archived_runs"].text.rstrip("; \n")
+    since = start_of_day(TODAY)
+    for name, value in {
+        "since": f"'{since.isoformat()}'",
+        "before": f"'{(since + timedelta(days=1)).isoformat()}'",
+        "first": "50000",
+        "until": "100000",
+    }.items():
+        query = query.replace(f":{name}::", f"{value}::")
+    connection = await asyncpg.connect(postgres_database)
+    try:
+        plan = "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN {query}"))
+    finally:
+        await connection.close()
+    assert plan.count("Tid Range Scan on run_history") == 1, plan
+    assert ("run_history_default" in plan) is not has_day, plan
+
+
 @pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A bucket of moto's server, and the variables that lead to it."""
-    import obstore
-    from moto.server import ThreadedMotoServer
-    from obstore.store import S3Store
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    host, port = server.get_host_and_port()
-    values = {
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-        "AWS_ALLOW_HTTP": "true",
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_REGION": "us-east-1",
-    }
-    for name, value in values.items():
-        monkeypatch.setenv(name, value)
-    import urllib.request
-
-    urllib.request.urlopen(
-        urllib.request.Request(f"{values['AWS_ENDPOINT_URL']}/runs-of-years", method="PUT"), timeout=20
-    ).close()
-    obstore.put(S3Store("runs-of-years"), "elsewhere.txt", b"not ours")
-    yield "s3://runs-of-years/mainspring"
-    server.stop()
+def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A place in a bucket of a real server, with the variables that lead to it."""
+    with bucket_server("runs-of-years", log=tmp_path / "bucket.log") as variables:
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        yield "s3://runs-of-years/mainspring"
 
 
 async def test_a_bucket_takes_days_and_gives_them_back(bucket: str, tmp_path: Path) -> None:

@@ -288,3 +288,13 @@ def test_usage_is_found_by_its_time(database: apsw.Connection, name: str) -> Non
     plan = plan_of(database, name)
     assert f"SEARCH {table} USING PRIMARY KEY {bound}" in plan
     assert not any(step.startswith(("SCAN", "USE TEMP")) for step in plan)
+
+
+@pytest.mark.parametrize("verb", ["find_ended", "cut_archived", "copy_archived", "count_archived"])
+@pytest.mark.parametrize("kind", ["runs", "attempts"])
+def test_a_day_is_copied_in_the_order_of_its_index(database: apsw.Connection, verb: str, kind: str) -> None:
+    name = f"{verb}_{kind.removesuffix('s') if verb == 'find_ended' else kind}"
+    index = "run_history_finished" if kind == "runs" else "attempt_finished"
+    plan = plan_of(database, name)
+    assert any(index in step and step.endswith("(finished_at>? AND finished_at<?)") for step in plan), plan
+    assert not any(step.startswith(("SCAN", "USE TEMP")) for step in plan), plan

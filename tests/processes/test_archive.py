@@ -24,6 +24,8 @@ LINES = [shlex.split(line)[1:] for line in re.findall(r"^(mainspring archive .*)
 QUERIES = [line for line in LINES if line[1] == "query"]
 RUNS = 30
 
+pytestmark = pytest.mark.timeout(580)  # processes start, on a host that may be busy
+
 
 def fill(folder: Path) -> list[RunId]:
     """Make a store with a day that is long over."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
@@ -20,13 +21,14 @@ import msgspec
 from mainspring.archive.parquet import columns_of, connect, quote
 from mainspring.archive.tasks import FORMAT, MANIFEST, DayManifest, PartFacts
 from mainspring.core.archive import FOLDER, ArchiveKind
-from mainspring.core.ids import RunId
+from mainspring.core.ids import RunId, format_job_id, format_run_id
 from mainspring.errors import InvalidInput, MissingExtra
 from mainspring.objects import Objects
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+_AT_ONCE = 16
 _FILE = re.compile(r"(?:part|attempts)-[0-9]{4,9}\.parquet", re.ASCII)
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
 _MACROS = (
@@ -87,13 +89,14 @@ class ArchiveReader:
             InvalidInput: a manifest is damaged, or of another form.
         """
         names = [name for name in self._objects.list(FOLDER) if name.endswith(f"/{MANIFEST}")]
-        days = []
+        wanted = []
         for name in names:
             day = _day_of(name)
             if day is None or (since is not None and day < since) or (until is not None and day >= until):
                 continue
-            days.append(self._read_manifest(name))
-        return days
+            wanted.append(name)
+        with ThreadPoolExecutor(_AT_ONCE) as pool:  # each is a request to a bucket
+            return list(pool.map(self._read_manifest, wanted))
 
     def _read_manifest(self, name: str) -> DayManifest:
         try:
@@ -132,10 +135,13 @@ class ArchiveReader:
         parts = [part for day in days for part in day.parts if _may_hold(part, run_id)]
         if not parts:
             return None
-        with self._open(parts, tenant=None, limits=limits) as db:
-            runs = _dicts(db, f"SELECT * FROM runs WHERE id = {int(run_id)}")
-            attempts = _dicts(db, f"SELECT * FROM attempts WHERE run = {int(run_id)} ORDER BY token")
-        return (runs[0], attempts) if runs else None
+        files = self._place(parts, limits)
+        with connect(memory=limits.memory, scratch=self._scratch / "spill") as db:
+            runs = _find(db, ArchiveKind.RUNS, files, f"id = {int(run_id)}")
+            if not runs:
+                return None
+            attempts = _find(db, ArchiveKind.ATTEMPTS, files, f"run_id = {int(run_id)} ORDER BY token")
+        return _named(runs[0]), [{**one, "run_id": format_run_id(run_id)} for one in attempts]
 
     @contextmanager
     def _open(
@@ -248,10 +254,23 @@ def _answer(db: DuckDBPyConnection, sql: str, limits: QueryLimits) -> QueryAnswe
     return QueryAnswer(columns, rows[: limits.rows], len(rows) > limits.rows)
 
 
-def _dicts(db: DuckDBPyConnection, sql: str) -> list[dict[str, Any]]:
-    found = db.execute(sql)
+def _find(
+    db: DuckDBPyConnection, kind: ArchiveKind, files: dict[ArchiveKind, list[Path]], where: str
+) -> list[dict[str, Any]]:
+    found = db.execute(f"SELECT * FROM {_source(kind, files)} WHERE {where}")
     names = [column[0] for column in found.description or ()]
     return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+
+def _named(run: dict[str, Any]) -> dict[str, Any]:
+    """Return a run with its ids as they are written everywhere else."""
+    other = run["redrive_of"]
+    return {
+        "run_id": format_run_id(run["id"]),
+        **run,
+        "job_id": format_job_id(run["job_id"]),
+        "redrive_of": None if other is None else format_run_id(other),
+    }
 
 
 def _first_line(error: Exception) -> str:

@@ -157,7 +157,7 @@ class ChildArchive:
     async def _run(self, task: Task) -> PartFacts | None:
         child = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-m", "mainspring.archive.child"),
+            *("-P", "-m", "mainspring.archive.child"),  # modules in the current folder are not ours
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

@@ -135,8 +135,8 @@ class ArchivePart:
     sum: RowSum
     first_id: int | None
     last_id: int | None
-    bytes: int
     digest: bytes
+    bytes: int
     changed_at: datetime
     state: ArchiveState = ArchiveState.WRITTEN
 
@@ -214,8 +214,8 @@ class ArchivedFile:
     sum: RowSum
     first_id: int | None
     last_id: int | None
-    bytes: int
     digest: bytes
+    bytes: int
 
 
 def is_as_written(part: ArchivePart, file: ArchivedFile) -> bool:

@@ -39,11 +39,13 @@ def open_reader(url: str) -> Iterator[ArchiveReader]:
 
 def reach_archive(url: str) -> str | None:
     """Return why an archive cannot be used from here; None if it can. Nothing is written."""
+    from mainspring.archive.writing import ChildArchive
     from mainspring.core.archive import FOLDER
     from mainspring.objects import ObjectsUnavailable, open_place, read_place
 
     try:
         place = read_place(url, _NAME)
+        ChildArchive(url, place, memory=0)  # refused without the extra
         open_place(place, feature=_NAME, extra="archive").list(f"{FOLDER}/day=0000-00-00")
     except (InvalidInput, MissingExtra, ObjectsUnavailable) as error:
         return str(error)

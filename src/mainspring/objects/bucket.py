@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from datetime import timedelta
 from pathlib import Path
@@ -39,7 +40,12 @@ class BucketObjects:
             self._store: S3Store = S3Store(
                 bucket,
                 prefix=prefix or None,
-                client_options={"timeout": timedelta(seconds=60), "connect_timeout": timedelta(seconds=5)},
+                client_options={
+                    "timeout": timedelta(seconds=60),
+                    "connect_timeout": timedelta(seconds=5),
+                    # Options that are given here take the place of those that variables give.
+                    "allow_http": os.environ.get("AWS_ALLOW_HTTP", "").lower() in {"1", "true", "yes", "on"},
+                },
                 retry_config={"max_retries": 3, "retry_timeout": _PATIENCE},
             )
         except self._errors as error:
@@ -79,6 +85,7 @@ class BucketObjects:
     def local(self, name: str) -> Path | None:
         """Return None: it lies elsewhere."""
         del name
+        return None
 
     def _unavailable(self, error: Exception) -> ObjectsUnavailable:
         from obstore.exceptions import NotFoundError

@@ -90,12 +90,12 @@ def archive_group() -> None:
 @json_option
 @click.pass_context
 def days_command(
-    context: click.Context, since: str | None, until: str | None, *, as_json: bool, **_: Any
+    context: click.Context, /, since: str | None, until: str | None, *, as_json: bool, **_: Any
 ) -> None:
     """List the days that are in the archive."""
     with _open_reader(read_choices(context).require()) as reader:
         days = reader.list_days(since=_day(since, "since"), until=_day(until, "until"))
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "day": day.day,
             "runs": sum(part.rows for part in day.parts if part.kind == "runs"),
@@ -124,7 +124,7 @@ def days_command(
 @json_option
 @click.pass_context
 def query_command(
-    context: click.Context, sql: str, tenant: str | None, *, as_csv: bool, as_json: bool, **given: Any
+    context: click.Context, /, sql: str, tenant: str | None, *, as_csv: bool, as_json: bool, **given: Any
 ) -> None:
     """Answer SQL, one SELECT of DuckDB's dialect, over the views `runs` and `attempts`.
 
@@ -154,7 +154,7 @@ def query_command(
 @shown_options
 @json_option
 @click.pass_context
-def find_command(context: click.Context, run: str, *, as_json: bool, **given: Any) -> None:
+def find_command(context: click.Context, /, run: str, *, as_json: bool, **given: Any) -> None:
     """Find a run in the archive by its id, with the attempts that are on record."""
     from mainspring.cli.calling import checked_run
     from mainspring.core.ids import parse_run_id
@@ -185,7 +185,7 @@ def find_command(context: click.Context, run: str, *, as_json: bool, **given: An
 @store_options
 @json_option
 @click.pass_context
-def write_command(context: click.Context, day: str, *, as_json: bool, **_: Any) -> None:
+def write_command(context: click.Context, /, day: str, *, as_json: bool, **_: Any) -> None:
     """Write a DAY, like 2026-01-31, into the archive before its time has come.
 
     Servers write days by themselves when `history.keep` is over, and then remove them. This one stays in the history.

@@ -97,8 +97,8 @@ class Archiver:
 
     async def _advance(self, epochs: Epochs, now: datetime) -> float:
         self._now = now
-        for day in await self._store.drop_archive_days(epochs=epochs, now=now):
-            _log.info("history_day_dropped", day=day.isoformat())
+        for dropped in await self._store.drop_archive_days(epochs=epochs, now=now):
+            _log.info("history_day_dropped", day=dropped.isoformat())
         day = await self._store.find_unarchived_day(before=last_midnight(now - self._keep))
         self._waiting = day
         if day is None:

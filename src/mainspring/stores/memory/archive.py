@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 from mainspring.core.archive import (
     COLUMNS,
@@ -124,7 +125,7 @@ class MemoryArchiveStore:
         for attempts in self._tables.attempts.values():
             yield from attempts
 
-    def _rows(self, day: date, kind: ArchiveKind) -> Iterator[tuple[int, *tuple[object, ...]]]:
+    def _rows(self, day: date, kind: ArchiveKind) -> Iterator[tuple[Any, ...]]:
         if kind is ArchiveKind.ATTEMPTS:
             yield from (_attempt_row(attempt) for attempt in self._attempts() if _is_of(day, attempt))
             return
@@ -133,7 +134,7 @@ class MemoryArchiveStore:
             if ended_at < since + _DAY:
                 yield self._run_row(self._tables.runs[run_id])
 
-    def _run_row(self, run: RunRow) -> tuple[int, *tuple[object, ...]]:
+    def _run_row(self, run: RunRow) -> tuple[Any, ...]:
         job, lane = self._tables.jobs.get(run.job_id), run.lane.key
         times = (run.fire_at, run.due_at, run.created_at, run.started_at, run.finished_at)
         return (
@@ -145,7 +146,7 @@ class MemoryArchiveStore:
         )
 
 
-def _attempt_row(attempt: Attempt) -> tuple[int, *tuple[object, ...]]:
+def _attempt_row(attempt: Attempt) -> tuple[Any, ...]:
     return (
         *(attempt.run_id, attempt.token, attempt.number, attempt.outcome, attempt.worker, attempt.host),
         *(_micros(attempt.started_at), _micros(attempt.finished_at), attempt.error, attempt.output),

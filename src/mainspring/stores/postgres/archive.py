@@ -84,7 +84,7 @@ class PostgresArchiveStore:
 
     async def list_archive_parts(self, day: date) -> list[ArchivePart]:
         rows = await self._connections.fetch(Role.READ, "list_archive_parts", is_repeatable=True, day=day)
-        return [make_part(row, row["day"], row["changed_at"]) for row in rows]
+        return [make_part(dict(row), row["day"], row["changed_at"]) for row in rows]
 
     async def verify_archive_day(self, day: date, *, epochs: Epochs, now: datetime) -> bool:
         async def work(transaction: Transaction) -> bool:
@@ -119,7 +119,7 @@ class PostgresArchiveStore:
         rows = await self._connections.fetch(
             Role.BROWSE, "list_archive_days", is_repeatable=True, before=before or _LAST, limit=limit
         )
-        return [make_day(row, row["day"], row["changed_at"]) for row in rows]
+        return [make_day(dict(row), row["day"], row["changed_at"]) for row in rows]
 
 
 async def _may_archive(transaction: Transaction, day: date, epochs: Epochs) -> bool:

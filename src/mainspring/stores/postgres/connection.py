@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -75,7 +75,7 @@ class Transaction:
         return int(count) if count.isdigit() else 0
 
     async def copy(
-        self, name: str, sink: Callable[[bytes], Awaitable[None]], /, *, limit: float, **values: Any
+        self, name: str, sink: Callable[[bytes], Coroutine[Any, Any, None]], /, *, limit: float, **values: Any
     ) -> None:
         """Give the rows of a query to a sink, as CSV, where `core.archive.NULL` is NULL.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
+from functools import partial
 from uuid import UUID
 
 import apsw
@@ -61,9 +62,8 @@ class SqliteArchiveStore:
             number = 0
             while since < before:
                 values = {"since": since, "before": before, "step": ROWS}
-                cut = await self._reader.call(
-                    lambda db, kind=kind, values=values: fetch_value(db, f"cut_archived_{kind.value}", values)
-                )
+                work = partial(fetch_value, name=f"cut_archived_{kind.value}", values=values)
+                cut: int | None = await self._reader.call(work)
                 end = before if cut is None else max(cut, since + 1)
                 ranges.append(ArchiveRange(kind, number, since, end))
                 number, since = number + 1, end
@@ -75,7 +75,7 @@ class SqliteArchiveStore:
         after, after_id = of.first, _LOWEST
         while True:
             values = {"after_at": after, "after_id": after_id, "until": of.end, "limit": PAGE}
-            lines, last = await self._reader.call(lambda db, values=values: _copy_page(db, of.kind, values))
+            lines, last = await self._reader.call(partial(_copy_page, kind=of.kind, values=values))
             if lines:
                 await sink.write(lines)
             if last is None:
