@@ -11,6 +11,7 @@ import asyncio
 import itertools
 import re
 from collections.abc import Callable, Iterator
+from http import HTTPStatus
 
 import msgspec
 from starlette.types import Receive, Scope, Send
@@ -18,9 +19,10 @@ from starlette.types import Receive, Scope, Send
 from mainspring.api.call import Answer, Call, Services
 from mainspring.api.errors import Rejected, Reply, answer_error
 from mainspring.api.gatekeeper import Gatekeeper, check_right
-from mainspring.api.guard import Guard
+from mainspring.api.guard import Guard, WrongAddress
 from mainspring.api.hiding import check_filters, hide_payloads
 from mainspring.api.reading import refuse_body
+from mainspring.api.request_times import Denial
 from mainspring.api.routing import Found, Route, Routes
 from mainspring.core.access import Identity
 from mainspring.core.rights import Principal
@@ -28,6 +30,7 @@ from mainspring.ports.clock import IdSource
 from mainspring.wire.operations import OPERATIONS
 
 Observe = Callable[[str, int, float], None]
+Deny = Callable[[Denial], None]
 """Called for each answered request with the operation's id (empty if none was found), the status, and the seconds."""
 
 _encode = msgspec.json.Encoder().encode
@@ -51,6 +54,7 @@ class Admission:
         gatekeeper: knows who calls.
         monotonic: the clock that times requests, in seconds.
         observe: called for each answered request. None costs nothing.
+        deny: called for each request that is denied, with why.
     """
 
     def __init__(
@@ -63,6 +67,7 @@ class Admission:
         ids: IdSource,
         monotonic: Callable[[], float],
         observe: Observe | None = None,
+        deny: Deny | None = None,
     ) -> None:
         self._routes = routes
         self._services = services
@@ -71,6 +76,7 @@ class Admission:
         self._new_request_id = _number_requests(ids).__next__
         self._monotonic = monotonic
         self._observe = observe
+        self._deny = deny
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -80,6 +86,7 @@ class Admission:
         if request_id is None or _REQUEST_ID.fullmatch(request_id) is None:
             request_id = self._new_request_id()
         route: Route | None = None
+        is_known = False
         try:
             if repeated is not None:
                 raise Rejected(400, f"the header {repeated.title()} is given twice; give it once")
@@ -88,6 +95,7 @@ class Admission:
             route = None if found is None else found.methods.get(scope["method"])
             operation = None if route is None else route.operation
             principal, identity = await self._gatekeeper.admit(scope, headers, operation)
+            is_known = True
             if route is None:
                 reply = _answer_unrouted(scope["method"], scope["path"], found)
             else:
@@ -102,6 +110,10 @@ class Admission:
             )
         except Exception as error:  # noqa: BLE001 - every error gets an answer; an unexpected one is logged
             reply = answer_error(error, path=scope["path"], request_id=request_id)
+            if self._deny is not None:
+                reason = _why_denied(error, reply.status, is_known=is_known)
+                if reason is not None:
+                    self._deny(reason)
         await _send(send, reply, request_id)
         if self._observe is not None:
             seconds = self._monotonic() - begun_at
@@ -185,6 +197,21 @@ def _decode(value: bytes) -> str:
         return value.decode()
     except UnicodeDecodeError:
         return value.decode("latin-1")
+
+
+def _why_denied(error: Exception, status: int, *, is_known: bool) -> Denial | None:
+    """Return why a request was denied; None if it failed for another reason.
+
+    Args:
+        is_known: it was found out who makes it.
+    """
+    if isinstance(error, WrongAddress):
+        return Denial.ADDRESS
+    if status == HTTPStatus.UNAUTHORIZED:
+        return Denial.TOKEN
+    if status == HTTPStatus.TOO_MANY_REQUESTS and not is_known:
+        return Denial.RATE
+    return Denial.RIGHT if status == HTTPStatus.FORBIDDEN else None
 
 
 def _answer_unrouted(method: str, path: str, found: Found | None) -> Reply:

@@ -311,6 +311,11 @@ class LocalGateway:
             if not isinstance(report.ending, HandedBack):
                 self._matcher.learn(given.tenant, min(max(report.took, 0.0), at - given.at))
 
+    def note_taken_back(self, ends: Sequence[Transition]) -> None:
+        """Count the ends of attempts that no worker reported: they were lost, or their deadline had passed."""
+        taken = self._book.take([end.run_id for end in ends])
+        self.tally.note_taken_back(taken, ends)
+
     def _decide(
         self,
         session_id: SessionId,
