@@ -191,6 +191,7 @@ JOB_KEY = "SEARCH job sqlite_autoindex_job_1"
         ("get_monitor", ["SEARCH monitor monitor_name"]),
         ("save_monitor", [f"SEARCH monitor {KEY}"]),
         ("list_monitors", ["SEARCH monitor monitor_name"]),
+        ("list_all_monitors", ["SCAN monitor monitor_name"]),
         ("list_overdue_monitors", ["SEARCH monitor monitor_due"]),
         # The whole of a partial index: as many rows as are RUNNING (or in quarantine), not the backlog.
         ("find_held", ["SCAN run run_held"]),

@@ -183,6 +183,13 @@ METRICS = MappingProxyType(
                 ("rule",),
             ),
             Metric(
+                "monitor_up",
+                _GAUGE,
+                "1 while the job that a monitor watches does what it should, 0 when it is late or has failed; of one "
+                "server only.",
+                ("tenant", "monitor"),
+            ),
+            Metric(
                 "notifications_total",
                 _COUNTER,
                 "Messages of alerts that this server delivered, is to try again, or gave up.",

@@ -213,9 +213,9 @@ async def test_ticks_of_services_are_timed_and_their_failures_counted() -> None:
 
 OF_CENSUS = {
     *("queue_runs", "queue_oldest_seconds", "dead_runs", "clocks_overdue", "census_age_seconds"),
-    *("ledger_missing", "ledger_surplus", "alerts_firing"),
+    *("ledger_missing", "ledger_surplus", "alerts_firing", "monitor_up"),
 }
-"""Known only when a census has met some, a check of all ledgers was made, or an alert has fired."""
+"""Known only when a census has met some, a check of all ledgers was made, an alert has fired, or there is a monitor."""
 
 
 async def test_a_process_with_a_worker_shows_everything_in_one_place(tmp_path: Path) -> None:
