@@ -30,8 +30,9 @@ from mainspring.ports.clock import IdSource
 from mainspring.wire.operations import OPERATIONS
 
 Observe = Callable[[str, int, float], None]
-Deny = Callable[[Denial], None]
 """Called for each answered request with the operation's id (empty if none was found), the status, and the seconds."""
+Deny = Callable[[Denial], None]
+"""Called for each request that is denied, with why."""
 
 _encode = msgspec.json.Encoder().encode
 _HEADERS = {

@@ -215,7 +215,7 @@ METRICS = MappingProxyType(
             Metric(
                 "requests_denied_total",
                 _COUNTER,
-                "Requests that were denied: for their address, token or rate, or for want of a right.",
+                "Requests that were denied for their address, token or rate, or because their caller lacks the right.",
                 ("reason",),
             ),
             Metric("build_info", _GAUGE, "Always 1; the release is in its label.", ("version",)),

@@ -107,12 +107,11 @@ class Tally:
 
         Args:
             taken: with which leases each was given.
-            ends: how each ended.
+            ends: how each ended; all in a final state.
         """
         for noted, end in zip(taken, ends, strict=True):
-            if end.to in FINAL_STATES:
-                series = self._unknown if noted is None else self._find(noted.tenant, noted.spec)
-                series.ends[end.to] += 1
+            series = self._unknown if noted is None else self._find(noted.tenant, noted.spec)
+            series.ends[end.to] += 1
 
     def _note(
         self, noted: NotedLeases | None, outcome: AttemptOutcome, to: RunState, count: int, at: float
