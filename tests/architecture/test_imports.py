@@ -21,6 +21,7 @@ HOMES = {
     "celery": ("mainspring.importers",),
     "click": ("mainspring.cli",),
     "croniter": (),
+    "cryptography": ("mainspring.encryption",),
     "cronsim": (),
     "httpx": (),
     "prometheus_client": ("mainspring.telemetry", "mainspring.api"),
@@ -29,7 +30,17 @@ HOMES = {
     "starlette": ("mainspring.api",),
 }
 # what a command that only asks a question must not pay for
-LATE = ("aiohttp", "apsw", "asyncpg", "prometheus_client", "starlette", "structlog", "uvicorn", "uvloop")
+LATE = (
+    "aiohttp",
+    "apsw",
+    "asyncpg",
+    "cryptography",
+    "prometheus_client",
+    "starlette",
+    "structlog",
+    "uvicorn",
+    "uvloop",
+)
 
 
 def imports() -> Iterator[tuple[str, str]]:

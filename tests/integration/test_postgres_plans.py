@@ -433,6 +433,7 @@ async def test_entries_of_the_audit_are_found_by_what_they_are_about(
     [
         ("find_monitor", {"key_hash": r"'\\x00'"}, "monitor_key"),
         ("get_monitor", {"tenant": "'tenant 7'", "name": "'dump 7'"}, "monitor_name"),
+        ("list_all_monitors", {"limit": "100"}, "monitor_name"),
         ("list_overdue_monitors", {"now": "now()", "limit": "1000"}, "monitor_due"),
     ],
 )

@@ -191,6 +191,7 @@ JOB_KEY = "SEARCH job sqlite_autoindex_job_1"
         ("get_monitor", ["SEARCH monitor monitor_name"]),
         ("save_monitor", [f"SEARCH monitor {KEY}"]),
         ("list_monitors", ["SEARCH monitor monitor_name"]),
+        ("list_all_monitors", ["SCAN monitor monitor_name"]),
         ("list_overdue_monitors", ["SEARCH monitor monitor_due"]),
         # The whole of a partial index: as many rows as are RUNNING (or in quarantine), not the backlog.
         ("find_held", ["SCAN run run_held"]),
@@ -250,6 +251,7 @@ def test_only_the_census_reads_a_big_table_from_end_to_end(database: apsw.Connec
     )
     few = {"SCAN run run_held", "SCAN run run_quarantined", "SCAN audit audit_unsealed"}
     few |= {"SCAN dead_run dead_run_unnoticed", "SCAN alert alert_open"}
+    few |= {"SCAN monitor monitor_name"}  # in order, and of 2,000 no further
     assert scans - few == inspection
 
 

@@ -11,6 +11,7 @@ import asyncio
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from http import HTTPStatus
 
 import msgspec
 from starlette.types import Receive, Scope, Send
@@ -20,9 +21,10 @@ from mainspring.api.call import Answer, Call, Services
 from mainspring.api.cookies import CSRF_HEADER
 from mainspring.api.errors import Rejected, Reply, answer_error
 from mainspring.api.gatekeeper import Gatekeeper, check_right
-from mainspring.api.guard import Guard
+from mainspring.api.guard import Guard, WrongAddress
 from mainspring.api.hiding import check_filters, hide_payloads
 from mainspring.api.reading import refuse_body
+from mainspring.api.request_times import Denial
 from mainspring.api.routing import Found, Route, Routes
 from mainspring.core.access import Identity
 from mainspring.core.rights import Principal, Right
@@ -31,6 +33,8 @@ from mainspring.wire.operations import OPERATIONS
 
 Observe = Callable[[str, int, float], None]
 """Called for each answered request with the operation's id (empty if none was found), the status, and the seconds."""
+Deny = Callable[[Denial], None]
+"""Called for each request that is denied, with why."""
 
 _encode = msgspec.json.Encoder().encode
 _NO_HEADERS: Mapping[str, str] = {}
@@ -55,6 +59,7 @@ class Admission:
         gatekeeper: knows who calls.
         monotonic: the clock that times requests, in seconds.
         observe: called for each answered request. None costs nothing.
+        deny: called for each request that is denied, with why.
     """
 
     def __init__(
@@ -67,6 +72,7 @@ class Admission:
         ids: IdSource,
         monotonic: Callable[[], float],
         observe: Observe | None = None,
+        deny: Deny | None = None,
     ) -> None:
         self._routes = routes
         self._services = services
@@ -75,6 +81,7 @@ class Admission:
         self._new_request_id = _number_requests(ids).__next__
         self._monotonic = monotonic
         self._observe = observe
+        self._deny = deny
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -85,6 +92,7 @@ class Admission:
             request_id = self._new_request_id()
         route: Route | None = None
         identity: Identity | None = None
+        is_known = False
         try:
             if repeated is not None:
                 raise Rejected(400, f"the header {repeated.title()} is given twice; give it once")
@@ -93,6 +101,7 @@ class Admission:
             route = None if found is None else found.methods.get(scope["method"])
             operation = None if route is None else route.operation
             principal, identity = await self._gatekeeper.admit(scope, headers, operation)
+            is_known = True
             if route is None:
                 reply = _answer_unrouted(scope["method"], scope["path"], found)
             else:
@@ -107,14 +116,16 @@ class Admission:
             )
         except Exception as error:  # noqa: BLE001 - every error gets an answer; an unexpected one is logged
             reply = answer_error(error, path=scope["path"], request_id=request_id)
-        more: Sequence[tuple[bytes, bytes]] = ()
-        if route is None or route.right is not Right.WORK:
-            by_cookie = identity is not None and "authorization" not in headers
-            more = browser_headers(scope, headers.get("host"), is_private=by_cookie)
-        await _send(send, reply, request_id, more)
+            self._note_denial(error, reply.status, is_known=is_known)
+        await _send(send, reply, request_id, _for_browsers(scope, headers, route, identity))
         if self._observe is not None:
             seconds = self._monotonic() - begun_at
             self._observe("" if route is None else route.operation.id, reply.status, seconds)
+
+    def _note_denial(self, error: Exception, status: int, *, is_known: bool) -> None:
+        reason = None if self._deny is None else _why_denied(error, status, is_known=is_known)
+        if self._deny is not None and reason is not None:
+            self._deny(reason)
 
     def _check_addressed(self, scope: Scope, headers: dict[str, str]) -> None:
         server = scope.get("server")
@@ -175,6 +186,16 @@ class Admission:
         return Reply(status, b"" if content is None else _encode(content), headers=more, cookies=given)
 
 
+def _for_browsers(
+    scope: Scope, headers: Mapping[str, str], route: Route | None, identity: Identity | None
+) -> Sequence[tuple[bytes, bytes]]:
+    """Return what an answer says for browsers, which workers do without."""
+    if route is not None and route.right is Right.WORK:
+        return ()
+    by_cookie = identity is not None and "authorization" not in headers
+    return browser_headers(scope, headers.get("host"), is_private=by_cookie)
+
+
 def _read_headers(scope: Scope) -> tuple[dict[str, str], str | None]:
     """Return the headers that are used, by name in lower case, and the name of one that is wrongly given twice."""
     found: dict[str, str] = {}
@@ -196,6 +217,21 @@ def _decode(value: bytes) -> str:
         return value.decode()
     except UnicodeDecodeError:
         return value.decode("latin-1")
+
+
+def _why_denied(error: Exception, status: int, *, is_known: bool) -> Denial | None:
+    """Return why a request was denied; None if it failed for another reason.
+
+    Args:
+        is_known: it was found out who makes it.
+    """
+    if isinstance(error, WrongAddress):
+        return Denial.ADDRESS
+    if status == HTTPStatus.UNAUTHORIZED:
+        return Denial.TOKEN
+    if status == HTTPStatus.TOO_MANY_REQUESTS and not is_known:
+        return Denial.RATE
+    return Denial.RIGHT if status == HTTPStatus.FORBIDDEN else None
 
 
 def _answer_unrouted(method: str, path: str, found: Found | None) -> Reply:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from starlette.applications import Starlette
 from starlette.types import Receive, Scope, Send
 
-from mainspring.api.admission import Admission, Observe
+from mainspring.api.admission import Admission, Deny, Observe
 from mainspring.api.call import Services
 from mainspring.api.caller_rates import CallerRates
 from mainspring.api.gatekeeper import Gatekeeper, Identify
@@ -117,6 +117,7 @@ def create_api(
     access: Access | None = None,
     ics: IcsReader | None = None,
     observe: Observe | None = None,
+    deny: Deny | None = None,
     why_rate: Rate | None = None,
     test_rate: Rate | None = None,
     findings: Callable[[], JobFindings | None] = lambda: None,
@@ -141,6 +142,7 @@ def create_api(
         access: who may reach the API, and under which names; None means this machine only.
         ics: reads ICS files; None means with the usual limits.
         observe: called for each answered request.
+        deny: called for each request that is denied, with why.
         why_rate: how often each caller may ask why a run waits; None is the setting's default.
         test_rate: how often each caller may test channels; None is the setting's default.
         findings: returns what the last look at all jobs has found.
@@ -181,6 +183,7 @@ def create_api(
             ids=UuidSource(),
             monotonic=monotonic,
             observe=observe,
+            deny=deny,
         )
     )
 

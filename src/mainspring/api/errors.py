@@ -98,7 +98,10 @@ _WHERE_LISTED = {
 
 def answer_error(error: BaseException, *, path: str, request_id: str) -> Reply:
     """Turn any exception into an answer. Log what is the server's fault. A token in the path is not repeated."""
-    return _answer(error, path=_TOKEN.sub("ms_…", path), request_id=request_id)
+    path = _TOKEN.sub("ms_…", path)
+    if isinstance(error, CannotDecrypt):
+        _log.error("cannot_decrypt", path=path, request_id=request_id, error=str(error))
+    return _answer(error, path=path, request_id=request_id)
 
 
 def _answer(error: BaseException, *, path: str, request_id: str) -> Reply:
@@ -118,11 +121,8 @@ def _answer(error: BaseException, *, path: str, request_id: str) -> Reply:
         fields, wait = [FieldError(error.field, error.message)], error.retry_after
     elif isinstance(error, Rejected):
         status, detail, headers = error.status, error.detail, error.headers
-    elif isinstance(error, CannotDecrypt):
-        _log.error("cannot_decrypt", path=path, request_id=request_id, error=str(error))
-        detail = str(error)
-    elif isinstance(error, MissingExtra):
-        status, detail = 501, str(error)
+    elif isinstance(error, MissingExtra | CannotDecrypt):
+        status, detail = 501 if isinstance(error, MissingExtra) else 500, str(error)
     elif isinstance(error, TookTooLong):
         status, detail = 503, "this takes longer than a list or count may take (browse.timeout); ask for less"
     elif isinstance(error, StoreUnavailable):

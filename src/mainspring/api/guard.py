@@ -22,6 +22,10 @@ class _Authority(NamedTuple):
     port: int | None
 
 
+class WrongAddress(Rejected):
+    """A request is not addressed to this server, or comes from a foreign page."""
+
+
 class Guard:
     """Admits a request only if it is addressed to a name of this server, and does not come from a foreign page.
 
@@ -42,7 +46,7 @@ class Guard:
                 browser that was led here by a rebound name sends that name.
 
         Raises:
-            Rejected: 403, the host or the origin is not this server.
+            WrongAddress: 403, the host or the origin is not this server.
         """
         facts = (host, origin, arrived_at)
         if facts in self._passed:
@@ -55,13 +59,13 @@ class Guard:
     def _check(self, host: str | None, origin: str | None, arrived_at: str | None) -> None:
         asked = _read(f"//{host}") if host is not None else None
         if host is not None and (asked is None or not self._is_ours(asked.name, arrived_at)):
-            raise Rejected(
+            raise WrongAddress(
                 403,
                 f"this API does not answer to the host {host[:80]!r}; if that is a name of this server, start it with"
                 " --allow-host",
             )
         if origin is not None and not _is_same_site(_read(origin), asked, scheme=origin.partition("://")[0]):
-            raise Rejected(
+            raise WrongAddress(
                 403, f"this API is not for web pages of other sites: {origin[:80]!r} is not its own address"
             )
 

@@ -17,8 +17,8 @@ from mainspring.core.values import value
 FIRST_BYTE = b"\x01"
 """JSON text never begins with it."""
 TEXT_PREFIX = "mainspring-encrypted:1:"
-ENCRYPTED = "encrypted"
-"""The parameter of a target that holds what is encrypted of its definition."""
+ENCRYPTED = "mainspring:encrypted"
+"""The parameter of a target that holds what is encrypted of its definition. No option can have that name."""
 PLAIN_PARAMS = frozenset({"function", "method", "shell"})
 """Parameters of a target that stay plain: a claim goes by the name of a function, the others tell nothing."""
 NO_KEYS = "this process has no keys_file: give it the file that the other servers have, and start it again"

@@ -21,7 +21,7 @@ from mainspring.core.ids import JobId, RunId, format_job_id
 from mainspring.core.model import JobSpec, Target
 from mainspring.core.values import value
 from mainspring.encryption.cipher import Cipher
-from mainspring.errors import CannotDecrypt
+from mainspring.errors import CannotDecrypt, InvalidInput
 
 
 @value()
@@ -98,6 +98,7 @@ class Fields:
 
         Raises:
             CannotDecrypt: it holds what could not be decrypted when it was read.
+            InvalidInput: claims go by more of its target than may stay plain.
         """
         params = spec.target.params
         if has_encrypted(params):
@@ -112,7 +113,9 @@ class Fields:
         data = self._cipher.encrypt(plain, place.context("definition"))
         shown = {name: item for name, item in params.items() if name in PLAIN_PARAMS}
         target = Target(spec.target.type, shown | {ENCRYPTED: _to_text(data)})
-        return replace(spec, payload=None, target=target)
+        encrypted = replace(spec, payload=None, target=target)
+        _check_route(spec, encrypted)
+        return encrypted
 
     def decrypt_spec(self, spec: JobSpec, place: Place) -> JobSpec:
         """Decrypt a definition.
@@ -142,6 +145,17 @@ class Fields:
     def _encrypt_text(self, text: str, context: bytes, mark: str) -> str:
         data = self._cipher.encrypt(text.encode("utf-8", "replace"), context)
         return f"{self._cipher.text_head(mark)}{_to_text(data)}"
+
+
+def _check_route(spec: JobSpec, encrypted: JobSpec) -> None:
+    """Refuse a definition whose route is another one without what is hidden: no worker would get its runs."""
+    try:
+        is_same = encrypted.route == spec.route
+    except (KeyError, TypeError, AttributeError):  # a package's type, which reads what is hidden
+        is_same = False
+    if not is_same:
+        message = f"workers are found by parameters of {spec.target.type!r} that cannot be encrypted"
+        raise InvalidInput("target", f"{message}; use another type, or a store without keys_file")
 
 
 def _to_text(data: bytes) -> str:

@@ -264,6 +264,7 @@ class Engine:
                 write_health=self._write_health,
                 event_log=self._event_log,
                 counts=self._run_counts,
+                on_taken_back=self.gateway.note_taken_back,
             ),
             self._make_preemptor(definitions, restrictions),
             Redriver(store, self.client.redriving, ownership=ownership, waiter=tools.waiter()),

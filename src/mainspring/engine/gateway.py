@@ -26,6 +26,7 @@ from mainspring.core.outcomes import (
     succeeded,
 )
 from mainspring.core.preemption import is_asked
+from mainspring.core.states import FINAL_STATES
 from mainspring.core.text import storable
 from mainspring.engine.claiming.batches import group_calls
 from mainspring.engine.claiming.lease_book import LeaseBook
@@ -310,6 +311,12 @@ class LocalGateway:
                 continue  # most of many are not measured
             if not isinstance(report.ending, HandedBack):
                 self._matcher.learn(given.tenant, min(max(report.took, 0.0), at - given.at))
+
+    def note_taken_back(self, ends: Sequence[Transition]) -> None:
+        """Count the ends of attempts that no worker reported: they were lost, or their deadline had passed."""
+        # Only of runs that are over: others may have been given out again by now, and have new entries in the book.
+        over = [end for end in ends if end.to in FINAL_STATES]
+        self.tally.note_taken_back(self._book.take([end.run_id for end in over]), over)
 
     def _decide(
         self,

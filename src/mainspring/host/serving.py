@@ -140,6 +140,7 @@ async def serve(
             expose_process(engine.telemetry) if tenant is None else expose_tenant(engine.telemetry, tenant)
         ),
         observe=times,
+        deny=times.deny,
         access=settings.access,
         ics=IcsReader(most_bytes=settings.ics_most_bytes, most_days=settings.calendars_most_days),
         why_rate=settings.why_rate,

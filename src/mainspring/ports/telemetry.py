@@ -102,7 +102,7 @@ METRICS = MappingProxyType(
             Metric(
                 "runs_ended_total",
                 _COUNTER,
-                "Runs that ended with an attempt whose report this process has stored.",
+                "Runs that ended with an attempt whose report this process has stored, or that it took back.",
                 ("tenant", "queue", "type", "state"),
             ),
             Metric("claims_waiting", _GAUGE, "Requests for work that wait for a run."),
@@ -196,6 +196,13 @@ METRICS = MappingProxyType(
                 ("rule",),
             ),
             Metric(
+                "monitor_up",
+                _GAUGE,
+                "1 while the job that a monitor watches does what it should, 0 when it is late or has failed; of one "
+                "server only.",
+                ("tenant", "monitor"),
+            ),
+            Metric(
                 "notifications_total",
                 _COUNTER,
                 "Messages of alerts that this server delivered, is to try again, or gave up.",
@@ -224,6 +231,12 @@ METRICS = MappingProxyType(
                 "Time that requests took until their answer was sent; of a claim, with its wait.",
                 ("operation", "status"),
             ),
+            Metric(
+                "requests_denied_total",
+                _COUNTER,
+                "Requests that were denied for their address, token or rate, or because their caller lacks the right.",
+                ("reason",),
+            ),
             Metric("build_info", _GAUGE, "Always 1; the release is in its label.", ("version",)),
             Metric(
                 "worker_reports_total",
@@ -240,6 +253,10 @@ METRICS = MappingProxyType(
                 "Leases that the worker holds: under way, waiting for a slot, or ended and unreported.",
             ),
             Metric("worker_prefetched", _GAUGE, "Leases that wait in the worker for a slot."),
+            Metric(
+                "worker_active", _GAUGE, "Attempts under way in the worker; those of one batch share a slot."
+            ),
+            Metric("worker_unreported", _GAUGE, "Attempts that have ended and are not reported yet."),
             Metric("worker_slots", _GAUGE, "Slots of the worker."),
             Metric("worker_slots_used", _GAUGE, "Slots in which attempts are under way."),
             Metric(

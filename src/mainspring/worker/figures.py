@@ -24,5 +24,7 @@ class WorkerFigures:
         yield Measure("worker_attempts_dropped_total", counters.dropped)
         yield Measure("worker_held", len(self._worker.held))
         yield Measure("worker_prefetched", self._worker.waiting)
+        yield Measure("worker_active", self._worker.active)
+        yield Measure("worker_unreported", self._worker.unreported)
         yield Measure("worker_slots", self._slots)
         yield Measure("worker_slots_used", self._worker.used_slots)

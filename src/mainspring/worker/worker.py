@@ -104,6 +104,16 @@ class Worker:
         return len(self._leases.waiting)
 
     @property
+    def active(self) -> int:
+        """How many attempts are under way."""
+        return len(self._leases.active)
+
+    @property
+    def unreported(self) -> int:
+        """How many attempts have ended and are not reported yet."""
+        return len(self._leases.ended)
+
+    @property
     def used_slots(self) -> int:
         """How many slots the attempts under way take."""
         return self._leases.used_slots

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from httpx import AsyncClient, Response
 
+from mainspring.api.request_times import RequestTimes
 from mainspring.core.access import write_token
 from mainspring.core.alerting import Verdict
 from mainspring.core.alerts import Alert
@@ -223,6 +224,31 @@ async def test_guessing_is_slowed_down_and_does_not_keep_the_store_busy(
     assert (await http.get("/api/v1/jobs", headers=bearer(admin))).status_code == 200
     runtime.clock.advance(4)
     assert (await http.get("/api/v1/jobs", headers=bearer(UNKNOWN))).status_code == 401
+
+
+async def test_denied_requests_are_counted_by_why(
+    runtime: ManualRuntime, identities: Identities, http: AsyncClient, admin: str
+) -> None:
+    text = await make_token(http, admin, "ann", {"shop": "viewer"}, "viewer", rate=5)
+    times = RequestTimes()
+    api = api_of(runtime, identities=identities, deny=times.deny)
+
+    def denied() -> dict[str, float]:
+        return {measure.labels[0]: measure.value for measure in times.measures() if not measure.labels[1:]}  # type: ignore[misc]
+
+    async with client_of(api) as counting:
+        jobs = "/api/v1/jobs"
+        assert (await counting.get(jobs, headers=bearer(admin))).status_code == 200
+        assert (await counting.get("/nothing", headers=bearer(admin))).status_code == 404
+        assert denied() == {"address": 0, "token": 0, "rate": 0, "right": 0}
+        assert (await counting.get(jobs)).status_code == 401
+        assert (await counting.get(jobs, headers=bearer(UNKNOWN))).status_code == 401
+        assert (await counting.get(jobs, headers={"Host": "evil.example"})).status_code == 403
+        assert (await counting.get(TOKENS, headers=bearer(text))).status_code == 200
+        assert (await counting.post(jobs, json={}, headers=bearer(text))).status_code == 403
+        statuses = [(await counting.get(jobs, headers=bearer(text))).status_code for _ in range(9)]
+        assert denied() == {"address": 1, "token": 2, "rate": statuses.count(429), "right": 1}
+        assert statuses.count(429) > 0
 
 
 async def test_rules_and_channels_of_all_tenants_need_the_right_in_all_of_them(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -12,10 +14,13 @@ from mainspring.core.ciphertexts import ENCRYPTED, has_encrypted
 from mainspring.core.dead_letters import group_of
 from mainspring.core.ids import RunId
 from mainspring.core.model import JobSpec, Target
+from mainspring.core.targets import TARGETS
+from mainspring.core.targets.http import HttpType
+from mainspring.core.types import Types
 from mainspring.encryption.cipher import Cipher
 from mainspring.encryption.fields import Fields, Place
 from mainspring.encryption.keys import Keys
-from mainspring.errors import CannotDecrypt
+from mainspring.errors import CannotDecrypt, InvalidInput
 from mainspring.ports.codec import decode_spec, encode_spec
 from mainspring.testing.factories import IdSequence
 
@@ -131,6 +136,24 @@ def test_function_keeps_its_name_for_claims() -> None:
     assert FIELDS.decrypt_spec(encrypted, HERE) == spec
     without = replace(spec, payload=None)
     assert FIELDS.encrypt_spec(without, HERE) is without
+
+
+class Placed(HttpType):
+    """A package's type, for which workers are found by a parameter that is hidden."""
+
+    name = "placed"
+    short: ClassVar[Mapping[str, str]] = {}
+
+    def route(self, params: Mapping[str, Any]) -> str:
+        return f"placed:{params['url']}"
+
+
+def test_type_whose_workers_are_found_by_what_is_hidden_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mainspring.core.model.TARGETS", Types("target", *TARGETS, Placed()))
+    spec = replace(SPEC, target=Target("placed", HTTP.params))
+    assert spec.route == "placed:https://example.com/canary"
+    with pytest.raises(InvalidInput, match=r"^target: workers are found by parameters of 'placed' that"):
+        FIELDS.encrypt_spec(spec, HERE)
 
 
 def test_name_of_a_function_that_was_changed_in_the_store_is_not_called() -> None:

@@ -66,6 +66,36 @@ async def test_attempts_past_their_deadline_are_counted(bench: Bench) -> None:
     assert (found["attempts_taken_back_total.deadline"], found["sessions_lost_total"]) == (1, 0)
 
 
+def ended(bench: Bench) -> dict[tuple[str, ...], float]:
+    """Return how many runs ended, by tenant, queue, type and state."""
+    return {
+        measure.labels: measure.value
+        for measure in bench.runtime.telemetry.snapshot()
+        if measure.name == "runs_ended_total" and not isinstance(measure.value, Spread)
+    }
+
+
+async def test_runs_that_end_with_an_attempt_that_was_taken_back_are_counted_once(bench: Bench) -> None:
+    await submit(bench, timeout="10s", retry={"max_retries": 0})
+    worker = await bench.runtime.worker()
+    (lease,) = await worker.claim()
+    for _ in range(60):
+        bench.runtime.clock.advance(1)
+        await worker.beat()
+        await bench.runtime.tick("reaper")
+    await worker.report(Report(run_id=lease.run_id, token=lease.token, ending=Success(result=b"1")))
+    assert ended(bench) == {(TENANT, "default", "function", "FAILED"): 1}
+
+
+async def test_runs_that_are_taken_back_to_run_again_have_not_ended(bench: Bench) -> None:
+    await submit(bench)
+    dead = await bench.runtime.worker()
+    await dead.claim()
+    await lose_worker(bench)
+    assert bench.runtime.telemetry.figures()["attempts_taken_back_total.lost"] == 1
+    assert ended(bench) == {}
+
+
 async def test_leases_that_no_worker_knows_are_counted(bench: Bench) -> None:
     await submit(bench)
     worker = await bench.runtime.worker()
@@ -183,9 +213,9 @@ async def test_ticks_of_services_are_timed_and_their_failures_counted() -> None:
 
 OF_CENSUS = {
     *("queue_runs", "queue_oldest_seconds", "dead_runs", "clocks_overdue", "census_age_seconds"),
-    *("ledger_missing", "ledger_surplus", "alerts_firing"),
+    *("ledger_missing", "ledger_surplus", "alerts_firing", "monitor_up"),
 }
-"""Known only when a census has met some, a check of all ledgers was made, or an alert has fired."""
+"""Known only when a census has met some, a check of all ledgers was made, an alert has fired, or there is a monitor."""
 
 
 async def test_a_process_with_a_worker_shows_everything_in_one_place(tmp_path: Path) -> None:
@@ -217,6 +247,7 @@ async def test_a_process_with_a_worker_shows_everything_in_one_place(tmp_path: P
             found = engine.telemetry.figures()
             release.set()
         assert (found["worker_slots"], found["worker_slots_used"], found["worker_held"]) == (7, 0, 0)
+        assert (found["worker_active"], found["worker_unreported"]) == (0, 0)
         assert (found["worker_reports_total.applied"], found["worker_reports_total.stale"]) == (3, 0)
         assert (found["loops_stalled_total"], found["functions_abandoned_total"]) == (1, 2)
         assert found["group_commit_items_sum.sqlite"] >= found["group_commit_items_count.sqlite"] > 0
@@ -224,7 +255,8 @@ async def test_a_process_with_a_worker_shows_everything_in_one_place(tmp_path: P
         names = {measure.name for measure in engine.telemetry.snapshot()}
         assert METRICS.keys() - names - OF_CENSUS == {
             *("hints_sent_total", "hints_heard_total"),  # one process: no exchange
-            *("http_request_seconds", "build_info", "loop_lag_seconds"),  # of what serves the API
+            *("http_request_seconds", "requests_denied_total", "build_info"),  # of what serves the API
+            "loop_lag_seconds",  # likewise
         }
         for measure in engine.telemetry.snapshot():
             metric = METRICS[measure.name]

@@ -102,6 +102,17 @@ class Tally:
         for noted, end in zip(taken, transitions, strict=True):
             self._note(noted, end.outcome, end.to, 1, at)
 
+    def note_taken_back(self, taken: Iterable[NotedLeases | None], ends: Iterable[Transition]) -> None:
+        """Count runs that have ended with an attempt that was taken back. The attempts themselves are no reports.
+
+        Args:
+            taken: with which leases each was given.
+            ends: how each ended; all in a final state.
+        """
+        for noted, end in zip(taken, ends, strict=True):
+            series = self._unknown if noted is None else self._find(noted.tenant, noted.spec)
+            series.ends[end.to] += 1
+
     def _note(
         self, noted: NotedLeases | None, outcome: AttemptOutcome, to: RunState, count: int, at: float
     ) -> None:

@@ -15,6 +15,7 @@ from mainspring.core.notifications import AlertState
 from mainspring.core.rights import ALL_TENANTS
 from mainspring.engine.scheduling.alert_reading import AlertReader
 from mainspring.engine.scheduling.job_alerts import MOST_FAILURES, JobAlerts
+from mainspring.engine.scheduling.monitor_figures import MonitorFigures
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.ports.clock import Waiter
 from mainspring.ports.store import Store
@@ -58,11 +59,13 @@ class Watchdog:
         self._has_defaults = False
         self._pruned_at: datetime | None = None
         self._firing: dict[str, int] | None = None
+        self._monitors = MonitorFigures(store)
         self.waiter = waiter
 
     def measures(self) -> Iterator[Measure]:
-        """Yield how many alerts of each rule fire, while this node judges them."""
+        """Yield how many alerts of each rule fire and which monitors are up, while this node judges them."""
         if 0 in self._ownership.epochs:
+            yield from self._monitors.measures()
             for rule, count in (self._firing or {}).items():
                 yield Measure("alerts_firing", count, (rule,))
 
@@ -70,6 +73,7 @@ class Watchdog:
         """Judge, and save what has changed. Come back sooner if something waits to be told."""
         if 0 not in self._ownership.epochs:
             self._has_defaults, self._firing = False, None
+            self._monitors.forget()
             return PERIOD
         epochs = {0: self._ownership.epochs[0]}
         if not self._has_defaults:
@@ -92,6 +96,7 @@ class Watchdog:
             return PERIOD
         self._tell(alerts, verdict)
         await self._prune(epochs, now)
+        await self._monitors.look(now)
         if len(noticed) == MOST_FAILURES:
             return _SOONEST
         if verdict.next_at is None:

@@ -38,7 +38,11 @@ MAX_LOOK_GAP = 5.0
 
 
 class Reaper:
-    """Judges sessions, takes back orphaned runs, enforces deadlines, and skips expired runs."""
+    """Judges sessions, takes back orphaned runs, enforces deadlines, and skips expired runs.
+
+    Args:
+        on_taken_back: told how attempts were ended that were taken back.
+    """
 
     name = "reaper"
 
@@ -55,6 +59,7 @@ class Reaper:
         write_health: WriteHealth,
         event_log: EventLog,
         counts: RunCounts,
+        on_taken_back: Callable[[Sequence[Transition]], None],
     ) -> None:
         self._store = store
         self._clock = clock
@@ -66,6 +71,7 @@ class Reaper:
         self._write_health = write_health
         self._event_log = event_log
         self._counts = counts
+        self._on_taken_back = on_taken_back
         self._watch: Watch[SessionId] | None = None
         self._shortest_period = beat_period
         self._watching_since = 0.0
@@ -177,6 +183,7 @@ class Reaper:
             if result is ApplyResult.APPLIED
         ]
         self._event_log.note_ends(applied, held, specs)
+        self._on_taken_back(applied)
         self._wakeups.runs_ready(keys=None)  # another process may have given them out
         return len(applied)
 

@@ -57,6 +57,10 @@ class MonitorStore(Protocol):
         """Return the monitors of a tenant, by name."""
         ...
 
+    async def list_all_monitors(self, *, limit: int) -> list[Monitor]:
+        """Return the monitors of all tenants by tenant and name, at most `limit`."""
+        ...
+
     async def list_overdue_monitors(self, *, now: datetime, limit: int) -> list[Monitor]:
         """Return monitors of all tenants whose `due_at` lies before an instant, the longest overdue first."""
         ...

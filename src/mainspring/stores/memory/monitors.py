@@ -72,6 +72,10 @@ class MemoryMonitorStore:
         found = [one.monitor for one in self._monitors.monitors.values() if one.monitor.tenant == tenant]
         return sorted(found, key=lambda one: one.name)
 
+    async def list_all_monitors(self, *, limit: int) -> list[Monitor]:
+        found = [one.monitor for one in self._monitors.monitors.values()]
+        return sorted(found, key=lambda one: (one.tenant, one.name))[:limit]
+
     async def list_overdue_monitors(self, *, now: datetime, limit: int) -> list[Monitor]:
         found = [
             (one.monitor.due_at, one.id, one.monitor)

@@ -74,6 +74,10 @@ class PostgresMonitorStore:
         rows = await self._connections.fetch(Role.READ, "list_monitors", is_repeatable=True, tenant=tenant)
         return [_stored_of(row).monitor for row in rows]
 
+    async def list_all_monitors(self, *, limit: int) -> list[Monitor]:
+        rows = await self._connections.fetch(Role.WATCH, "list_all_monitors", is_repeatable=True, limit=limit)
+        return [_stored_of(row).monitor for row in rows]
+
     async def list_overdue_monitors(self, *, now: datetime, limit: int) -> list[Monitor]:
         rows = await self._connections.fetch(
             Role.WATCH, "list_overdue_monitors", is_repeatable=True, now=now, limit=limit

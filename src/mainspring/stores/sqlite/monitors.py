@@ -85,6 +85,11 @@ class SqliteMonitorStore:
         rows = await self._reader.call(lambda db: fetch_rows(db, "list_monitors", {"tenant": tenant}))
         return [_stored_of(row).monitor for row in rows]
 
+    async def list_all_monitors(self, *, limit: int) -> list[Monitor]:
+        """See `MonitorStore`."""
+        rows = await self._reader.call(lambda db: fetch_rows(db, "list_all_monitors", {"limit": limit}))
+        return [_stored_of(row).monitor for row in rows]
+
     async def list_overdue_monitors(self, *, now: datetime, limit: int) -> list[Monitor]:
         """See `MonitorStore`."""
         values = {"now": to_micros(now), "limit": limit}

@@ -47,6 +47,8 @@ class Monitors:
             assert await store.add_monitor(monitor, key_hash=bytes([number]) * 32) is True
         assert await store.list_monitors("shop") == [monitors[1], monitors[0]]
         assert await store.list_monitors("nobody") == []
+        assert await store.list_all_monitors(limit=9) == [monitors[2], monitors[1], monitors[0]]
+        assert await store.list_all_monitors(limit=2) == [monitors[2], monitors[1]]
         for number, monitor in enumerate(monitors):
             found = await store.find_monitor(bytes([number]) * 32)
             assert found is not None

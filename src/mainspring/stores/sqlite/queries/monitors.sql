@@ -23,6 +23,9 @@ SELECT {monitor.monitor_columns} FROM monitor WHERE monitor.key_hash = :key_hash
 -- name: list_monitors
 SELECT {monitor.monitor_columns} FROM monitor WHERE monitor.tenant = :tenant ORDER BY monitor.name;
 
+-- name: list_all_monitors
+SELECT {monitor.monitor_columns} FROM monitor ORDER BY monitor.tenant, monitor.name LIMIT :limit;
+
 -- name: list_overdue_monitors
 SELECT {monitor.monitor_columns} FROM monitor
 WHERE monitor.due_at < :now ORDER BY monitor.due_at, monitor.id LIMIT :limit;
