@@ -210,7 +210,7 @@ LOGIN_SETTINGS = (
         default_words="none; auth.oidc.issuer needs some",
         field="oidc_groups",
         used_by=_HOSTS,
-        words="What members of the provider's groups may do, set anew at each login. Who is in none of them is not let"
+        words="What members of the provider's groups may do, set again at each login. Who is in none of them is not let"
         " in.",
     ),
     Setting(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from mainspring.core.identity_providers import LONGEST_SUBJECT
 from mainspring.ports.identity_provider import ProviderFailed
@@ -89,5 +89,5 @@ def _check_times(claims: Mapping[str, Any], now: float) -> None:
         raise ProviderFailed("its token is of the future (iat); compare the clocks of both hosts")
 
 
-def _is_time(value: Any) -> bool:
+def _is_time(value: Any) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e12

@@ -30,6 +30,8 @@ _LIMIT = timedelta(seconds=10)
 _MOST_BYTES = 512 * 1024
 _KNOWN_SECONDS = 3600.0
 """How long its addresses and keys are known before they are asked for again."""
+_FAILURE_PAUSE = 5.0
+"""Seconds in which it is not asked again after it has failed: all logins wait for the same answer."""
 _KEY_PAUSE = 10.0
 """Seconds between two questions for keys that are not known: whoever invents key names must not keep it busy."""
 
@@ -67,6 +69,7 @@ class OidcProvider:
         self._lock = asyncio.Lock()
         self._places: tuple[float, _Places] | None = None
         self._keys: tuple[float, KeySet] | None = None
+        self._failed: tuple[float, str] | None = None
 
     @property
     def rules(self) -> ProviderRules:
@@ -142,10 +145,18 @@ class OidcProvider:
     async def _find_places(self) -> _Places:
         async with self._lock:
             known, now = self._places, self._clock.monotonic()
-            if known is None or now - known[0] > _KNOWN_SECONDS:
+            if known is not None and now - known[0] <= _KNOWN_SECONDS:
+                return known[1]
+            if self._failed is not None and now - self._failed[0] < _FAILURE_PAUSE:
+                raise ProviderFailed(self._failed[1])
+            try:
                 said = await self._ask("GET", self._rules.issuer.rstrip("/") + _DISCOVERY)
-                known = self._places = (now, _read_places(said, self._rules.issuer))
-            return known[1]
+                places = _read_places(said, self._rules.issuer)
+            except ProviderFailed as error:
+                self._failed = (self._clock.monotonic(), str(error))
+                raise
+            self._places = (now, places)
+            return places
 
     async def _find_keys(self, places: _Places, *, anew: bool = False) -> KeySet:
         from joserfc.errors import JoseError

@@ -71,8 +71,14 @@ class KnownSecrets(ConfiguredSecrets):
 
 
 @pytest.fixture
-async def http(runtime: ManualRuntime, rules: ProviderRules) -> AsyncIterator[AsyncClient]:
-    identities = Identities(runtime.store, clock=runtime.clock, ids=IdSequence(1000), waiter=ManualWaiter())
+async def identities(runtime: ManualRuntime) -> Identities:
+    return Identities(runtime.store, clock=runtime.clock, ids=IdSequence(1000), waiter=ManualWaiter())
+
+
+@pytest.fixture
+async def http(
+    runtime: ManualRuntime, rules: ProviderRules, identities: Identities
+) -> AsyncIterator[AsyncClient]:
     sign_in = Logins(
         runtime.store,
         clock=runtime.clock,
@@ -172,7 +178,7 @@ async def test_groups_that_are_left_are_lost_at_the_next_login(
 
 
 async def test_tokens_end_30_days_after_the_last_login(
-    http: AsyncClient, admin: dict[str, str], runtime: ManualRuntime
+    http: AsyncClient, admin: dict[str, str], runtime: ManualRuntime, identities: Identities
 ) -> None:
     await sign_in(http, "ann")
     name = (await http.get("/api/v1/me")).json()["account"]
@@ -182,6 +188,7 @@ async def test_tokens_end_30_days_after_the_last_login(
     bearer = {"Authorization": f"Bearer {text}"}
     for days, status in ((29, 200), (2, 401)):
         runtime.clock.advance(timedelta(days=days).total_seconds())
+        await identities.refresh()
         assert (await http.get("/api/v1/me", headers=bearer)).status_code == status
     account = await runtime.store.get_account(name)
     assert account is not None

@@ -43,7 +43,7 @@ WITHOUT_CALL = {
     "get_openapi",  # for tools
     "list_job_runs",  # `list_runs` with a job
     "run_job_now",  # the same as `submit_run`
-    *("get_login_page", "post_login_form", "post_logout_form"),  # for browsers
+    *("get_login_page", "post_login_form", "post_logout_form", "login_oidc", "login_callback"),  # browsers
     *("get_ping", "get_ping_start", "get_ping_extend", "get_ping_fail"),  # the same as by POST
 }
 ids = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
@@ -218,6 +218,7 @@ def test_rights_are_those_of_the_design() -> None:
         Right.PUBLIC: {
             *("get_health", "get_openapi"),
             *("login", "get_login_page", "post_login_form", "post_logout_form"),
+            *("login_oidc", "login_callback"),
             *(
                 f"{method}_ping{end}"
                 for method in ("get", "post")

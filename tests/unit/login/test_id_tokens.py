@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from datetime import UTC, datetime
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 from joserfc import jwt
-from joserfc.jwk import ECKey, KeySet, OctKey, RSAKey
+from joserfc.jwk import ECKey, KeySet, RSAKey
 
 from mainspring.core.identity_providers import LoginAttempt
 from mainspring.login.id_tokens import UnknownKey, read_id_token
@@ -103,8 +104,10 @@ def test_the_public_key_is_no_shared_secret() -> None:
     """CVE-2015-9256 and its like: HS256 with the public key as the secret."""
     pem = RSA.as_pem(private=False)
     for secret in (pem, pem.strip(), json.dumps(RSA.as_dict(private=False)).encode()):
+        start = f"{part({'alg': 'HS256', 'kid': 'rsa'})}.{part(GOOD)}"
+        signature = urlsafe_b64encode(hmac.digest(secret, start.encode(), "sha256")).rstrip(b"=").decode()
         with pytest.raises(ProviderFailed):
-            read(sign(GOOD, OctKey.import_key(secret), "HS256"))
+            read(f"{start}.{signature}")
 
 
 def test_a_changed_body_is_refused() -> None:
@@ -131,7 +134,7 @@ def test_a_new_key_is_told_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "x", "a.b", "a.b.c", "..", ".".join("abcde"), f"{part([])}.{part({})}.x", "é.é.é"]
+    "text", ["", "x", "a.b", "a.b.c", "..", "a.b.c.d.e", f"{part([])}.{part({})}.x", "é.é.é"]
 )
 def test_what_is_no_token_is_refused(text: str) -> None:
     with pytest.raises(ProviderFailed):

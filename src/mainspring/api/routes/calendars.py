@@ -55,9 +55,8 @@ async def upsert_calendar(call: Call, body: dict[str, Any]) -> Answer[CalendarWr
 @handles(operations.IMPORT_CALENDAR)
 async def import_calendar(call: Call, body: bytes) -> Answer[CalendarImported]:
     found = await call.services.ics.read(body, tz=call.query.get("tz"), now=call.engine.now())
-    written, status = _answer(
-        await call.engine.calendars.put(call.tenant, call.key, found.body, by=call.actor)
-    )
+    answer = _answer(await call.engine.calendars.put(call.tenant, call.key, found.body, by=call.actor))
+    written, status = answer.content, answer.status
     content = CalendarImported(
         **{name: getattr(written, name) for name in written.__struct_fields__},
         tz=found.body["tz"],

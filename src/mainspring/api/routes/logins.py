@@ -12,6 +12,7 @@ from mainspring.api.errors import Rejected
 from mainspring.api.login_desk import LoginDesk
 from mainspring.api.login_page import PAGE_HEADERS, write_form, write_me
 from mainspring.core.access import Identity, prefix_of
+from mainspring.core.actors import ActorKind
 from mainspring.core.fields import read_word
 from mainspring.core.logins import read_new_password, read_password
 from mainspring.engine.usecases.access import MadeToken
@@ -108,7 +109,7 @@ async def post_logout_form(call: Call, body: bytes) -> Answer[str]:
     if found is not None:
         identity, text = found
         cookies.check_csrf(text, _read_form(body).get("csrf"))
-        by = replace(call.actor, name=identity.name, token=identity.token.prefix)
+        by = replace(call.actor, name=identity.name, kind=ActorKind.ACCOUNT, token=identity.token.prefix)
         await desk_of(call).logins.sign_out(identity, by=by)
         await call.services.on_access_changed()
     return Answer("", status=303, headers=TO_PAGE, cookies=(_no_cookie(call),))

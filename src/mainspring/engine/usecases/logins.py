@@ -95,31 +95,8 @@ class Logins:
             NeedsRight: none of his groups has a role here, or the account is disabled.
             Conflict: nobody else would be left who may administer everything; or what is stored changes meanwhile.
         """
-        issuer, subject = rules.issuer, str(claims["sub"])
         grants = grants_of(claims, rules)
-        for _ in range(_TRIES):
-            account = await self._store.find_subject(issuer, subject)
-            if account is not None and account.grants == grants:
-                break
-            if account is None and not grants:
-                break
-            wanted = Account(
-                name=name_account(issuer, subject, claims) if account is None else account.name,
-                grants=grants,
-                hides_payloads=_hidden_still(account, grants),
-                is_disabled=account is not None and account.is_disabled,
-                created_at=self._clock.now(),
-                issuer=issuer,
-                subject=subject,
-            )
-            audit = auditing.account_written(replace(by, name=wanted.name, kind=ActorKind.ACCOUNT), wanted)
-            written = await self._store.write_account(wanted, audit=audit)
-            if written is AccountWritten.REFUSED:
-                raise Conflict(
-                    "grants", "no other account may administer everything; give that right to one first"
-                )
-            if written is AccountWritten.TAKEN:
-                raise Conflict("account", f"there is another account of the name {wanted.name!r}")
+        account = await self._settle_account(rules, claims, grants, by)
         if account is None or not grants:
             raise NeedsRight(
                 "groups", f"none of your groups at {rules.name} has a role here; ask an administrator"
@@ -174,6 +151,36 @@ class Logins:
         )
         if not is_set:
             raise Conflict("account", f"{name!r} has changed meanwhile; try again")
+
+    async def _settle_account(
+        self, rules: ProviderRules, claims: Mapping[str, Any], grants: Mapping[str, AccessRole], by: Actor
+    ) -> Account | None:
+        """Return the account of somebody who has signed in at a provider, with the grants that he has there.
+
+        There is none if he had none before, and has no grants.
+        """
+        issuer, subject = rules.issuer, str(claims["sub"])
+        account: Account | None = None
+        for _ in range(_TRIES):
+            account = await self._store.find_subject(issuer, subject)
+            if (account is None and not grants) or (account is not None and account.grants == grants):
+                return account
+            wanted = Account(
+                name=name_account(issuer, subject, claims) if account is None else account.name,
+                grants=grants,
+                hides_payloads=_hidden_still(account, grants),
+                is_disabled=account is not None and account.is_disabled,
+                created_at=self._clock.now(),
+                issuer=issuer,
+                subject=subject,
+            )
+            actor = replace(by, name=wanted.name, kind=ActorKind.ACCOUNT)
+            written = await self._store.write_account(wanted, audit=auditing.account_written(actor, wanted))
+            if written is AccountWritten.REFUSED:
+                raise Conflict("grants", "no other account may administer everything; give that to one first")
+            if written is AccountWritten.TAKEN:
+                raise Conflict("account", f"there is another account of the name {wanted.name!r}")
+        raise Conflict("account", "it changes all the time; try again")
 
     async def _check_old(self, name: str, kept: str, old: str | None, by: Actor | None) -> None:
         if old is None:

@@ -62,7 +62,7 @@ class LoginStore(Protocol):
         forgets: datetime,
         audit: Sequence[AuditEntry] = (),
     ) -> SessionAdded:
-        """Insert a session, and keep when its account signed in.
+        """Insert a session, and keep when its account signed in, unless that was by a token.
 
         Args:
             password: what is kept of the password with which somebody signed in; None if that was something else.

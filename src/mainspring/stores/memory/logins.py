@@ -81,8 +81,9 @@ class MemoryLoginStore:
             prefix: each for prefix, each in access.tokens.items() if not _is_past(each, new, forgets)
         }
         access.tokens[token.prefix] = new
-        access.accounts[account.name] = replace(account, last_login_at=token.created_at)
-        access.revision += renews_tokens(account, token.created_at)
+        if token.parent is None:  # who has a token has not shown who he is
+            access.accounts[account.name] = replace(account, last_login_at=token.created_at)
+            access.revision += renews_tokens(account, token.created_at)
         write_audit(self._tables, audit, [True])
         return SessionAdded.ADDED
 

@@ -73,8 +73,9 @@ class PostgresLoginStore:
             if not await transaction.fetch("add_token", **values_of_token(new)):
                 return SessionAdded.TAKEN
             await transaction.execute("forget_logins", account=token.account, before=forgets)
-            await transaction.execute("note_login", account=token.account, now=token.created_at)
-            if renews_tokens(account_of(rows[0]), token.created_at):
+            if token.parent is None:  # who has a token has not shown who he is
+                await transaction.execute("note_login", account=token.account, now=token.created_at)
+            if token.parent is None and renews_tokens(account_of(rows[0]), token.created_at):
                 await transaction.execute("raise_access_revision")
             await write_audit(transaction, audit, [True])
             return SessionAdded.ADDED

@@ -79,8 +79,9 @@ class SqliteLoginStore:
             if not fetch_values(db, "add_token", values_of_token(new)):
                 return SessionAdded.TAKEN
             execute(db, "forget_logins", past)
-            execute(db, "note_login", login)
-            if renews_tokens(make_account(row), token.created_at):
+            if token.parent is None:  # who has a token has not shown who he is
+                execute(db, "note_login", login)
+            if token.parent is None and renews_tokens(make_account(row), token.created_at):
                 execute(db, "raise_access_revision")
             write_audit(db, audit, [True])
             return SessionAdded.ADDED

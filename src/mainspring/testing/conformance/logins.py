@@ -157,6 +157,17 @@ class LoginSessions:
         kept = [token.prefix[0] for token in await store.list_tokens()]
         assert kept == ["b", "c", "r", "t"]
 
+    async def test_a_token_renews_nothing(self, store: Store) -> None:
+        """Else it would keep itself alive, though nobody shows at the provider who he is."""
+        await people(store)
+        await store.write_account(BEA)
+        assert await store.add_token(make_token("tttttttt", account=BEA.name))
+        before = await store.read_access_revision()
+        new = make_session("cccccccc", account=BEA.name, login=LoginWay.TOKEN, parent="tttttttt")
+        assert await begin(store, new, password=None) is SessionAdded.ADDED
+        assert await store.get_account(BEA.name) == BEA
+        assert await store.read_access_revision() == before
+
     async def test_nobody_is_warned_of_a_session_that_expires(self, store: Store) -> None:
         await people(store)
         assert await begin(store, make_session("aaaaaaaa", expires_at=at(10)))
