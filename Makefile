@@ -23,8 +23,13 @@ ifneq ($(TRANSACTIONS),)
 CHAOS := tests.chaos.transactions --crashes --kills $(TRANSACTIONS) $(if $(CONTROL),--control)
 endif
 
-ifeq ($(FAULT),F40)
-CHAOS := tests.chaos.alerting.watchdog_kills --kills $(or $(KILLS),100)
+# Faults that bring a cluster of their own.
+OWN := $(filter F40 F41,$(FAULT))
+ifeq ($(OWN),F40)
+CHAOS := tests.chaos.alerting.watchdog_kills --kills $(or $(KILLS),100) --seed $(or $(SEED),1)
+endif
+ifeq ($(OWN),F41)
+CHAOS := tests.chaos.revoking --rounds $(or $(ROUNDS),10)
 endif
 
 .PHONY: help setup demo test lint fmt types arch docs docs-generate dist bench bench-table bench-scale bench-idle chaos fuzz simulate show-alerts show-restore proof proof-peer ci lock clean
@@ -84,7 +89,7 @@ bench-idle: setup ## what SESSIONS=500 idle remote workers cost one server and t
 		--seconds $(or $(SECONDS),60)
 
 chaos: setup ## harm the real product: KILLS, ZOMBIES on SQLite; TRIALS, FAULT=F1.. in a cluster; STORM=seconds; TRANSACTIONS=kills
-	@$(if $(TRANSACTIONS),scripts/services run --durable -- ,$(if $(filter F40,$(FAULT)),scripts/services run -- ))$(PY) -m $(CHAOS) --seed $(or $(SEED),1)
+	@$(if $(TRANSACTIONS),scripts/services run --durable -- ,$(if $(OWN),scripts/services run -- ))$(PY) -m $(CHAOS) $(if $(OWN),,--seed $(or $(SEED),1))
 
 fuzz: setup ## attack a server of two tenants with tokens of three roles (SECONDS=600)
 	@$(PY) -m tests.security.fuzz --seconds $(or $(SECONDS),600)

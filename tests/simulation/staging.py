@@ -42,8 +42,20 @@ def with_lost_workers(plan: Plan) -> Plan | None:
     return replace(plan, faults=faults, failure_rate=0.0, actions=tuple(actions))
 
 
+def with_stopped_watchdogs(plan: Plan) -> Plan | None:
+    """Stop one server after the other for longer than its lease, in a plan in which they judge alerts."""
+    if not plan.judges_alerts or plan.servers < 2:
+        return None
+    stops = tuple(
+        FaultPlan(at=10.0 + 9.0 * number, seconds=8.5, kind="pause", target=f"server-{number % plan.servers}")
+        for number in range(11)
+    )
+    return replace(plan, faults=stops, latency=0.05)
+
+
 STAGINGS: Mapping[str, Staging] = {
     "without_faults": without_faults,
     "with_lost_workers": with_lost_workers,
+    "with_stopped_watchdogs": with_stopped_watchdogs,
 }
 """By the names that guards use."""

@@ -63,8 +63,8 @@ SHOP = f"""from mainspring import App, Notify
 app = App()
 
 
-async def work(payload: dict) -> None:
-    if payload["fails"]:
+async def work(fails: bool) -> None:
+    if fails:
         raise RuntimeError("as it was told to")
 
 
