@@ -153,14 +153,14 @@ class Trial:
 
     Attributes:
         admin: an app that may do everything, on both servers.
-        life: how many seconds the token lasts that is to expire.
+        slow: how many times longer everything may take than on an idle host; not the end of a revoked token.
     """
 
     folder: Path
     dsn: str
     urls: list[str]
     admin: App
-    life: int = LIFE
+    slow: int = 1
     endings: list[Ending] = field(default_factory=list)
     acknowledged: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
@@ -205,12 +205,13 @@ class Trial:
         names = {how: f"{how}-{number}" for how in ("revoked", "replaced", "expired")}
         with contextlib.ExitStack() as stack:
             tokens, files = {}, {}
+            made_at = datetime.now(UTC)
             for how, name in names.items():
-                life = {"expires_in": f"{self.life}s"} if how == "expired" else {}
+                life = {"expires_in": f"{LIFE * self.slow}s"} if how == "expired" else {}
                 made_at = datetime.now(UTC)
                 tokens[how] = self.make_token(name, **life)
                 files[how] = stack.enter_context(self.worker(name, tokens[how]))
-            expires_at = made_at + timedelta(seconds=self.life)
+            expires_at = made_at + timedelta(seconds=LIFE * self.slow)
             leaver = self.make_token(f"leaver-{number}", "operator")
             leavers = [Client(url, leaver, SHORT, 0.05) for url in self.urls]
             for client in leavers:
@@ -221,9 +222,9 @@ class Trial:
             self.admin.sync.revoke_token(leaver[:11])
             left_at = datetime.now(UTC)
             self.endings.append(Ending("expired", names["expired"], expires_at))
-            _sleep_until(expires_at - timedelta(seconds=SLEEP / 2))
+            _sleep_until(expires_at - timedelta(seconds=SLEEP * self.slow / 2))
             self.have_run([names["expired"]])
-            _sleep_until(expires_at + timedelta(seconds=SLEEP) + WITHIN)
+            _sleep_until(expires_at + timedelta(seconds=SLEEP * self.slow) + WITHIN)
             for client in leavers:
                 client.stop()
                 times = [at for _, at in client.acknowledged]
@@ -243,7 +244,7 @@ class Trial:
 
     def conclude(self) -> None:
         """Wait until all runs have ended, and judge."""
-        deadline = time.monotonic() + _LATEST
+        deadline = time.monotonic() + _LATEST * self.slow
         while self.fetch("SELECT 1 FROM run LIMIT 1") and time.monotonic() < deadline:
             time.sleep(0.5)
         attempts = [AttemptRow(*row) for row in self.fetch(_ATTEMPTS)]
@@ -267,7 +268,7 @@ def _sleep_until(instant: datetime) -> None:
 
 
 @contextmanager
-def opened(folder: Path, dsn: str) -> Iterator[Trial]:
+def opened(folder: Path, dsn: str, slow: int) -> Iterator[Trial]:
     """Run two servers with accounts, and a worker whose token nothing happens to."""
     made = run("token", "create", "--role", "admin", "--account", "ann", "--store", dsn, cwd=folder)
     assert made.returncode == 0, made.stderr
@@ -276,16 +277,16 @@ def opened(folder: Path, dsn: str) -> Iterator[Trial]:
         urls: list[str] = []
         for _ in range(2):
             port = free_port(above=int(urls[-1].rpartition(":")[2]) if urls else None)
-            options = ("--store", dsn, "--port", port, "--beat-period", "1s", "--allow-shell")
+            options = ("--store", dsn, "--port", port, "--beat-period", f"{slow}s", "--allow-shell")
             server = stack.enter_context(running("server", *options, cwd=folder))
             urls.append(server.wait_for("listening on "))
         app = App(",".join(urls), token=admin)
         stack.callback(app.close)
         for role in ("worker", "operator"):
             app.sync.put_account(f"{role}s", {"*": role})
-        app.sync.create_job({"name": LONG, "command": ["sleep", str(SLEEP)]})
+        app.sync.create_job({"name": LONG, "command": ["sleep", str(SLEEP * slow)]})
         app.sync.create_job({"name": SHORT, "command": ["true"]})
-        trial = Trial(folder, dsn, urls, app)
+        trial = Trial(folder, dsn, urls, app, slow)
         stack.enter_context(trial.worker("steady", trial.make_token("steady"), _STEADY_SLOTS))
         yield trial
 
@@ -294,9 +295,7 @@ def main() -> int:
     """Carry it out; the exit status is 1 if anything does not hold."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument(
-        "--life", type=int, default=LIFE, help="seconds until a token expires; more on a busy host"
-    )
+    parser.add_argument("--slow", type=int, default=1, help="how many times slower a busy host may be")
     parser.add_argument("--keep", type=Path, help="a folder to work in and keep")
     given = parser.parse_args()
     server = server_dsn()
@@ -306,8 +305,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name, temporary_database(server) as dsn:
         folder = given.keep or Path(name)
         folder.mkdir(exist_ok=True)
-        with opened(folder, dsn) as trial:
-            trial.life = given.life
+        with opened(folder, dsn, given.slow) as trial:
             client = trial.make_token("client", "operator")
             load = [Client(url, client, SHORT, 0.2) for url in trial.urls]
             try:
