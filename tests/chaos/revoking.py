@@ -238,7 +238,9 @@ class Trial:
         self.endings.append(Ending("revoked", worker, datetime.now(UTC)))
 
     def _replace(self, worker: str, token: str, file: Path) -> None:
-        file.write_text(str(self.admin.sync.rotate_token(token[:11]).token))
+        new = file.with_suffix(".new")
+        new.write_text(str(self.admin.sync.rotate_token(token[:11]).token))
+        new.rename(file)
         self.admin.sync.revoke_token(token[:11])
         self.endings.append(Ending("replaced", worker, datetime.now(UTC)))
 

@@ -15,6 +15,7 @@ import argparse
 import contextlib
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -43,6 +44,8 @@ MOST_AWAY = timedelta(seconds=90)
 """How long after a failure its alert may begin: both servers may be dead meanwhile."""
 _LONGEST_CALM = 12.0
 """Seconds between kills at most: more than the watchdog's period."""
+_PAUSE = 2.0
+_FAILING = 0.6
 _PATIENCE = 30.0
 """Seconds for which a server is waited for to come to its failpoint."""
 _LATEST = 600.0
@@ -205,10 +208,23 @@ class Trial:
             time.sleep(0.2)
         raise AssertionError(f"{item} was never acknowledged")
 
-    def stir(self) -> None:
-        """Have some runs fail, and others succeed."""
-        for job in self.random.sample(range(JOBS), 3):
-            self.submit(job, fails=self.random.random() < 0.6)
+    @contextmanager
+    def stirring(self) -> Iterator[None]:
+        """Have runs fail, and others succeed, as long as it is open: whoever is dead meanwhile."""
+        is_over, random = threading.Event(), Random(self.random.random())
+
+        def stir() -> None:
+            while not is_over.wait(_PAUSE):
+                for job in random.sample(range(JOBS), 3):
+                    self.submit(job, fails=random.random() < _FAILING)
+
+        thread = threading.Thread(target=stir)
+        thread.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            thread.join()
 
     def start(self, server: ClusterServer, failpoint: Failpoint | None = None) -> bool:
         """Start a server; say whether it came as far as listening."""
@@ -220,11 +236,9 @@ class Trial:
     def kill_once(self) -> None:
         """Kill the watchdog's server at a random moment."""
         server = self.find_owner()
-        self.stir()
         time.sleep(self.random.uniform(0, _LONGEST_CALM))
         server.kill()
         self.kills += 1
-        self.stir()
         assert self.start(server), f"{server.name} did not start"
 
     def kill_at_commit(self) -> None:
@@ -235,14 +249,12 @@ class Trial:
         owner = self.find_owner()
         [other] = [one for one in self.servers if one is not owner]
         other.stop()
-        assert self.start(other, failpoint), f"{other.name} did not start"
+        is_up = self.start(other, failpoint)  # it may be there before it listens
         owner.kill()
         self.kills += 1
-        deadline = time.monotonic() + _PATIENCE
-        while time.monotonic() < deadline and not other.ends_within(0.5):
-            self.stir()
-        if other.ends_within(0):
-            other.reap()
+        if not is_up or other.ends_within(_PATIENCE):
+            if is_up:
+                other.reap()
             self.kills += 1
             self.reached[f"{failpoint.moment}:{failpoint.verb}"] += 1
             assert self.start(other), f"{other.name} did not start"
@@ -250,9 +262,10 @@ class Trial:
 
     def carry_out(self, kills: int) -> None:
         """Kill so often, heal, and wait until nothing is left to be told."""
-        while self.kills < kills:
-            (self.kill_at_commit if self.random.random() < 0.5 else self.kill_once)()
-            print(f"{time.strftime('%H:%M:%S')}  {self.kills} kills", flush=True)
+        with self.stirring():
+            while self.kills < kills:
+                (self.kill_at_commit if self.random.random() < 0.5 else self.kill_once)()
+                print(f"{time.strftime('%H:%M:%S')}  {self.kills} kills", flush=True)
         for job in range(JOBS):
             self.submit(job, fails=False)
         deadline = time.monotonic() + _LATEST
