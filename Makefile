@@ -23,7 +23,16 @@ ifneq ($(TRANSACTIONS),)
 CHAOS := tests.chaos.transactions --crashes --kills $(TRANSACTIONS) $(if $(CONTROL),--control)
 endif
 
-.PHONY: help setup demo test lint fmt types arch docs docs-generate dist bench bench-table bench-scale bench-idle chaos fuzz simulate show-restore show-trace proof proof-peer ci lock clean
+# Faults that bring a cluster of their own.
+OWN := $(filter F40 F41,$(FAULT))
+ifeq ($(OWN),F40)
+CHAOS := tests.chaos.alerting.watchdog_kills --kills $(or $(KILLS),100) --seed $(or $(SEED),1)
+endif
+ifeq ($(OWN),F41)
+CHAOS := tests.chaos.revoking --rounds $(or $(ROUNDS),10)
+endif
+
+.PHONY: help setup demo test lint fmt types arch docs docs-generate dist bench bench-table bench-scale bench-idle chaos fuzz simulate show-alerts show-restore show-trace proof proof-peer ci lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,13 +90,16 @@ bench-idle: setup ## what SESSIONS=500 idle remote workers cost one server and t
 		--seconds $(or $(SECONDS),60)
 
 chaos: setup ## harm the real product: KILLS, ZOMBIES on SQLite; TRIALS, FAULT=F1.. in a cluster; STORM=seconds; TRANSACTIONS=kills
-	@$(if $(TRANSACTIONS),scripts/services run --durable -- )$(PY) -m $(CHAOS) --seed $(or $(SEED),1)
+	@$(if $(TRANSACTIONS),scripts/services run --durable -- ,$(if $(OWN),scripts/services run -- ))$(PY) -m $(CHAOS) $(if $(OWN),,--seed $(or $(SEED),1))
 
 fuzz: setup ## attack a server of two tenants with tokens of three roles (SECONDS=600)
 	@$(PY) -m tests.security.fuzz --seconds $(or $(SECONDS),600)
 
 simulate: setup ## search SEEDS seeds of the simulator for a broken rule, on all cores (STORE=sqlite, FIRST=n); OUTAGE=86400: replay one outage of so many seconds with JOBS=60
 	@$(PY) -m tools.simulator --seeds $(or $(SEEDS),2000) --first $(or $(FIRST),0) --store $(or $(STORE),memory) $(if $(OUTAGE),--outage $(OUTAGE) --jobs $(or $(JOBS),60))
+
+show-alerts: setup ## make faults in a real cluster: each is told once by webhook, mail and Alertmanager, and ended (AS_SHIPPED=1: default periods)
+	@scripts/services run -- $(PY) -m tests.chaos.alerting $(if $(AS_SHIPPED),--as-shipped)
 
 show-restore: setup ## back a loaded store up, kill the server, restore, and judge (RUNS=2000), on SQLite and PostgreSQL
 	@scripts/services run -- $(PY) -m tests.chaos.restoring --runs $(or $(RUNS),2000)

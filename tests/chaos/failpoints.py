@@ -59,6 +59,8 @@ preemption and `pause_failing`, which the workload has none of; the simulator cr
 """
 CLUSTER_VERBS = (*(verb for verb in WRITING_VERBS if verb != "open"), "release_shards", "prepare_history")
 """Those of a server that shares its store. Not `open`: a schema that is up to date is left alone."""
+ALERT_VERBS = ("save_alerts", "take_notifications", "settle_notifications")
+"""Those of watchdog and notifier, which have something to do only where a rule or a job tells a channel (F40)."""
 STOPPING_VERBS = frozenset({"close_sessions", "leave_shards"})
 """Verbs that are called only when a process ends in order."""
 
@@ -82,7 +84,11 @@ class Failpoint:
             ValueError: the text is not a failpoint.
         """
         moment, verb, count = text.split(":")
-        if moment not in MOMENTS or verb not in {*WRITING_VERBS, *CLUSTER_VERBS} or int(count) < 1:
+        if (
+            moment not in MOMENTS
+            or verb not in {*WRITING_VERBS, *CLUSTER_VERBS, *ALERT_VERBS}
+            or int(count) < 1
+        ):
             raise ValueError(f"{text!r} is not a failpoint")
         return cls(moment, verb, int(count))
 

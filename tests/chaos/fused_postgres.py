@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 from mainspring.ports.clock import RandomSource
 from mainspring.stores.postgres import ConnectionOptions, PostgresStore
+from mainspring.stores.postgres import store as store_module
 from mainspring.stores.postgres.connection import Connections, Transaction
 from tests.chaos.fuses import current_verb, fuse_of_process, name_verbs
 
@@ -40,8 +42,8 @@ class FusedPostgresStore(PostgresStore):
     """The real store; every transaction knows by which verb it was asked for."""
 
     def __init__(self, options: ConnectionOptions | str, *, random: RandomSource) -> None:
-        super().__init__(options, random=random)
-        self._connections = FusedConnections(self._options, self._queries, random)
+        with patch.object(store_module, "Connections", FusedConnections):  # for all parts of the store
+            super().__init__(options, random=random)
 
 
 name_verbs(FusedPostgresStore)

@@ -10,6 +10,7 @@ from typing import Any
 from mainspring.ports.store.claims import ApplyResult
 from mainspring.ports.store.schedule import FireResult, FireStatus
 from tests.chaos.failpoints import (
+    ALERT_VERBS,
     CLUSTER_VERBS,
     FAILPOINT_VARIABLE,
     WRITING_VERBS,
@@ -43,7 +44,7 @@ def current_verb() -> str:
 
 def name_verbs(store: Any) -> None:
     """Have all writing verbs of a store's class tell their name, and note what is refused."""
-    for verb in {*WRITING_VERBS, *CLUSTER_VERBS}:
+    for verb in {*WRITING_VERBS, *CLUSTER_VERBS, *ALERT_VERBS}:
         setattr(store, verb, _named(getattr(store, verb), verb))
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,7 +14,6 @@ from typing import Any
 
 import httpx
 import pytest
-import yaml
 from aiohttp import web
 
 from mainspring.channels.senders import Senders
@@ -24,7 +21,7 @@ from mainspring.core.channel_settings import AlertmanagerChannel
 from mainspring.core.notifications import AlertState, MessageKind
 from mainspring.ports.channel import ChannelUnavailable, MessageRefused
 from mainspring.testing.clock import FakeClock
-from tests.deployment.prometheus import CANNOT_BE_HAD, SCRIPT, free_port
+from tests.deployment.alertmanagers import NoAlertmanagerError, running_alertmanager
 from tests.unit.channels.messages import make_alert, make_message, make_secrets, running_receiver
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
@@ -52,48 +49,13 @@ class Told:
 @contextmanager
 def alertmanager(folder: Path, receiver: str) -> Iterator[str]:
     """Run an Alertmanager that tells a receiver at once; skip where it cannot be had."""
-    command = [str(SCRIPT), "prometheus-alertmanager"]
-    found = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False, timeout=120)
-    if found.returncode == CANNOT_BE_HAD:
-        if os.environ.get("CI") == "true":
-            pytest.fail(found.stderr)
-        pytest.skip(found.stderr.strip().splitlines()[-1])
-    route = {"receiver": "test", "group_wait": "0s", "group_interval": "1s", "group_by": ["alertname"]}
-    hook = {"url": receiver, "send_resolved": True}
-    (folder / "alertmanager.yml").write_text(
-        yaml.safe_dump({"route": route, "receivers": [{"name": "test", "webhook_configs": [hook]}]})
-    )
-    port = free_port()
-    options = {
-        "config.file": folder / "alertmanager.yml",
-        "storage.path": folder / "data",
-        "web.listen-address": f"127.0.0.1:{port}",
-        "cluster.listen-address": "",
-    }
-    with (folder / "alertmanager.log").open("wb") as log:
-        process = subprocess.Popen(
-            [*command, *(f"--{name}={value}" for name, value in options.items())],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-        )
     try:
-        wait_until_ready(f"http://127.0.0.1:{port}/-/ready", process)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-def wait_until_ready(url: str, process: subprocess.Popen[bytes]) -> None:
-    """Wait until it answers; fail if it ends instead."""
-    while True:
-        try:
-            if httpx.get(url).is_success:
-                return
-        except httpx.TransportError:
-            assert process.poll() is None, "Alertmanager has ended; see alertmanager.log"
-            time.sleep(0.1)
+        with running_alertmanager(folder, receiver) as url:
+            yield url
+    except NoAlertmanagerError as error:
+        if os.environ.get("CI") == "true":
+            pytest.fail(str(error))
+        pytest.skip(str(error))
 
 
 async def alerts_of(url: str) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -707,3 +707,24 @@ async def test_the_end_of_what_was_never_told_is_not_told(bench: Bench, how: str
     assert await bench.look(60) == []
     assert await bench.look(60) == []
     assert await bench.store.list_undelivered(limit=10) == []
+
+
+def test_a_tick_whose_loop_is_gone_waits_for_nothing() -> None:
+    async def begin() -> Coroutine[Any, Any, float]:
+        clock, post = FakeClock(), SlowPost()
+        store = MemoryStore(time=clock.now)
+        async with ManualRuntime(FunctionRegistry(), store=store, clock=clock, sender=post) as runtime:
+            await runtime.client.channels.put("slow", "ops", PLACE)
+            outgoing = make_outgoing(channel="slow/ops")
+            outgoing = replace(outgoing, message=replace(outgoing.message, channel_tenant="slow"))
+            await runtime.tick("watchdog")
+            epochs, now = {0: runtime.ownership.epochs[0]}, clock.now()
+            assert await store.save_alerts(Verdict(outgoing=(outgoing,)), epochs=epochs, now=now)
+            notifier = runtime.services["notifier"]
+            assert isinstance(notifier, Notifier)
+            ticking = notifier.tick(now)
+            ticking.send(None)  # as far as to a receiver that does not answer
+            return ticking
+
+    ticking = asyncio.run(begin())
+    ticking.close()

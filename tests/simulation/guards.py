@@ -212,6 +212,18 @@ GUARDS: tuple[Guard, ...] = (
         ),
     ),
     Guard(
+        "epoch on alerts",
+        "an alert is told once: a server that was stopped for long saves what it had judged before",
+        (
+            Edit(
+                "mainspring.stores.memory.alerts",
+                "            return False\n        for run_id in noticed:",
+                "            pass\n        for run_id in noticed:",
+            ),
+        ),
+        staging="with_stopped_watchdogs",
+    ),
+    Guard(
         "holder of a key",
         "a key of what runs once has one run at a time",
         (

@@ -13,6 +13,8 @@ from tools.simulator.plan import Action, FaultPlan, Plan
 
 Staging = Callable[[Plan], Plan | None]
 """Returns what to simulate instead of a drawn plan; None leaves the seed out."""
+_STARTED = 3.0
+"""Seconds after the start: by then, servers with a slow store have started."""
 _LATER = 25.0
 """Seconds after the loss of the workers: by then, their sessions are declared dead, and their runs have run again."""
 
@@ -42,8 +44,29 @@ def with_lost_workers(plan: Plan) -> Plan | None:
     return replace(plan, faults=faults, failure_rate=0.0, actions=tuple(actions))
 
 
+def with_stopped_watchdogs(plan: Plan) -> Plan | None:
+    """Have jobs fail and recover, and stop one server after the other for longer than its lease, as it judges that."""
+    if not plan.judges_alerts or plan.servers < 2:
+        return None
+    jobs = tuple(
+        replace(job, fail=0.5, body={**job.body, "every": "3s"}) for job in plan.jobs if "notify" in job.body
+    )
+    names = {job.name for job in jobs}
+    actions = tuple(
+        replace(one, at=one.at + _STARTED)
+        for one in plan.actions
+        if one.kind == "channel" or (one.kind == "create" and one.job in names)
+    )
+    stops = tuple(
+        FaultPlan(at=10.0 + 9.0 * number, seconds=8.5, kind="pause", target=f"server-{number % plan.servers}")
+        for number in range(11)
+    )
+    return replace(plan, jobs=jobs, actions=actions, faults=stops, failure_rate=0.0, latency=0.05)
+
+
 STAGINGS: Mapping[str, Staging] = {
     "without_faults": without_faults,
     "with_lost_workers": with_lost_workers,
+    "with_stopped_watchdogs": with_stopped_watchdogs,
 }
 """By the names that guards use."""

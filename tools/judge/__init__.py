@@ -6,6 +6,8 @@ point.
 
 from tools.judge.judge import RULES, judge
 from tools.judge.model import (
+    AlertStory,
+    AlertTold,
     Asking,
     BackfillMove,
     BackfillStory,
@@ -32,6 +34,8 @@ from tools.judge.model import (
 
 __all__ = [
     "RULES",
+    "AlertStory",
+    "AlertTold",
     "Asking",
     "BackfillMove",
     "BackfillStory",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from tools.judge.alerts import judge_alerts
 from tools.judge.attempts import judge_effects, judge_ends
 from tools.judge.backfills import judge_backfills
 from tools.judge.batches import judge_batches, judge_waits
@@ -71,6 +72,9 @@ RULES = {
     "L5": "tenants that wait get shares by weight, or go by age",
     "L10": "a line with room does not wait, and no run waits longer for its batch than its job says",
     "L11": "a tenant that is short of reserved slots gets the next free seats",
+    "O1": "each failed run of a job that tells of its failures lies in an alert that was told",
+    "O2": "nothing is told that did not happen",
+    "O3": "an alert is told once, and its end is told once and after it",
     "O4": "what failed for good is open, redriven by one run or discarded, and redrives leave nothing out",
     "P1": "a job pauses itself after so many failures in a row, and only then",
 }
@@ -117,6 +121,7 @@ def judge(history: History) -> Verdict:
         *judge_starts(history, counts),
         *judge_fires_after_ends(history, counts),
         *judge_dead_letters(history, runs, counts),
+        *judge_alerts(history, runs, counts),
     ]
     return Verdict(tuple(violations), dict(sorted(counts.items())))
 

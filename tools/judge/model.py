@@ -94,6 +94,37 @@ class Replacement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AlertStory:
+    """An alert as it is on record in the end.
+
+    Attributes:
+        tells_end: whether it is told that it has ended.
+    """
+
+    id: int
+    tenant: str
+    rule: str
+    subject: str
+    since: datetime
+    resolved_at: datetime | None = None
+    tells_end: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertTold:
+    """A message that a channel took; with one id it may come twice.
+
+    Attributes:
+        kind: firing, repeat or resolved.
+    """
+
+    at: datetime
+    id: str
+    kind: str
+    alert_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Permit:
     """Permits that a request to submit runs got, by the time that it brought with it."""
 
@@ -356,6 +387,10 @@ class History:
         redrive_places: how many events had been committed when they were made.
         settled: what became of dead letters; open ones are left out.
         discarded: dead letters that were discarded, as it was answered.
+        judges_alerts: whether alerts were judged.
+        alerts: as they are in the end.
+        told: what channels took, in order.
+        noticed: when alerts were saved that take note of failed runs.
         healed_at: when the last fault had ended.
         slack: how far the system's clocks may differ.
         lease: how long a worker may be silent before it is declared dead.
@@ -396,6 +431,10 @@ class History:
     redrive_places: Mapping[RedriveId, int] = field(default_factory=dict)
     settled: Mapping[RunId, SettledLetter] = field(default_factory=dict)
     discarded: AbstractSet[RunId] = frozenset()
+    judges_alerts: bool = False
+    alerts: list[AlertStory] = field(default_factory=list)
+    told: list[AlertTold] = field(default_factory=list)
+    noticed: Mapping[RunId, datetime] = field(default_factory=dict)
     read_at: datetime
     healed_at: datetime
     slack: timedelta

@@ -16,6 +16,7 @@ from functools import partial
 
 from tools.simulator.draw import make_plan
 from tools.simulator.plan import (
+    ALERT_VERBS,
     BACKFILL_VERBS,
     BLACKOUT_VERBS,
     CAP_VERBS,
@@ -112,6 +113,8 @@ REQUIRED = (
     *("backfills_done", "backfills_cancelled", "backfills_full", "backfill_cut_by_an_edit"),
     *("runs_redriven", "redrives_done", "redrives_cancelled", "redrives_paused"),
     *("dead_letters_open", "dead_letters_redriven", "dead_letters_discarded", "dead_letter_settled_before"),
+    *("alerts_told", "alerts_ended", "failures_watched", "messages_told_again", "alerts_fenced"),
+    *("message_lost", "answer_of_a_channel_lost"),
     *("catch_ups_paced", "catch_ups_full"),
     *("fires_counted", "jobs_finished", "jobs_finished_by_a_catch_up", "counts_kept_by_an_edit"),
     *("backfill_fires_made", "backfill_fires_skipped", "backfill_step_lost", "backfill_in_the_way"),
@@ -119,7 +122,7 @@ REQUIRED = (
         f"crash_{moment}_{verb}"
         for verb in (
             *(*CRASH_VERBS, *LOOK_VERBS, *INTAKE_VERBS, *PAUSE_VERBS, *BLACKOUT_VERBS, *CAP_VERBS),
-            *(*BACKFILL_VERBS, *RESERVE_VERBS, *PREEMPTION_VERBS, *END_VERBS, *REDRIVE_VERBS),
+            *(*BACKFILL_VERBS, *RESERVE_VERBS, *PREEMPTION_VERBS, *END_VERBS, *REDRIVE_VERBS, *ALERT_VERBS),
         )
         for moment in ("before", "after")
     ),
@@ -134,7 +137,7 @@ NEEDS_SEVERAL_NODES = {
         "node_came_back_after_clock",
         "node_came_back_after_tzdata",
     ),
-    "store_call_carried_out_late",
+    *("store_call_carried_out_late", "alerts_fenced"),
     "fires_beside_a_skipping_blackout",
 }
 """What cannot happen if one process holds the store."""

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from mainspring.testing.factories import at
+from tools.simulator.alerted import make_alerted
 from tools.simulator.backfilled import make_backfilled
 from tools.simulator.batched import make_batched
 from tools.simulator.bounded import make_bounded
@@ -68,6 +69,7 @@ def _draw(seed: int, seconds: float) -> Plan:
     counted, recounts, gaps = make_counted(seed, servers, seconds)
     ending, remarks, breaks = make_ending(seed, servers, seconds)
     dying, redrives, tumbles = make_redriven(seed, servers, seconds)
+    watched, tellings, silencings = make_alerted(seed, servers, seconds)
     late, repaces, outages = make_caught_up(seed, servers, seconds)
     names = [f"server-{index}" for index in range(servers)]
     slots = random.choice([2, 5, 20])
@@ -89,6 +91,7 @@ def _draw(seed: int, seconds: float) -> Plan:
         workers=workers,
         slots=slots,
         prefetch=Random(f"prefetch:{seed}").choice([0.0, 0.05, 0.25]),
+        judges_alerts=bool(watched),
         few_lanes=Random(f"lanes:{seed}").choice([256, 256, 256, 2]),
         seconds=seconds,
         beat_period=beat_period,
@@ -98,7 +101,7 @@ def _draw(seed: int, seconds: float) -> Plan:
         jobs=(
             *(*jobs, *herd, *crowd, *closed, *limited, *once, *batched, *bounded, *following, *past, *late),
             *(*still, *promised, *capped, *long, *moved, *composed, *ruled, *starting, *counted, *ending),
-            *dying,
+            *(*dying, *watched),
         ),
         actions=tuple(
             sorted(
@@ -128,6 +131,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *recounts,
                     *remarks,
                     *redrives,
+                    *tellings,
                 ),
                 key=lambda action: action.at,
             )
@@ -155,6 +159,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *gaps,
                     *breaks,
                     *tumbles,
+                    *silencings,
                 ),
                 key=lambda fault: fault.at,
             )

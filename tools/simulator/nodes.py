@@ -37,6 +37,7 @@ from mainspring.ports.store.nodes import NodeFacts
 from mainspring.registry import FunctionRegistry
 from mainspring.runtime import ClockSampler
 from mainspring.worker import Worker, WorkerSettings, WorkerWaiters
+from tools.simulator.alerted import FlakyChannel
 from tools.simulator.batched import make_gathering
 from tools.simulator.capped import LABEL
 from tools.simulator.files import FileStore
@@ -144,12 +145,12 @@ class _Node(ABC):
             shards=ShardSettings(),
             retention=Retention(),
             accepted=Accepted(functions=lambda: frozenset({"work"}), check_url=None),
-            # Nothing here is audited, has rules or asks for usage, and each call of the store is drawn for.
+            # Nothing here is audited or asks for usage, few plans have alerts, and each call of the store is drawn for.
             seals_audit=False,
             records_usage=False,
-            judges_alerts=False,
+            judges_alerts=world.plan.judges_alerts,
         )
-        return Engine(cast(Store, link), tools, settings), clock
+        return Engine(cast(Store, link), tools, settings, sender=FlakyChannel(world, self)), clock
 
     async def answer(self, caller: Trouble, call: Callable[[], Awaitable[T]], patience: float) -> T:
         """Run a call in this process for another one, over a network that loses and delays messages.

@@ -38,7 +38,7 @@ class Action:
 
     Attributes:
         kind: create, edit, pause, resume, delete, submit, cancel, flood, weigh, order, limit, calendar,
-            calendar_of_moves, bound, hold, release, cap, backfill, change_backfill, redrive,
+            calendar_of_moves, channel, bound, hold, release, cap, backfill, change_backfill, redrive,
             redrive_one, change_redrive, discard, write_still, set_still, urge.
         job: the name of the job; empty for those that are about queues, tenants and others.
         body: the patch of an edit; for a submission `delay` (seconds), `key`, `payload` and `priority`; for a flood of
@@ -92,6 +92,7 @@ class Plan:
         drift: the most by which a process's monotonic clock runs fast or slow, as a share.
         store: `memory` or `sqlite`. With `sqlite`, one server holds the file, and all workers go through it.
         prefetch: seconds of work that each worker claims ahead.
+        judges_alerts: whether watchdog and notifier run.
         few_lanes: while there are no more lanes, each look is at all of them.
     """
 
@@ -110,6 +111,7 @@ class Plan:
     store: str = "memory"
     prefetch: float = 0.0
     few_lanes: int = 256
+    judges_alerts: bool = False
 
 
 BACKFILL_VERBS = (
@@ -122,6 +124,8 @@ REDRIVE_VERBS = (
     *("advance_redrives", "discard_dead"),
 )
 """Calls that only plans with dead letters lead to."""
+ALERT_VERBS = ("save_alerts", "take_notifications", "send", "settle_notifications")
+"""Calls that only plans with alerts lead to; `send` is that of the channel."""
 LOOK_VERBS = ("read_some_lanes", "read_ready_instants")
 """Looks that only some plans lead to: at lanes that are named, and at the runs of queues that go by age."""
 INTAKE_VERBS = ("count_waiting", "take_permits")

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from mainspring.core.admission import HELD_BACK, SubmissionVerdict
+from mainspring.core.alerting import Verdict
 from mainspring.core.applying import CancelVerdict
 from mainspring.core.blackouts import Blackout
 from mainspring.core.clocks import ChangeVerdict
@@ -28,6 +29,7 @@ from mainspring.core.pauses import PauseKey
 from mainspring.core.states import RunState
 from mainspring.core.triggers import AtStart
 from mainspring.errors import TooMany
+from mainspring.ports.store.alerts import SettledNotification
 from mainspring.ports.store.backfills import AddedBackfill, BackfillStep, NewBackfill
 from mainspring.ports.store.calendars import CalendarUses
 from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimResult
@@ -38,6 +40,7 @@ from mainspring.ports.store.runs import SubmitResult
 from mainspring.ports.store.schedule import Fire, FireRangeStep, FireResult, FireStatus, fire_of
 from mainspring.ports.store.sessions import BeatResult
 from tools.judge import (
+    AlertTold,
     Asking,
     BackfillMove,
     BackfillStory,
@@ -105,6 +108,10 @@ class Recorder:
         self.backfills: dict[BackfillId, BackfillStory] = {}
         self.redrive_places: dict[RedriveId, int] = {}
         self.discarded: set[RunId] = set()
+        self.told: list[AlertTold] = []
+        self.noticed: dict[RunId, datetime] = {}
+        self._messages = 0
+        self._settled_messages: set[int] = set()
         self.alive: set[str] = set()
         self.lives: dict[str, Life] = {}
         self.starts: list[ClusterStart] = []
@@ -146,6 +153,8 @@ class Recorder:
             "change_backfill": self._note_backfill_change,
             "add_redrive": self._note_redrive,
             "discard_dead": self._note_discarded,
+            "save_alerts": self._note_alerts,
+            "settle_notifications": self._note_deliveries,
             "submit_runs": self._note_submitted,
             "claim_runs": self._note_claims,
             "claim_lined_up": self._note_line_claims,
@@ -543,6 +552,34 @@ class Recorder:
     def _note_redrive(self, actor: str, new: Any, given: Mapping[str, Any], _: None) -> None:
         self.redrive_places[new.id] = len(self.events)
         self.say(f"{format_redrive_id(new.id)} of {new.total} dead letters made by {actor}")
+
+    def note_told(self, told: AlertTold) -> None:
+        """Note that a channel took a message."""
+        self.told.append(told)
+        self.say(f"told {told.id} {told.kind} {told.alert_ids}")
+
+    @property
+    def undelivered(self) -> int:
+        """How many messages have been saved that are neither delivered nor of no use any more."""
+        return self._messages - len(self._settled_messages)
+
+    def _note_alerts(self, actor: str, verdict: Verdict, given: Mapping[str, Any], is_saved: bool) -> None:
+        if not is_saved:
+            self.reached["alerts_fenced"] += 1
+            return
+        self._messages += len(verdict.outgoing)
+        self._settled_messages.update(verdict.dropped)
+        for run_id in given.get("noticed", ()):
+            self.noticed.setdefault(run_id, given["now"])
+        self.say(f"alerts saved by {actor}: {len(verdict.added)} new, {len(verdict.outgoing)} messages")
+
+    def _note_deliveries(
+        self, actor: str, settled: Sequence[SettledNotification], given: Mapping[str, Any], is_owner: bool
+    ) -> None:
+        if not is_owner:
+            self.reached["deliveries_fenced"] += 1
+            return
+        self._settled_messages.update(one.notification.id for one in settled if one.again_at is None)
 
     def _note_discarded(self, actor: str, _: Any, given: Mapping[str, Any], run_ids: list[RunId]) -> None:
         self.discarded.update(run_ids)

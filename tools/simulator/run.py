@@ -19,12 +19,13 @@ import structlog
 from mainspring.core.dead_letters import SettledLetter
 from mainspring.core.ids import SHARDS, RunId
 from mainspring.core.model import Attempt, FireRange, Run
+from mainspring.core.notifications import AlertState
 from mainspring.core.states import FINAL_STATES, RunState
 from mainspring.engine.claiming import lane_rounds
 from mainspring.errors import StoreUnavailable
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.factories import START
-from tools.judge import History, Verdict, judge
+from tools.judge import AlertStory, History, Verdict, judge
 from tools.judge.ends import tell_ends
 from tools.judge.starts import tell_starts
 from tools.simulator.faults import Nemesis, margin
@@ -40,6 +41,10 @@ _PATIENCE = 12
 """After this many times five seconds without any progress, what is left counts as stuck."""
 _LONGEST = 2400.0
 """After this many seconds, a simulation in which things still happen counts as stuck."""
+_TELLING = 5
+_LONGEST_TELLING = 900
+_AT_REST = 30
+"""Seconds without a message after which nothing more is told: the watchdog has looked twice, and waited for others."""
 _OPEN_STATES = tuple(state for state in RunState if state not in FINAL_STATES)
 
 
@@ -159,6 +164,8 @@ async def _live(world: World) -> History:
     world.recorder.broken += check_division(figures, owned, SHARDS)
     await clients.pause_all()
     await _until_done_or_stuck(world)
+    if plan.judges_alerts:
+        await _until_told(world)
     history = await _read(world, healed_at)
     for node in world.nodes.values():
         node.kill()  # which also releases files
@@ -223,6 +230,10 @@ async def _read(world: World, healed_at: datetime) -> History:
         redrive_places=recorder.redrive_places,
         settled=await _read_settled(world, runs),
         discarded=recorder.discarded,
+        judges_alerts=world.plan.judges_alerts,
+        alerts=await _read_alerts(world) if world.plan.judges_alerts else [],
+        told=recorder.told,
+        noticed=recorder.noticed,
         read_at=world.time(),
         healed_at=healed_at,
         slack=2 * world.worst_clock + timedelta(milliseconds=1),
@@ -240,6 +251,35 @@ async def _read(world: World, healed_at: datetime) -> History:
         matchers=world.plan.servers + sum(world.plan.workers),
         lease=margin(world.plan.beat_period),
     )
+
+
+async def _until_told(world: World) -> None:
+    """Wait until nothing more is told. What a server had taken that was killed is taken again after two minutes."""
+    seen, idle = -1, 0
+    for _ in range(_LONGEST_TELLING // _TELLING):
+        await asyncio.sleep(_TELLING)
+        has_told = len(world.recorder.told) > seen
+        seen = len(world.recorder.told)
+        idle = 0 if has_told or world.recorder.undelivered else idle + 1
+        if idle * _TELLING >= _AT_REST:
+            return
+
+
+async def _read_alerts(world: World) -> list[AlertStory]:
+    """Return the alerts that ever fired, the newest first."""
+    states = [AlertState.FIRING, AlertState.RESOLVED]
+    return [
+        AlertStory(
+            id=one.id,
+            tenant=one.tenant,
+            rule=one.rule,
+            subject=one.subject,
+            since=one.since,
+            resolved_at=one.resolved_at,
+            tells_end=one.telling.tells_end,
+        )
+        for one in await world.store.list_alerts(None, states=states, limit=100_000)
+    ]
 
 
 async def _read_settled(world: World, runs: Sequence[Run]) -> dict[RunId, SettledLetter]:

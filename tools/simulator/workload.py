@@ -30,6 +30,7 @@ from mainspring.errors import (
 )
 from mainspring.testing.factories import START
 from tools.judge import Operation
+from tools.simulator.alerted import CHANNEL
 from tools.simulator.bounded import BOUNDED
 from tools.simulator.nodes import ServerNode
 from tools.simulator.plan import Action
@@ -199,6 +200,9 @@ class Clients:
     async def _cap(self, action: Action) -> None:
         key = CapKey(CapScope(action.body["scope"]), action.body["name"])
         await self._ask(lambda engine: engine.client.caps.set(LaneCap(key, action.body["max_running"])))
+
+    async def _channel(self, action: Action) -> None:
+        await self._ask(lambda engine: engine.client.channels.put(DEFAULT_TENANT, CHANNEL, action.body))
 
     async def _bound(self, action: Action) -> None:
         queue, tenant, recorder = action.body["queue"], action.body["tenant"], self._world.recorder

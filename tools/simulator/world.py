@@ -21,6 +21,8 @@ from tools.simulator.plan import Plan
 from tools.simulator.recorder import Recorder
 
 _READING = ("read_", "list_", "get_", "count_")
+_NEVER_LATE = frozenset({"save_alerts"})
+"""What is not carried out after its caller gave it up: beside the repeat that follows, it would tell a thing twice."""
 TZDATA = "2026a"
 LATE_SHARE = 0.3
 LOST_PATIENCE = 3.0
@@ -188,6 +190,11 @@ class StoreLink:
         capabilities = self._world.store.capabilities
         return replace(capabilities, concurrent_writers=True) if self._world.folder is None else capabilities
 
+    @property
+    def failovers(self) -> Any:
+        """The failovers of the store's database: none."""
+        return self._world.store.failovers
+
     async def open(self) -> None:
         """Do nothing: the store is open."""
 
@@ -211,8 +218,7 @@ class StoreLink:
         if listener is not None:
             listener.check(verb, given)
         await world.loop.nap(self._latency())
-        if trouble.crash_at is not None:
-            await self._maybe_crash(verb, is_after=False)
+        await maybe_crash(world, node, verb, is_after=False)
         fate = random.random() / world.failure_rate if world.failure_rate else 1.0
         if fate < 1.0:
             world.note_fault("flaw", node.name, world.patience)
@@ -221,14 +227,14 @@ class StoreLink:
             await asyncio.sleep(random.choice([0.0, world.patience]))
             world.recorder.reached["store_call_failed_before_commit"] += 1
             raise StoreUnavailable(f"{verb}: no connection")
-        if trouble.is_late and world.folder is None and not is_reading:
+        may_be_late = world.folder is None and not is_reading and verb not in _NEVER_LATE
+        if trouble.is_late and may_be_late:
             await self._maybe_straggle(verb, args, given)
         result = await getattr(world.store, verb)(*args, **given)
         world.recorder.note(verb, node.name, args, given, result)
         if "now" in given:
             self._compare_clocks()
-        if trouble.crash_at is not None:
-            await self._maybe_crash(verb, is_after=True)
+        await maybe_crash(world, node, verb, is_after=True)
         await world.loop.nap(self._latency())
         if trouble.is_lossy or 0.5 <= fate < 1.0:
             world.recorder.reached["commit_whose_answer_was_lost"] += 1
@@ -263,20 +269,23 @@ class StoreLink:
         spread = self._random.random()
         return self._world.plan.latency * self._node.trouble.slowness * spread / (1.2 - spread)
 
-    async def _maybe_crash(self, verb: str, *, is_after: bool) -> None:
-        if self._node.trouble.crash_at == (verb, is_after):
-            self._node.trouble.crash_at = None
-            where = f"crash_{'after' if is_after else 'before'}_{verb}"
-            self._world.recorder.reached[where] += 1
-            self._world.recorder.say(f"{self._node.name} {where}")
-            self._world.note_fault("crash", self._node.name, 0.0)
-            if self._world.folder is None:
-                self._node.kill()
-            else:  # not before everything that was committed together with this call is recorded
-                self._world.loop.call_soon(self._node.kill)
-            await self._world.loop.create_future()  # never done: the process is dead
-
     def _compare_clocks(self) -> None:
         if self.now is not None:
             world = self._world
             world.worst_clock = max(world.worst_clock, abs(self.now() - world.time()))
+
+
+async def maybe_crash(world: World, node: Node, verb: str, *, is_after: bool) -> None:
+    """Kill a process if this is the call at which it is to crash."""
+    if node.trouble.crash_at != (verb, is_after):
+        return
+    node.trouble.crash_at = None
+    where = f"crash_{'after' if is_after else 'before'}_{verb}"
+    world.recorder.reached[where] += 1
+    world.recorder.say(f"{node.name} {where}")
+    world.note_fault("crash", node.name, 0.0)
+    if world.folder is None:
+        node.kill()
+    else:  # not before everything that was committed together with this call is recorded
+        world.loop.call_soon(node.kill)
+    await world.loop.create_future()  # never done: the process is dead

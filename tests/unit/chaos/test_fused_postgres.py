@@ -64,3 +64,11 @@ async def test_stale_write_is_noted(dsn: str, tmp_path: Path, monkeypatch: pytes
     await store.close()
     assert results == [ApplyResult.STALE]
     assert [what for _, what in read_notes(tmp_path)] == [STALE]
+
+
+async def test_all_parts_of_the_store_go_over_the_connections_with_the_fuse(dsn: str) -> None:
+    store = FusedPostgresStore(dsn, random=random.Random(1))
+    await store.open()
+    pruned = await store.prune_history(before=at(0), limit=10)
+    await store.close()
+    assert pruned == 0

@@ -78,10 +78,14 @@ class Notifier:
                 ):
                     self._ownership.fence([0], used=epochs)
                     return PERIOD
+        except GeneratorExit:  # the loop is gone, and with it what was under way
+            under_way.clear()
+            raise
         finally:
             for task in under_way:
                 task.cancel()
-            await asyncio.gather(*under_way, return_exceptions=True)
+            if under_way:
+                await asyncio.gather(*under_way, return_exceptions=True)
         return PERIOD
 
     async def _begin(
