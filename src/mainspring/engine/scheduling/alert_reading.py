@@ -23,7 +23,9 @@ from mainspring.core.census import Census
 from mainspring.core.ids import LaneId, format_job_id
 from mainspring.core.ledger_check import LedgerCheck
 from mainspring.core.monitors import Monitor
+from mainspring.core.usage_facts import DAY, UsageSeen
 from mainspring.engine.common.restrictions import RestrictionFollower
+from mainspring.engine.scheduling.usage_reading import RecentUsage
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.store import Store
 
@@ -34,6 +36,7 @@ _MOST_OVERDUE = 1000
 _MOST_STUCK = 5000
 _MOST_TOKENS = 1000
 _MOST_MONITORS = 1000
+_USAGE = frozenset({RuleKind.START_LAG, RuleKind.DURATION_SPIKE, RuleKind.FAILURE_RATE})
 _WORKERS = frozenset({RuleKind.NO_WORKERS, RuleKind.WORKER_LOST})
 _LONGEST = timedelta(days=365)
 
@@ -44,6 +47,7 @@ class AlertReader:
     def __init__(self, store: Store, restrictions: RestrictionFollower) -> None:
         self._store = store
         self._restrictions = restrictions
+        self._usage = RecentUsage(store)
 
     async def read(self, rules: Sequence[AlertRule], now: datetime) -> Seen:
         """Return what these rules need."""
@@ -56,6 +60,8 @@ class AlertReader:
         stuck = await try_read("stuck", self._read_stuck(enabled, now))
         tokens = await try_read("tokens", self._read_tokens(enabled, now))
         monitors = await try_read("monitors", self._read_monitors(now)) if RuleKind.MONITOR in kinds else None
+        usage = await try_read("usage", self._read_usage(enabled, now)) if _USAGE & kinds else None
+        storage = await try_read("storage", self._store.read_storage()) if RuleKind.DISK in kinds else None
         limits: list[tuple[RuleKind, Sequence[object] | None, int]] = [
             (RuleKind.STUCK_RUN, stuck, _MOST_STUCK),
             (RuleKind.TOKEN_EXPIRY, tokens, _MOST_TOKENS),
@@ -73,6 +79,8 @@ class AlertReader:
             tokens=tokens,
             scheduler=await self._try_scheduler() if RuleKind.SCHEDULER in kinds else None,
             monitors=monitors,
+            usage=usage,
+            disk=None if storage is None else storage.disk,
             cut=frozenset(kind for kind, found, most in limits if found is not None and len(found) >= most),
         )
 
@@ -146,6 +154,10 @@ class AlertReader:
 
     async def _read_monitors(self, now: datetime) -> list[Monitor]:
         return await self._store.list_overdue_monitors(now=now, limit=_MOST_MONITORS)
+
+    async def _read_usage(self, rules: Sequence[AlertRule], now: datetime) -> UsageSeen:
+        periods = (rule.period or DAY for rule in rules if rule.kind in _USAGE)
+        return await self._usage.read(now, longest=DAY + max(periods))
 
     async def _read_scheduler(self) -> SchedulerFacts:
         shards = await self._store.read_shards()

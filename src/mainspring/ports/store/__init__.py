@@ -47,6 +47,7 @@ from mainspring.ports.store.restrictions import RestrictionStore
 from mainspring.ports.store.runs import RunStore
 from mainspring.ports.store.schedule import ScheduleStore
 from mainspring.ports.store.sessions import SessionStore
+from mainspring.ports.store.storage import StorageStore
 from mainspring.ports.store.upkeep import UpkeepStore
 from mainspring.ports.store.usage import UsageStore
 
@@ -82,6 +83,7 @@ class Store(
     MonitorStore,
     NotifyStore,
     UsageStore,
+    StorageStore,
     Protocol,
 ):
     """The durable truth."""

@@ -37,6 +37,7 @@ from mainspring.stores.memory.restrictions import MemoryRestrictionStore
 from mainspring.stores.memory.runs import MemoryRunStore
 from mainspring.stores.memory.schedule import MemoryScheduleStore
 from mainspring.stores.memory.sessions import MemorySessionStore
+from mainspring.stores.memory.storage import MemoryStorageStore
 from mainspring.stores.memory.tables import Tables
 from mainspring.stores.memory.upkeep import MemoryUpkeepStore
 from mainspring.stores.memory.usage import MemoryUsageStore, UsageTables
@@ -77,6 +78,7 @@ class MemoryStore(
     MemoryMonitorStore,
     MemoryNotifyStore,
     MemoryUsageStore,
+    MemoryStorageStore,
 ):
     """A `Store` that lasts as long as the process.
 

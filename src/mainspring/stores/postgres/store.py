@@ -48,6 +48,7 @@ from mainspring.stores.postgres.schedule import PostgresScheduleStore
 from mainspring.stores.postgres.schema import PACKAGE, migrate
 from mainspring.stores.postgres.servers import Losses
 from mainspring.stores.postgres.sessions import PostgresSessionStore
+from mainspring.stores.postgres.storage import PostgresStorageStore
 from mainspring.stores.postgres.upkeep import PostgresUpkeepStore
 from mainspring.stores.postgres.usage import PostgresUsageStore
 
@@ -91,6 +92,7 @@ class PostgresStore(
     PostgresMonitorStore,
     PostgresNotifyStore,
     PostgresUsageStore,
+    PostgresStorageStore,
 ):
     """Implements `Store` on PostgreSQL 15 or later.
 

@@ -50,6 +50,7 @@ from mainspring.stores.sqlite.runs import SqliteRunStore
 from mainspring.stores.sqlite.schedule import SqliteScheduleStore
 from mainspring.stores.sqlite.sessions import SqliteSessionStore
 from mainspring.stores.sqlite.statements import execute, fetch_rows, fetch_value
+from mainspring.stores.sqlite.storage import SqliteStorageStore
 from mainspring.stores.sqlite.upkeep import SqliteUpkeepStore
 from mainspring.stores.sqlite.usage import SqliteUsageStore
 
@@ -90,6 +91,7 @@ class SqliteStore(
     SqliteMonitorStore,
     SqliteNotifyStore,
     SqliteUsageStore,
+    SqliteStorageStore,
 ):
     """Implements `Store` on one SQLite file in WAL mode with synchronous=FULL.
 
