@@ -275,6 +275,7 @@ def sync_client() -> str:
             "access_calls.py",
             "audit_calls.py",
             "monitor_calls.py",
+            "objective_calls.py",
             "usage_calls.py",
             "alert_calls.py",
             "log_calls.py",

@@ -73,6 +73,28 @@ async def test_duration_spike(bench: Bench) -> None:
     assert await bench.look(11 * 60) == [("resolved", "duration_spike", "queue:mail")]
 
 
+async def test_budget(bench: Bench) -> None:
+    await bench.rule("budget")
+    await bench.client.objectives.put("shop", "good", {"kind": "success", "objective": 0.99})
+    await write(bench, Usage(succeeded=85, failed=15))
+    assert await bench.look(60) == [("firing", "budget", "slo:good")]
+    assert bench.post.messages[0].tenant == "shop"
+    assert await bench.look(6 * 60) == [("resolved", "budget", "slo:good")]
+    await write(bench, Usage(succeeded=85, failed=15))
+    assert await bench.look(60) == [("firing", "budget", "slo:good")]
+    await bench.client.objectives.delete("shop", "good")
+    assert await bench.look(60) == [("resolved", "budget", "slo:good")]
+
+
+async def test_a_slow_burn(bench: Bench) -> None:
+    await bench.rule("budget_slow", kind="budget", period="6h", threshold=6)
+    await bench.client.objectives.put("shop", "good", {"kind": "success", "objective": 0.99})
+    await bench.runtime.tick("watchdog")
+    await write_hours(bench, Usage(succeeded=930, failed=70), 3)
+    await write(bench, Usage(succeeded=93, failed=7))
+    assert await bench.look(5 * 60) == [("firing", "budget_slow", "slo:good")]
+
+
 async def test_a_rule_of_a_tenant_judges_by_its_own_usage(bench: Bench) -> None:
     await bench.client.channels.put(
         "bank", "ops", {"kind": "webhook", "config": {"url": "https://x.example.com"}}
@@ -136,7 +158,13 @@ async def test_usage_is_read_once_a_minute_and_only_what_is_new() -> None:
 async def test_without_such_rules_nothing_is_read(
     bench: Bench, kind: RuleKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kinds = {RuleKind.START_LAG, RuleKind.FAILURE_RATE, RuleKind.DURATION_SPIKE, RuleKind.DISK}
+    kinds = {
+        RuleKind.START_LAG,
+        RuleKind.FAILURE_RATE,
+        RuleKind.DURATION_SPIKE,
+        RuleKind.BUDGET,
+        RuleKind.DISK,
+    }
     for rule in DEFAULT_RULES.values():
         if rule.kind in kinds:
             await bench.client.alert_rules.put(ALL_TENANTS, rule.name, {"enabled": False})

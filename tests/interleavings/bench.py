@@ -65,6 +65,7 @@ TABLES = (
     "audit_seal",
     "usage_minute",
     "usage_hour",
+    "slo",
 )
 _OWN_IDS = frozenset({"job", "lane", "fire_range", "key_hold", "concurrency_key", "limit_rule"})
 """Tables whose new rows have ids that differ from order to order."""

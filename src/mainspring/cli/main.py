@@ -55,6 +55,7 @@ _COMMANDS = {
     "tenant": ("tenant", "tenant_group", "Set the shares and caps of tenants, and stop them."),
     "token": ("token", "token_group", "Make, list, replace and revoke access tokens."),
     "silence": ("silence", "silence_group", "Tell nothing of some alerts for a while."),
+    "slo": ("slo", "slo_group", "Set objectives for runs, and see what is left of their budgets."),
     "status": ("status", "status_command", "Show the cluster at a glance, and what needs attention."),
     "usage": ("usage", "usage_command", "Show how many runs were made and ended, how late and how long."),
     "top": ("top", "top_command", "Show live what the cluster does."),

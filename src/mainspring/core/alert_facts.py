@@ -19,6 +19,7 @@ from mainspring.core.ids import RunId, format_run_id
 from mainspring.core.ledger_check import LedgerCheck
 from mainspring.core.model import LaneKey
 from mainspring.core.monitors import Monitor, explain_monitor, judge_monitor
+from mainspring.core.objectives import Objective, find_burning
 from mainspring.core.rights import ALL_TENANTS
 from mainspring.core.serving import GapCode, Offer, Offers
 from mainspring.core.storage import Disk
@@ -99,6 +100,7 @@ class Seen:
         stuck: runs past their deadline, the worst first.
         monitors: those that may be broken.
         usage: what became of runs of late.
+        objectives: those of all tenants.
         disk: None if it is not known how full it is.
         cut: kinds of rules for which there was more than was read.
     """
@@ -115,6 +117,7 @@ class Seen:
     scheduler: SchedulerFacts | None = None
     monitors: Sequence[Monitor] | None = None
     usage: UsageSeen | None = None
+    objectives: Sequence[Objective] | None = None
     disk: Disk | None = None
     cut: Collection[RuleKind] = ()
 
@@ -130,6 +133,7 @@ class SeenByTenant:
             ("lanes", ((lane.key.tenant, lane) for lane in seen.lanes or ())),
             ("stuck", ((run.tenant, run) for run in seen.stuck or ())),
             ("monitors", ((monitor.tenant, monitor) for monitor in seen.monitors or ())),
+            ("objectives", ((objective.tenant, objective) for objective in seen.objectives or ())),
         )
         for name, pairs in parts:
             for tenant, one in pairs:
@@ -142,12 +146,11 @@ class SeenByTenant:
         own = self._parts.get(tenant, {})
         known: dict[str, Any] = {
             name: own.get(name, ())
-            for name in ("dead", "lanes", "stuck", "monitors")
+            for name in ("dead", "lanes", "stuck", "monitors", "objectives")
             if getattr(self._seen, name) is not None
         }
-        usage = self._seen.usage
-        if usage is not None:
-            known["usage"] = usage.of({key for key in usage.keys if key.tenant == tenant})
+        if self._seen.usage is not None:
+            known["usage"] = self._seen.usage.of(tenant)
         return replace(self._seen, **known)
 
 
@@ -415,6 +418,12 @@ def _of_usage(
     return judge
 
 
+def _judge_budgets(rule: AlertRule, seen: Seen, now: datetime) -> Found:
+    if seen.usage is None or seen.objectives is None:
+        return None
+    return find_burning(rule, seen.objectives, seen.usage, now)
+
+
 def _judge_disk(rule: AlertRule, seen: Seen, now: datetime) -> Found:
     del now
     return None if seen.disk is None else _find_full_disk(rule, seen.disk)
@@ -442,6 +451,7 @@ _JUDGES: Mapping[RuleKind, Callable[[AlertRule, Seen, datetime], Found]] = Mappi
         RuleKind.START_LAG: _of_usage(find_late_starts),
         RuleKind.DURATION_SPIKE: _of_usage(find_spikes),
         RuleKind.FAILURE_RATE: _of_usage(find_failures),
+        RuleKind.BUDGET: _judge_budgets,
         RuleKind.DISK: _judge_disk,
     }
 )

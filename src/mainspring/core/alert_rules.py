@@ -120,6 +120,23 @@ DEFAULT_RULES: Mapping[str, AlertRule] = MappingProxyType(
             ),
             AlertRule(
                 tenant=ALL_TENANTS,
+                name="budget",
+                kind=RuleKind.BUDGET,
+                threshold=14.4,
+                period=timedelta(hours=1),
+                severity=Severity.CRITICAL,
+                is_default=True,
+            ),
+            AlertRule(
+                tenant=ALL_TENANTS,
+                name="budget_slow",
+                kind=RuleKind.BUDGET,
+                threshold=6,
+                period=timedelta(hours=6),
+                is_default=True,
+            ),
+            AlertRule(
+                tenant=ALL_TENANTS,
                 name="disk",
                 kind=RuleKind.DISK,
                 threshold=10,
@@ -149,6 +166,7 @@ _BOUNDS = MappingProxyType(
         RuleKind.START_LAG: _Bounds("a number of seconds", (0, 3600)),
         RuleKind.DURATION_SPIKE: _Bounds("how many times as long attempts take", (1, 1000)),
         RuleKind.FAILURE_RATE: _Bounds("a share in percent", (0, 100)),
+        RuleKind.BUDGET: _Bounds("a burn rate", (0.1, 1000), (12 * _MINUTE, 3 * DAY)),
         RuleKind.DISK: _Bounds("the share that must be free, in percent", (0, 100)),
     }
 )
@@ -172,7 +190,8 @@ def change_rule(tenant: str, name: str, body: Mapping[str, Any]) -> AlertRule:
         raise InvalidInput("kind", f"the rule {name!r} watches {default.kind.value}; give it another name")
     if kind in SHARED_KINDS and tenant != ALL_TENANTS:
         raise InvalidInput("kind", f"{kind.value} is about what all tenants share: let it be a shared rule")
-    usual = _USUAL[kind] if default is None else default
+    namesake = DEFAULT_RULES.get(name)
+    usual = namesake if namesake is not None and namesake.kind is kind else _USUAL[kind]
     for option in ("threshold", "period"):
         is_given = read[option] is not None
         if is_given and getattr(usual, option) is None:

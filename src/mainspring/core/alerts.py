@@ -56,6 +56,9 @@ class RuleKind(StrEnum):
     percentile."""
     FAILURE_RATE = "failure_rate"
     """Of the runs of a queue that ended within `period`, more than `threshold` percent failed."""
+    BUDGET = "budget"
+    """An objective's error budget was used `threshold` times as fast as it allows: within `period`, and within the last
+    twelfth of it."""
     DISK = "disk"
     """Less than `threshold` percent of the disk that the store is on are free."""
 

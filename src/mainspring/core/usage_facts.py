@@ -68,11 +68,11 @@ class UsageSeen:
     hours: Mapping[QueueKey, Sequence[tuple[datetime, Usage]]]
     _sums: dict[tuple[QueueKey, datetime, timedelta], Usage] = field(default_factory=dict)
 
-    def of(self, keys: Collection[QueueKey]) -> UsageSeen:
-        """Return the usage of some parts of queues."""
+    def of(self, tenant: str) -> UsageSeen:
+        """Return the usage of a tenant."""
         return UsageSeen(
-            {key: lines for key, lines in self.minutes.items() if key in keys},
-            {key: lines for key, lines in self.hours.items() if key in keys},
+            {key: lines for key, lines in self.minutes.items() if key.tenant == tenant},
+            {key: lines for key, lines in self.hours.items() if key.tenant == tenant},
             self._sums,
         )
 
@@ -80,6 +80,11 @@ class UsageSeen:
     def keys(self) -> Collection[QueueKey]:
         """The parts of queues in which something happened within the hour."""
         return self.minutes.keys()
+
+    @property
+    def all_keys(self) -> Collection[QueueKey]:
+        """The parts of queues in which anything happened."""
+        return self.minutes.keys() | self.hours.keys()
 
     def within(self, key: QueueKey, period: timedelta, now: datetime) -> Usage:
         """Return what became of runs within a time until now.

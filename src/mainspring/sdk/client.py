@@ -14,6 +14,7 @@ from mainspring.sdk.definition_calls import DefinitionCalls
 from mainspring.sdk.lists import NO_FILTERS, AsyncLists, RunFilters, query_of
 from mainspring.sdk.log_calls import LogCalls
 from mainspring.sdk.monitor_calls import MonitorCalls
+from mainspring.sdk.objective_calls import ObjectiveCalls
 from mainspring.sdk.owner_calls import OwnerCalls
 from mainspring.sdk.usage_calls import UsageCalls
 from mainspring.wire import operations
@@ -60,6 +61,7 @@ class AsyncClient(
     AccessCalls,
     AuditCalls,
     MonitorCalls,
+    ObjectiveCalls,
     UsageCalls,
     AlertCalls,
     LogCalls,

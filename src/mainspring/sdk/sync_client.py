@@ -43,6 +43,7 @@ from mainspring.wire.ledger import FireRangeList, LedgerPage, LedgerView
 from mainspring.wire.limits import KeyPage, LimitPage, LimitView
 from mainspring.wire.logging import LoggingView
 from mainspring.wire.monitors import MonitorList, MonitorView, PingTaken
+from mainspring.wire.objectives import SloList, SloView
 from mainspring.wire.overview import OverviewView
 from mainspring.wire.owners import OwnerView
 from mainspring.wire.pages import BriefPage, JobPage, RunPage, WorkerPage
@@ -721,6 +722,22 @@ class SyncClient(Lists):
     def ping_fail(self, key: str) -> PingTaken:
         """Say that a job has failed."""
         return self._perform(lambda client: client.ping_fail(key))
+
+    def list_slos(self) -> SloList:
+        """Return all objectives and how they do, by name."""
+        return self._perform(lambda client: client.list_slos())
+
+    def get_slo(self, name: str) -> SloView:
+        """Return an objective and how it does."""
+        return self._perform(lambda client: client.get_slo(name))
+
+    def put_slo(self, name: str, body: Mapping[str, Any]) -> SloView:
+        """Set an objective: `kind`, `objective`, `queue`, `bound`, `days`."""
+        return self._perform(lambda client: client.put_slo(name, body))
+
+    def delete_slo(self, name: str) -> Deleted:
+        """Delete an objective; its alerts end."""
+        return self._perform(lambda client: client.delete_slo(name))
 
     def get_usage(
         self,

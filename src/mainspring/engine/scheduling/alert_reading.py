@@ -37,6 +37,7 @@ _MOST_STUCK = 5000
 _MOST_TOKENS = 1000
 _MOST_MONITORS = 1000
 _USAGE = frozenset({RuleKind.START_LAG, RuleKind.DURATION_SPIKE, RuleKind.FAILURE_RATE})
+_BY_USAGE = _USAGE | {RuleKind.BUDGET}
 _WORKERS = frozenset({RuleKind.NO_WORKERS, RuleKind.WORKER_LOST})
 _LONGEST = timedelta(days=365)
 
@@ -60,7 +61,8 @@ class AlertReader:
         stuck = await try_read("stuck", self._read_stuck(enabled, now))
         tokens = await try_read("tokens", self._read_tokens(enabled, now))
         monitors = await try_read("monitors", self._read_monitors(now)) if RuleKind.MONITOR in kinds else None
-        usage = await try_read("usage", self._read_usage(enabled, now)) if _USAGE & kinds else None
+        usage = await try_read("usage", self._read_usage(enabled, now)) if _BY_USAGE & kinds else None
+        objectives = self._usage.objectives if usage is not None and RuleKind.BUDGET in kinds else None
         storage = await try_read("storage", self._store.read_storage()) if RuleKind.DISK in kinds else None
         limits: list[tuple[RuleKind, Sequence[object] | None, int]] = [
             (RuleKind.STUCK_RUN, stuck, _MOST_STUCK),
@@ -80,6 +82,7 @@ class AlertReader:
             scheduler=await self._try_scheduler() if RuleKind.SCHEDULER in kinds else None,
             monitors=monitors,
             usage=usage,
+            objectives=objectives,
             disk=None if storage is None else storage.disk,
             cut=frozenset(kind for kind, found, most in limits if found is not None and len(found) >= most),
         )
@@ -156,7 +159,7 @@ class AlertReader:
         return await self._store.list_overdue_monitors(now=now, limit=_MOST_MONITORS)
 
     async def _read_usage(self, rules: Sequence[AlertRule], now: datetime) -> UsageSeen:
-        periods = (rule.period or DAY for rule in rules if rule.kind in _USAGE)
+        periods = (rule.period or DAY for rule in rules if rule.kind in _BY_USAGE)
         return await self._usage.read(now, longest=DAY + max(periods))
 
     async def _read_scheduler(self) -> SchedulerFacts:

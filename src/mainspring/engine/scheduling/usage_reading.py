@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from mainspring.core.objectives import Objective
 from mainspring.core.usage import QueueKey, Usage, UsageLine, UsageStep
 from mainspring.core.usage_facts import DAY, HOUR, UsageSeen, gather
 from mainspring.ports.store import Store
@@ -23,6 +24,9 @@ class RecentUsage:
 
     The store is asked once a minute, for the minutes that are new; the hours are read each five minutes. What it keeps
     can be lost: it is read again.
+
+    Attributes:
+        objectives: those of all tenants, as they were read with the usage.
     """
 
     def __init__(self, store: Store) -> None:
@@ -33,6 +37,7 @@ class RecentUsage:
         self._hours: _Lines = {}
         self._longest = timedelta(0)
         self._seen: UsageSeen | None = None
+        self.objectives: list[Objective] = []
 
     async def read(self, now: datetime, *, longest: timedelta = DAY) -> UsageSeen:
         """Return the usage of late.
@@ -56,6 +61,7 @@ class RecentUsage:
         if is_old or longest > self._longest:
             hours = await self._read(UsageStep.HOUR, UsageStep.HOUR.start_of(now - longest), now)
             self._hours, self._hours_at, self._longest = gather(hours), now, longest
+        self.objectives = await self._store.list_objectives()
         self._minutes, self._minute = kept + lines, minute
         self._seen = UsageSeen(gather(self._minutes), self._hours)
         return self._seen

@@ -31,6 +31,7 @@ from mainspring.engine.usecases.jobs import Jobs
 from mainspring.engine.usecases.ledger import Ledgers
 from mainspring.engine.usecases.limits import Limits
 from mainspring.engine.usecases.monitors import Monitors
+from mainspring.engine.usecases.objectives import Objectives
 from mainspring.engine.usecases.overview import OverviewReader
 from mainspring.engine.usecases.owners import Owners
 from mainspring.engine.usecases.pauses import PauseSwitch
@@ -62,7 +63,7 @@ class Client:
     `client.redrives` many at a rate, `client.ledgers` compares owed fires with records, and `client.overviews` says
     what all of it does. `client.audit` says who changed what, and `client.access` knows accounts and their tokens.
     `client.alert_rules` says what is worth telling, `client.alerts` has what they found, and `client.channels` where
-    it is told.
+    it is told. `client.objectives` says how many runs are to start in time or to succeed, and how many do.
     """
 
     def __init__(
@@ -130,6 +131,7 @@ class Client:
         self.alerts: Alerts = Alerts(store, clock=clock)
         self.channels: Channels = Channels(store, clock=clock, sender=sender)
         self.monitors: Monitors = Monitors(store, clock=clock, ids=ids)
+        self.objectives: Objectives = Objectives(store, clock=clock)
         self.pauses: PauseSwitch = PauseSwitch(store, clock=clock, wakeups=wakeups)
         self.blackouts: Blackouts = Blackouts(store, restrictions, clock=clock, wakeups=wakeups)
         self.overviews: OverviewReader = OverviewReader(store, restrictions, clock=clock)

@@ -38,6 +38,7 @@ from mainspring.ports.store.limits import LimitStore
 from mainspring.ports.store.monitors import MonitorStore
 from mainspring.ports.store.nodes import NodeStore
 from mainspring.ports.store.notify import NotifyStore
+from mainspring.ports.store.objectives import ObjectiveStore
 from mainspring.ports.store.owners import OwnerStore
 from mainspring.ports.store.policies import PolicyStore
 from mainspring.ports.store.preemption import PreemptionStore
@@ -84,6 +85,7 @@ class Store(
     NotifyStore,
     UsageStore,
     StorageStore,
+    ObjectiveStore,
     Protocol,
 ):
     """The durable truth."""

@@ -28,6 +28,7 @@ from mainspring.stores.memory.limits import MemoryLimitStore
 from mainspring.stores.memory.monitors import MemoryMonitorStore, MonitorTables
 from mainspring.stores.memory.nodes import MemoryNodeStore
 from mainspring.stores.memory.notify import MemoryNotifyStore
+from mainspring.stores.memory.objectives import MemoryObjectiveStore
 from mainspring.stores.memory.owners import MemoryOwnerStore
 from mainspring.stores.memory.policies import MemoryPolicyStore
 from mainspring.stores.memory.preemption import MemoryPreemptionStore
@@ -79,6 +80,7 @@ class MemoryStore(
     MemoryNotifyStore,
     MemoryUsageStore,
     MemoryStorageStore,
+    MemoryObjectiveStore,
 ):
     """A `Store` that lasts as long as the process.
 
@@ -91,6 +93,7 @@ class MemoryStore(
         self._access = AccessTables()
         self._monitors = MonitorTables()
         self._usage = UsageTables()
+        self._objectives = {}
         self._alerts = AlertTables()
         self._time = time
 

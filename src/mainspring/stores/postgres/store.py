@@ -36,6 +36,7 @@ from mainspring.stores.postgres.limits import PostgresLimitStore
 from mainspring.stores.postgres.monitors import PostgresMonitorStore
 from mainspring.stores.postgres.nodes import PostgresNodeStore
 from mainspring.stores.postgres.notify import PostgresNotifyStore
+from mainspring.stores.postgres.objectives import PostgresObjectiveStore
 from mainspring.stores.postgres.owners import PostgresOwnerStore
 from mainspring.stores.postgres.policies import PostgresPolicyStore
 from mainspring.stores.postgres.preemption import PostgresPreemptionStore
@@ -93,6 +94,7 @@ class PostgresStore(
     PostgresNotifyStore,
     PostgresUsageStore,
     PostgresStorageStore,
+    PostgresObjectiveStore,
 ):
     """Implements `Store` on PostgreSQL 15 or later.
 

@@ -39,6 +39,7 @@ from mainspring.stores.sqlite.limits import SqliteLimitStore
 from mainspring.stores.sqlite.monitors import SqliteMonitorStore
 from mainspring.stores.sqlite.nodes import SqliteNodeStore
 from mainspring.stores.sqlite.notify import SqliteNotifyStore
+from mainspring.stores.sqlite.objectives import SqliteObjectiveStore
 from mainspring.stores.sqlite.owners import SqliteOwnerStore
 from mainspring.stores.sqlite.policies import SqlitePolicyStore
 from mainspring.stores.sqlite.preemption import SqlitePreemptionStore
@@ -92,6 +93,7 @@ class SqliteStore(
     SqliteNotifyStore,
     SqliteUsageStore,
     SqliteStorageStore,
+    SqliteObjectiveStore,
 ):
     """Implements `Store` on one SQLite file in WAL mode with synchronous=FULL.
 

@@ -106,6 +106,7 @@ from mainspring.wire.operations.monitors import (
     POST_PING_START,
     UPSERT_MONITOR,
 )
+from mainspring.wire.operations.objectives import DELETE_SLO, GET_SLO, LIST_SLOS, UPSERT_SLO
 from mainspring.wire.operations.owners import UPSERT_OWNER
 from mainspring.wire.operations.pauses import (
     LIST_PAUSES,
@@ -251,6 +252,10 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     POST_PING_EXTEND,
     GET_PING_FAIL,
     POST_PING_FAIL,
+    LIST_SLOS,
+    GET_SLO,
+    UPSERT_SLO,
+    DELETE_SLO,
     LIST_LIMITS,
     GET_LIMIT,
     UPSERT_LIMIT,
@@ -330,6 +335,7 @@ __all__ = [
     "DELETE_LIMIT",
     "DELETE_MONITOR",
     "DELETE_PRIORITY_CLASS",
+    "DELETE_SLO",
     "DIFF_JOBS",
     "DISCARD_DEAD_RUNS",
     "EDIT_JOB",
@@ -360,6 +366,7 @@ __all__ = [
     "GET_REDRIVE",
     "GET_RUN",
     "GET_RUN_WHY",
+    "GET_SLO",
     "GET_TENANT",
     "GET_USAGE",
     "GROUP_DEAD_RUNS",
@@ -392,6 +399,7 @@ __all__ = [
     "LIST_REDRIVES",
     "LIST_RUNS",
     "LIST_SILENCES",
+    "LIST_SLOS",
     "LIST_TENANTS",
     "LIST_TENANT_BLACKOUTS",
     "LIST_TOKENS",
@@ -438,6 +446,7 @@ __all__ = [
     "UPSERT_PRIORITY_CLASS",
     "UPSERT_QUEUE",
     "UPSERT_QUEUE_BLACKOUTS",
+    "UPSERT_SLO",
     "UPSERT_TENANT",
     "UPSERT_TENANT_BLACKOUTS",
     "VERIFY_AUDIT",
