@@ -276,6 +276,7 @@ def sync_client() -> str:
             "audit_calls.py",
             "monitor_calls.py",
             "objective_calls.py",
+            "capacity_calls.py",
             "usage_calls.py",
             "alert_calls.py",
             "log_calls.py",

@@ -95,6 +95,19 @@ async def test_a_slow_burn(bench: Bench) -> None:
     assert await bench.look(5 * 60) == [("firing", "budget_slow", "slo:good")]
 
 
+async def test_forecast(bench: Bench) -> None:
+    await bench.rule("forecast")
+    await bench.runtime.worker(slots=10)
+    await bench.runtime.tick("watchdog")
+    # 9,000 runs an hour of 3.9 s each take 9.75 slots.
+    await write_hours(bench, Usage(submitted=9000, succeeded=9000, durations=Times(total=35_100.0)), 1, 2)
+    assert await bench.look(9 * 60) == []  # what is known is looked at for ten minutes
+    assert await bench.look(60) == [("firing", "forecast", "queue:mail")]
+    assert bench.post.messages[0].tenant == ALL_TENANTS
+    await bench.runtime.worker(slots=10)
+    assert await bench.look(600) == [("resolved", "forecast", "queue:mail")]
+
+
 async def test_a_rule_of_a_tenant_judges_by_its_own_usage(bench: Bench) -> None:
     await bench.client.channels.put(
         "bank", "ops", {"kind": "webhook", "config": {"url": "https://x.example.com"}}
@@ -164,6 +177,7 @@ async def test_without_such_rules_nothing_is_read(
         RuleKind.DURATION_SPIKE,
         RuleKind.BUDGET,
         RuleKind.DISK,
+        RuleKind.FORECAST,
     }
     for rule in DEFAULT_RULES.values():
         if rule.kind in kinds:

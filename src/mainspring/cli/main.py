@@ -27,6 +27,11 @@ _COMMANDS = {
     ),
     "calendar": ("calendar", "calendar_group", "Write and show the calendars that jobs name."),
     "channel": ("channel", "channel_group", "Set where alerts are told."),
+    "capacity": (
+        "capacity",
+        "capacity_command",
+        "Show how busy workers will be, and how long the disk lasts.",
+    ),
     "class": ("priority_class", "class_group", "Set the priority classes that jobs name."),
     "config": ("config", "config_group", "Show and check the settings of processes."),
     "dead": ("dead", "dead_group", "Show and settle dead letters: runs that failed for good."),

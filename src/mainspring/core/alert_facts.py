@@ -13,6 +13,7 @@ from mainspring.core.access import AccessToken
 from mainspring.core.alert_words import count, show_percent, show_roughly
 from mainspring.core.alerting import MOST_SUBJECTS, Fact, Judgement
 from mainspring.core.alerts import AlertRule, Channel, RuleKind, find_channel
+from mainspring.core.capacity import DiskForecast, QueueForecast, find_shortages
 from mainspring.core.census import DeadLine
 from mainspring.core.doctor.findings import weigh
 from mainspring.core.ids import RunId, format_run_id
@@ -102,6 +103,7 @@ class Seen:
         usage: what became of runs of late.
         objectives: those of all tenants.
         disk: None if it is not known how full it is.
+        shortages: how busy the workers of queues will be; `disk_to_come` is how long the disk lasts.
         cut: kinds of rules for which there was more than was read.
     """
 
@@ -119,6 +121,8 @@ class Seen:
     usage: UsageSeen | None = None
     objectives: Sequence[Objective] | None = None
     disk: Disk | None = None
+    shortages: Sequence[QueueForecast] | None = None
+    disk_to_come: DiskForecast | None = None
     cut: Collection[RuleKind] = ()
 
 
@@ -424,6 +428,11 @@ def _judge_budgets(rule: AlertRule, seen: Seen, now: datetime) -> Found:
     return find_burning(rule, seen.objectives, seen.usage, now)
 
 
+def _judge_forecast(rule: AlertRule, seen: Seen, now: datetime) -> Found:
+    del now
+    return None if seen.shortages is None else find_shortages(rule, seen.shortages, seen.disk_to_come)
+
+
 def _judge_disk(rule: AlertRule, seen: Seen, now: datetime) -> Found:
     del now
     return None if seen.disk is None else _find_full_disk(rule, seen.disk)
@@ -452,6 +461,7 @@ _JUDGES: Mapping[RuleKind, Callable[[AlertRule, Seen, datetime], Found]] = Mappi
         RuleKind.DURATION_SPIKE: _of_usage(find_spikes),
         RuleKind.FAILURE_RATE: _of_usage(find_failures),
         RuleKind.BUDGET: _judge_budgets,
+        RuleKind.FORECAST: _judge_forecast,
         RuleKind.DISK: _judge_disk,
     }
 )

@@ -137,6 +137,15 @@ DEFAULT_RULES: Mapping[str, AlertRule] = MappingProxyType(
             ),
             AlertRule(
                 tenant=ALL_TENANTS,
+                name="forecast",
+                kind=RuleKind.FORECAST,
+                threshold=90,
+                period=timedelta(days=7),
+                hold=timedelta(minutes=30),
+                is_default=True,
+            ),
+            AlertRule(
+                tenant=ALL_TENANTS,
                 name="disk",
                 kind=RuleKind.DISK,
                 threshold=10,
@@ -167,6 +176,7 @@ _BOUNDS = MappingProxyType(
         RuleKind.DURATION_SPIKE: _Bounds("how many times as long attempts take", (1, 1000)),
         RuleKind.FAILURE_RATE: _Bounds("a share in percent", (0, 100)),
         RuleKind.BUDGET: _Bounds("a burn rate", (0.1, 1000), (12 * _MINUTE, 3 * DAY)),
+        RuleKind.FORECAST: _Bounds("a share in percent", (1, 1000), (DAY, 90 * DAY)),
         RuleKind.DISK: _Bounds("the share that must be free, in percent", (0, 100)),
     }
 )

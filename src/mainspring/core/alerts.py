@@ -59,12 +59,17 @@ class RuleKind(StrEnum):
     BUDGET = "budget"
     """An objective's error budget was used `threshold` times as fast as it allows: within `period`, and within the last
     twelfth of it."""
+    FORECAST = "forecast"
+    """Within a day, `threshold` percent of a queue's slots will be taken; or within `period`, the disk will be full."""
     DISK = "disk"
     """Less than `threshold` percent of the disk that the store is on are free."""
 
 
 SHARED_KINDS = frozenset(
-    {RuleKind.NO_WORKERS, RuleKind.WORKER_LOST, RuleKind.SCHEDULER, RuleKind.TOKEN_EXPIRY, RuleKind.DISK}
+    {
+        *(RuleKind.NO_WORKERS, RuleKind.WORKER_LOST, RuleKind.SCHEDULER, RuleKind.TOKEN_EXPIRY),
+        *(RuleKind.DISK, RuleKind.FORECAST),
+    }
 )
 """Kinds about what all tenants share: only a rule for all of them may be of such a kind."""
 

@@ -9,6 +9,7 @@ from typing import Any, Unpack
 from mainspring.sdk.access_calls import AccessCalls
 from mainspring.sdk.alert_calls import AlertCalls
 from mainspring.sdk.audit_calls import AuditCalls
+from mainspring.sdk.capacity_calls import CapacityCalls
 from mainspring.sdk.dead_calls import DeadCalls
 from mainspring.sdk.definition_calls import DefinitionCalls
 from mainspring.sdk.lists import NO_FILTERS, AsyncLists, RunFilters, query_of
@@ -62,6 +63,7 @@ class AsyncClient(
     AuditCalls,
     MonitorCalls,
     ObjectiveCalls,
+    CapacityCalls,
     UsageCalls,
     AlertCalls,
     LogCalls,

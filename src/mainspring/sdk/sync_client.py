@@ -37,6 +37,7 @@ from mainspring.wire.calendars import (
     FireList,
     TriggerPreview,
 )
+from mainspring.wire.capacity import CapacityView
 from mainspring.wire.dead_letters import DeadGroups, DeadPage, DiscardedView
 from mainspring.wire.health import HealthView
 from mainspring.wire.ledger import FireRangeList, LedgerPage, LedgerView
@@ -738,6 +739,13 @@ class SyncClient(Lists):
     def delete_slo(self, name: str) -> Deleted:
         """Delete an objective; its alerts end."""
         return self._perform(lambda client: client.delete_slo(name))
+
+    def get_capacity(self, *, scope: str = "tenant") -> CapacityView:
+        """Return how busy the workers of each queue will be within 24 hours, and how long its backlog takes.
+
+        With the scope `cluster`, it is about the runs of all tenants, and says how long the disk lasts.
+        """
+        return self._perform(lambda client: client.get_capacity(scope=scope))
 
     def get_usage(
         self,

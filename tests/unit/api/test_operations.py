@@ -24,6 +24,7 @@ from mainspring.ports.gateway import ClaimCall, Registration, Report
 from mainspring.sdk.access_calls import AccessCalls
 from mainspring.sdk.alert_calls import AlertCalls
 from mainspring.sdk.audit_calls import AuditCalls
+from mainspring.sdk.capacity_calls import CapacityCalls
 from mainspring.sdk.client import AsyncClient
 from mainspring.sdk.dead_calls import DeadCalls
 from mainspring.sdk.definition_calls import DefinitionCalls
@@ -85,6 +86,7 @@ def methods() -> dict[str, Callable[..., Any]]:
             **vars(AuditCalls),
             **vars(MonitorCalls),
             **vars(ObjectiveCalls),
+            **vars(CapacityCalls),
             **vars(UsageCalls),
             **vars(AlertCalls),
             **vars(LogCalls),
@@ -251,7 +253,7 @@ def test_rights_are_those_of_the_design() -> None:
             *("list_limits", "get_limit", "list_limit_keys", "get_run_why"),
             *("list_redrives", "get_redrive", "get_usage"),
             *("list_alerts", "list_alert_rules", "get_alert_rule", "list_channels", "get_channel"),
-            *("list_silences", "list_monitors", "get_monitor", "list_slos", "get_slo"),
+            *("list_silences", "list_monitors", "get_monitor", "list_slos", "get_slo", "get_capacity"),
             *("list_redrives", "get_redrive", "get_usage"),
             "list_silences",
             *("list_backfills", "get_backfill", "list_priority_classes", "get_priority_class"),

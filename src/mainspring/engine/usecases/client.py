@@ -8,6 +8,7 @@ from mainspring.core.backfill_settings import BackfillLimits
 from mainspring.core.ids import SessionId
 from mainspring.core.serving import Offers
 from mainspring.engine.common.calendars import CalendarReader
+from mainspring.engine.common.capacity import CapacityReader
 from mainspring.engine.common.queue_expiries import QueueExpiryFollower
 from mainspring.engine.common.restrictions import RestrictionReader
 from mainspring.engine.common.run_counts import RunCounts
@@ -131,6 +132,7 @@ class Client:
         self.alerts: Alerts = Alerts(store, clock=clock)
         self.channels: Channels = Channels(store, clock=clock, sender=sender)
         self.monitors: Monitors = Monitors(store, clock=clock, ids=ids)
+        self.capacity: CapacityReader = CapacityReader(store, kept=kept)
         self.objectives: Objectives = Objectives(store, clock=clock)
         self.pauses: PauseSwitch = PauseSwitch(store, clock=clock, wakeups=wakeups)
         self.blackouts: Blackouts = Blackouts(store, restrictions, clock=clock, wakeups=wakeups)

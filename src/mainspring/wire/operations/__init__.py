@@ -63,6 +63,7 @@ from mainspring.wire.operations.calendars import (
     PREVIEW_TRIGGER,
     UPSERT_CALENDAR,
 )
+from mainspring.wire.operations.capacity import GET_CAPACITY
 from mainspring.wire.operations.dead_letters import DISCARD_DEAD_RUNS, GROUP_DEAD_RUNS, LIST_DEAD_RUNS
 from mainspring.wire.operations.jobs import (
     APPLY_DEFINITIONS,
@@ -256,6 +257,7 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     GET_SLO,
     UPSERT_SLO,
     DELETE_SLO,
+    GET_CAPACITY,
     LIST_LIMITS,
     GET_LIMIT,
     UPSERT_LIMIT,
@@ -344,6 +346,7 @@ __all__ = [
     "GET_ALERT_RULE",
     "GET_BACKFILL",
     "GET_CALENDAR",
+    "GET_CAPACITY",
     "GET_CHANNEL",
     "GET_HEALTH",
     "GET_JOB",
