@@ -275,6 +275,8 @@ def sync_client() -> str:
             "access_calls.py",
             "audit_calls.py",
             "monitor_calls.py",
+            "objective_calls.py",
+            "capacity_calls.py",
             "usage_calls.py",
             "archive_calls.py",
             "alert_calls.py",

@@ -42,6 +42,7 @@ ONLY_SQLITE = {
     "raise_run_sequence": "a row; on PostgreSQL raise_id_sequences raises it, too",
     "find_alert_rule": "PostgreSQL sees in what it has written which rows are new",
     "find_channel": "the same",
+    "find_slo": "the same",
     "count_redriven": "PostgreSQL counts in advance_redrive",
     "keep_attempts": "round trips: PostgreSQL keeps them in prune_attempts",
     "read_urgent_lanes": "PostgreSQL reads lanes and their runs at once, by read_kept_waiting",

@@ -108,6 +108,11 @@ COMMANDS = [
     cli("monitor set dump --cron '0 25 * * *'", "cron: hour", "between 0 and 23"),
     cli("monitor set dump --every 1h --start-grace soon", "start_grace", "'90s', '5m', '1h30m'"),
     cli("monitor show dmup", "no monitor 'dmup'", "Try: mainspring monitor list"),
+    cli("slo add quick --kind start --objective 0.9 --bound 7s", "bound", "5s, 10s, 30s"),
+    cli("slo add good --kind success --objective 99.9%", "objective", "a number from 0.5"),
+    cli("slo show godo", "no slo 'godo'", "Try: mainspring slo list"),
+    cli("slo delete good", "delete", "remove"),
+    cli("alert set failure_rate --threshold 200", "threshold", "from 0 to 100"),
     cli("monitors", "monitors", "Try: mainspring monitor list"),
     cli(
         """channel set ops --webhook https://x.org --signing whsec_abc""",

@@ -48,6 +48,7 @@ TOP: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(("channels", "notifications", "notify"), "channel list"),
         **dict.fromkeys(("silences", "mute"), "silence list"),
         **dict.fromkeys(("monitors", "check", "checks", "heartbeat"), "monitor list"),
+        **dict.fromkeys(("slos", "objectives", "objective"), "slo list"),
         "settings": "config show",
         "missed": "ledger",
     }
@@ -55,8 +56,8 @@ TOP: Mapping[str, str] = MappingProxyType(
 """What people type, in the words of other tools, and the command that does it here."""
 WITHIN: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        **dict.fromkeys(("delete", "remove", "del", "unset"), ("rm", "delete", "revoke")),
-        **dict.fromkeys(("rm", "erase"), ("delete", "rm", "revoke")),
+        **dict.fromkeys(("delete", "remove", "del", "unset"), ("rm", "delete", "revoke", "remove")),
+        **dict.fromkeys(("rm", "erase"), ("delete", "rm", "revoke", "remove")),
         **dict.fromkeys(("ls", "all"), ("list",)),
         **dict.fromkeys(("create", "new", "add", "set", "define"), ("add", "put", "set", "create")),
         **dict.fromkeys(("get", "info", "describe", "inspect", "status", "view", "cat"), ("show",)),
@@ -111,6 +112,7 @@ LISTS: Mapping[str, str] = MappingProxyType(
         "channel": "channel list",
         "silence": "silence list",
         "monitor": "monitor list",
+        "slo": "slo list",
     }
 )
 """What lists the things of a kind, for somebody who named one that does not exist."""

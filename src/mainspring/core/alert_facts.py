@@ -10,16 +10,21 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from mainspring.core.access import AccessToken
+from mainspring.core.alert_words import count, show_percent, show_roughly
 from mainspring.core.alerting import MOST_SUBJECTS, Fact, Judgement
 from mainspring.core.alerts import AlertRule, Channel, RuleKind, find_channel
+from mainspring.core.capacity import DiskForecast, QueueForecast, find_shortages
 from mainspring.core.census import DeadLine
-from mainspring.core.fields import show
+from mainspring.core.doctor.findings import weigh
 from mainspring.core.ids import RunId, format_run_id
 from mainspring.core.ledger_check import LedgerCheck
 from mainspring.core.model import LaneKey
 from mainspring.core.monitors import Monitor, explain_monitor, judge_monitor
+from mainspring.core.objectives import Objective, find_burning
 from mainspring.core.rights import ALL_TENANTS
 from mainspring.core.serving import GapCode, Offer, Offers
+from mainspring.core.storage import Disk
+from mainspring.core.usage_facts import UsageSeen, find_failures, find_late_starts, find_spikes
 
 
 class WorkerOffer(Offer, Protocol):
@@ -95,6 +100,10 @@ class Seen:
         overdue: None if nothing is overdue; then `knows_overdue` says whether that is known.
         stuck: runs past their deadline, the worst first.
         monitors: those that may be broken.
+        usage: what became of runs of late.
+        objectives: those of all tenants.
+        disk: None if it is not known how full it is.
+        shortages: how busy the workers of queues will be; `disk_to_come` is how long the disk lasts.
         cut: kinds of rules for which there was more than was read.
     """
 
@@ -109,6 +118,11 @@ class Seen:
     tokens: Sequence[AccessToken] | None = None
     scheduler: SchedulerFacts | None = None
     monitors: Sequence[Monitor] | None = None
+    usage: UsageSeen | None = None
+    objectives: Sequence[Objective] | None = None
+    disk: Disk | None = None
+    shortages: Sequence[QueueForecast] | None = None
+    disk_to_come: DiskForecast | None = None
     cut: Collection[RuleKind] = ()
 
 
@@ -123,6 +137,7 @@ class SeenByTenant:
             ("lanes", ((lane.key.tenant, lane) for lane in seen.lanes or ())),
             ("stuck", ((run.tenant, run) for run in seen.stuck or ())),
             ("monitors", ((monitor.tenant, monitor) for monitor in seen.monitors or ())),
+            ("objectives", ((objective.tenant, objective) for objective in seen.objectives or ())),
         )
         for name, pairs in parts:
             for tenant, one in pairs:
@@ -135,9 +150,11 @@ class SeenByTenant:
         own = self._parts.get(tenant, {})
         known: dict[str, Any] = {
             name: own.get(name, ())
-            for name in ("dead", "lanes", "stuck", "monitors")
+            for name in ("dead", "lanes", "stuck", "monitors", "objectives")
             if getattr(self._seen, name) is not None
         }
+        if self._seen.usage is not None:
+            known["usage"] = self._seen.usage.of(tenant)
         return replace(self._seen, **known)
 
 
@@ -244,7 +261,7 @@ def _find_unserved(
             tenant=ALL_TENANTS,
             subject=subject,
             value=waited.total_seconds(),
-            summary=f"{sentence} have been ready for {_show(waited)}",
+            summary=f"{sentence} have been ready for {show_roughly(waited)}",
         )
     slots = sum(
         one.slots for one in workers if rule.queue is None or not one.queues or rule.queue in one.queues
@@ -263,7 +280,7 @@ def _judge_missed(rule: AlertRule, seen: Seen, now: datetime) -> Found:
 def _find_missed(rule: AlertRule, seen: Seen, now: datetime) -> Iterator[Fact]:
     late = seen.overdue
     if late is not None and _lasts(rule, now - late.since):
-        summary = f"{count(late.fires, 'fire')} overdue, the oldest by {_show(now - late.since)}"
+        summary = f"{count(late.fires, 'fire')} overdue, the oldest by {show_roughly(now - late.since)}"
         yield Fact(
             tenant=ALL_TENANTS,
             subject="clocks",
@@ -299,7 +316,7 @@ def _find_lost(
         if not is_back and not _lasts(rule, now - one.at):
             last[one.worker] = one
     for name, one in last.items():
-        summary = f"worker {name} on {one.host} was lost {_show(now - one.at)} ago"
+        summary = f"worker {name} on {one.host} was lost {show_roughly(now - one.at)} ago"
         yield Fact(tenant=ALL_TENANTS, subject=f"worker:{name}", summary=summary, is_owed=True)
 
 
@@ -315,7 +332,7 @@ def _find_stuck(rule: AlertRule, stuck: Sequence[StuckRun], now: datetime) -> It
                 tenant=run.tenant,
                 subject=f"run:{format_run_id(run.run_id)}",
                 value=late.total_seconds(),
-                summary=f"a run of job {run.job} goes on {_show(late)} past its deadline",
+                summary=f"a run of job {run.job} goes on {show_roughly(late)} past its deadline",
                 run_id=run.run_id,
             )
 
@@ -334,7 +351,7 @@ def _find_expiring(rule: AlertRule, tokens: Sequence[AccessToken], now: datetime
             tenant=ALL_TENANTS,
             subject=f"token:{token.prefix}",
             value=left.total_seconds(),
-            summary=f"{summary} {_show(left)}",
+            summary=f"{summary} {show_roughly(left)}",
         )
 
 
@@ -373,7 +390,7 @@ def _find_oldest(rule: AlertRule, lanes: Sequence[ReadyLane], now: datetime) -> 
                 tenant=tenant,
                 subject=f"queue:{queue}",
                 value=(now - since).total_seconds(),
-                summary=f"a run in queue {queue} has been ready for {_show(now - since)} and has not started",
+                summary=f"a run in queue {queue} has been ready for {show_roughly(now - since)} and has not started",
             )
 
 
@@ -394,6 +411,41 @@ def _find_broken(monitors: Sequence[Monitor], now: datetime) -> Iterator[Fact]:
             )
 
 
+def _of_usage(
+    find: Callable[[AlertRule, UsageSeen, datetime], Iterator[Fact]],
+) -> Callable[[AlertRule, Seen, datetime], Found]:
+    """Return how a rule judges that finds something in the usage."""
+
+    def judge(rule: AlertRule, seen: Seen, now: datetime) -> Found:
+        return None if seen.usage is None else find(rule, seen.usage, now)
+
+    return judge
+
+
+def _judge_budgets(rule: AlertRule, seen: Seen, now: datetime) -> Found:
+    if seen.usage is None or seen.objectives is None:
+        return None
+    return find_burning(rule, seen.objectives, seen.usage, now)
+
+
+def _judge_forecast(rule: AlertRule, seen: Seen, now: datetime) -> Found:
+    del now
+    return None if seen.shortages is None else find_shortages(rule, seen.shortages, seen.disk_to_come)
+
+
+def _judge_disk(rule: AlertRule, seen: Seen, now: datetime) -> Found:
+    del now
+    return None if seen.disk is None else _find_full_disk(rule, seen.disk)
+
+
+def _find_full_disk(rule: AlertRule, disk: Disk) -> Iterator[Fact]:
+    percent = 100 * disk.free_share
+    if percent < (rule.threshold or 0):
+        free = f"{show_percent(disk.free_share)} of it are free, {weigh(disk.free)} of {weigh(disk.size)}"
+        summary = f"the disk of the store is nearly full: {free}, at {disk.path}"
+        yield Fact(tenant=ALL_TENANTS, subject="disk", value=round(percent, 2), summary=summary)
+
+
 _JUDGES: Mapping[RuleKind, Callable[[AlertRule, Seen, datetime], Found]] = MappingProxyType(
     {
         RuleKind.DEAD_LETTERS: _judge_dead_letters,
@@ -405,20 +457,15 @@ _JUDGES: Mapping[RuleKind, Callable[[AlertRule, Seen, datetime], Found]] = Mappi
         RuleKind.SCHEDULER: _judge_scheduler,
         RuleKind.OLDEST_READY: _judge_oldest,
         RuleKind.MONITOR: _judge_monitors,
+        RuleKind.START_LAG: _of_usage(find_late_starts),
+        RuleKind.DURATION_SPIKE: _of_usage(find_spikes),
+        RuleKind.FAILURE_RATE: _of_usage(find_failures),
+        RuleKind.BUDGET: _judge_budgets,
+        RuleKind.FORECAST: _judge_forecast,
+        RuleKind.DISK: _judge_disk,
     }
 )
 
 
 def _lasts(rule: AlertRule, duration: timedelta) -> bool:
     return duration >= (rule.period or timedelta(0))
-
-
-def _show(duration: timedelta) -> str:
-    """Return a duration as people tell it: whole seconds, and no seconds where they no longer matter."""
-    step = timedelta(minutes=1) if duration >= timedelta(hours=1) else timedelta(seconds=1)
-    return show(duration - duration % step)
-
-
-def count(number: int, noun: str) -> str:
-    """Return a number with what it counts."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -6,18 +6,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from types import MappingProxyType
-from typing import Any
 
 from mainspring.core.channel_settings import ChannelConfig
 from mainspring.core.fields import DAY
 from mainspring.core.ids import RunId
-from mainspring.core.kinds import Choice, Flag, Whole, Word, Words
+from mainspring.core.kinds import Choice, Flag, Number, Word, Words
 from mainspring.core.notifications import AlertState, Severity
 from mainspring.core.options import Option, Options
 from mainspring.core.rights import ALL_TENANTS
 from mainspring.core.times import Duration
-from mainspring.errors import Conflict, InvalidInput
+from mainspring.errors import Conflict
 
 MOST_CHANNELS = 20
 """Channels that one rule, or one job, may tell."""
@@ -51,10 +49,27 @@ class RuleKind(StrEnum):
     """The run of a queue that has been ready longest has been so for `period`."""
     MONITOR = "monitor"
     """A job that runs elsewhere is late or has failed, beyond the tolerance of its monitor."""
+    START_LAG = "start_lag"
+    """Of the runs of a queue that started within `period`, one of 100 started more than `threshold` seconds late."""
+    DURATION_SPIKE = "duration_spike"
+    """Attempts of a queue within `period` took `threshold` times as long as those of the day before, at the 95th
+    percentile."""
+    FAILURE_RATE = "failure_rate"
+    """Of the runs of a queue that ended within `period`, more than `threshold` percent failed."""
+    BUDGET = "budget"
+    """An objective's error budget was used `threshold` times as fast as it allows: within `period`, and within the last
+    twelfth of it."""
+    FORECAST = "forecast"
+    """Within a day, `threshold` percent of a queue's slots will be taken; or within `period`, the disk will be full."""
+    DISK = "disk"
+    """Less than `threshold` percent of the disk that the store is on are free."""
 
 
-_SHARED_KINDS = frozenset(
-    {RuleKind.NO_WORKERS, RuleKind.WORKER_LOST, RuleKind.SCHEDULER, RuleKind.TOKEN_EXPIRY}
+SHARED_KINDS = frozenset(
+    {
+        *(RuleKind.NO_WORKERS, RuleKind.WORKER_LOST, RuleKind.SCHEDULER, RuleKind.TOKEN_EXPIRY),
+        *(RuleKind.DISK, RuleKind.FORECAST),
+    }
 )
 """Kinds about what all tenants share: only a rule for all of them may be of such a kind."""
 
@@ -78,7 +93,7 @@ class AlertRule:
     name: str
     kind: RuleKind
     queue: str | None = None
-    threshold: int | None = None
+    threshold: int | float | None = None
     period: timedelta | None = None
     hold: timedelta = timedelta(0)
     severity: Severity = Severity.WARNING
@@ -99,7 +114,7 @@ RULE_OPTIONS = Options(
     ),
     Option(
         name="threshold",
-        kind=Whole(0, 1_000_000_000),
+        kind=Number(0, 1_000_000_000),
         default=None,
         is_nullable=True,
         summary="The number that it judges by, if its kind has one.",
@@ -132,118 +147,6 @@ RULE_OPTIONS = Options(
     ),
     Option(name="enabled", kind=Flag(), default=True, summary="Whether it is judged."),
 )
-
-DEFAULT_RULES: Mapping[str, AlertRule] = MappingProxyType(
-    {
-        rule.name: rule
-        for rule in (
-            AlertRule(
-                tenant=ALL_TENANTS,
-                name="dead_letters",
-                kind=RuleKind.DEAD_LETTERS,
-                threshold=100,
-                hold=timedelta(minutes=1),
-                is_default=True,
-            ),
-            AlertRule(
-                tenant=ALL_TENANTS,
-                name="no_workers",
-                kind=RuleKind.NO_WORKERS,
-                threshold=0,
-                period=timedelta(minutes=1),
-                hold=timedelta(minutes=1),
-                severity=Severity.CRITICAL,
-                is_default=True,
-            ),
-            AlertRule(
-                tenant=ALL_TENANTS,
-                name="missed_run",
-                kind=RuleKind.MISSED_RUN,
-                period=timedelta(minutes=1),
-                hold=timedelta(seconds=30),
-                severity=Severity.CRITICAL,
-                is_default=True,
-            ),
-            AlertRule(
-                tenant=ALL_TENANTS,
-                name="worker_lost",
-                kind=RuleKind.WORKER_LOST,
-                period=timedelta(hours=1),
-                is_default=True,
-            ),
-            AlertRule(
-                tenant=ALL_TENANTS,
-                name="stuck_run",
-                kind=RuleKind.STUCK_RUN,
-                period=timedelta(minutes=5),
-                severity=Severity.CRITICAL,
-                is_default=True,
-            ),
-            AlertRule(
-                tenant=ALL_TENANTS,
-                name="token_expiry",
-                kind=RuleKind.TOKEN_EXPIRY,
-                period=timedelta(days=7),
-                is_default=True,
-            ),
-            AlertRule(
-                tenant=ALL_TENANTS,
-                name="scheduler",
-                kind=RuleKind.SCHEDULER,
-                period=timedelta(hours=1),
-                hold=timedelta(seconds=15),
-                severity=Severity.CRITICAL,
-                is_default=True,
-            ),
-            AlertRule(
-                tenant=ALL_TENANTS,
-                name="oldest_ready",
-                kind=RuleKind.OLDEST_READY,
-                period=timedelta(minutes=5),
-                hold=timedelta(minutes=2),
-                is_default=True,
-            ),
-            AlertRule(
-                tenant=ALL_TENANTS,
-                name="monitor",
-                kind=RuleKind.MONITOR,
-                severity=Severity.CRITICAL,
-                is_default=True,
-            ),
-        )
-    }
-)
-"""The rules that every store has, by name. They watch all tenants and tell nobody before channels are named."""
-_USUAL = {rule.kind: rule for rule in DEFAULT_RULES.values()}
-
-
-def change_rule(tenant: str, name: str, body: Mapping[str, Any]) -> AlertRule:
-    """Return the rule that a body says. What it leaves out is as in the rule that every store has of that kind.
-
-    Raises:
-        InvalidInput: a value is wrong or missing, or there is no such setting.
-    """
-    default = DEFAULT_RULES.get(name) if tenant == ALL_TENANTS else None
-    given = dict(body)
-    if default is not None:
-        given.setdefault("kind", default.kind.value)
-    read = RULE_OPTIONS.read_all(given, lambda option: option)
-    kind: RuleKind = read["kind"]
-    if default is not None and kind is not default.kind:
-        raise InvalidInput("kind", f"the rule {name!r} watches {default.kind.value}; give it another name")
-    if kind in _SHARED_KINDS and tenant != ALL_TENANTS:
-        raise InvalidInput("kind", f"{kind.value} is about what all tenants share: let it be a shared rule")
-    usual = _USUAL[kind]
-    for option in ("threshold", "period"):
-        is_given = read[option] is not None
-        if is_given and getattr(usual, option) is None:
-            raise InvalidInput(option, f"a rule of kind {kind.value} judges by no {option}")
-        if not is_given:
-            read[option] = getattr(usual, option)
-    for option in ("hold", "severity"):
-        if RULE_OPTIONS.get(option).key not in given and option not in given:
-            read[option] = getattr(usual, option)
-    return AlertRule(tenant=tenant, name=name, is_default=default is not None, **read)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ KINDS = (
     *("job", "run", "owner", "calendar", "limit", "backfill", "redrive"),
     *("queue", "tenant", "label", "priority_class", "everything"),
     *("account", "token"),
-    *("alert_rule", "channel", "silence", "alert", "monitor"),
+    *("alert_rule", "channel", "silence", "alert", "monitor", "slo"),
 )
 """What entries are about."""
 EVERYTHING = "*"

@@ -290,6 +290,38 @@ class Share(Kind):
 
 
 @dataclass(frozen=True, slots=True)
+class Number(Kind):
+    """A number within bounds, whole or not."""
+
+    low: float
+    high: float
+    metavar: ClassVar[str] = "NUMBER"
+    is_json: ClassVar[bool] = False
+
+    def from_text(self, text: str, path: str) -> int | float | str:
+        """Read a number."""
+        return number_of(text)
+
+    def read(self, value: object, path: str, old: Any) -> int | float:
+        """Read a number; one that is whole stays an integer."""
+        del old
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InvalidInput(path, f"must be a number from {self.low:g} to {self.high:,.12g}")
+        if not self.low <= value <= self.high:
+            shown = f"{value:g}" if abs(value) < 10**18 else "that"
+            raise InvalidInput(path, f"{shown} is not between {self.low:g} and {self.high:,.12g}")
+        return value
+
+    def schema(self) -> Schema:
+        """Return a number's schema."""
+        return {"type": "number", "minimum": self.low, "maximum": self.high}
+
+    def limits(self) -> str:
+        """Say its bounds."""
+        return f"{self.low:g} to {self.high:,.12g}"
+
+
+@dataclass(frozen=True, slots=True)
 class Worded(Kind, ABC):
     """What is one of several words."""
 

@@ -357,6 +357,7 @@ class Engine:
             clock=self.clock,
             ownership=self.ownership,
             waiter=self._tools.waiter,
+            kept=settings.retention.history,
         )
 
     def _make_preemptor(self, definitions: Definitions, restrictions: RestrictionFollower) -> Preemptor:

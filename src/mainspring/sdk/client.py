@@ -10,11 +10,13 @@ from mainspring.sdk.access_calls import AccessCalls
 from mainspring.sdk.alert_calls import AlertCalls
 from mainspring.sdk.archive_calls import ArchiveCalls
 from mainspring.sdk.audit_calls import AuditCalls
+from mainspring.sdk.capacity_calls import CapacityCalls
 from mainspring.sdk.dead_calls import DeadCalls
 from mainspring.sdk.definition_calls import DefinitionCalls
 from mainspring.sdk.lists import NO_FILTERS, AsyncLists, RunFilters, query_of
 from mainspring.sdk.log_calls import LogCalls
 from mainspring.sdk.monitor_calls import MonitorCalls
+from mainspring.sdk.objective_calls import ObjectiveCalls
 from mainspring.sdk.owner_calls import OwnerCalls
 from mainspring.sdk.usage_calls import UsageCalls
 from mainspring.signals import trace_headers
@@ -63,6 +65,8 @@ class AsyncClient(
     AuditCalls,
     ArchiveCalls,
     MonitorCalls,
+    ObjectiveCalls,
+    CapacityCalls,
     UsageCalls,
     AlertCalls,
     LogCalls,

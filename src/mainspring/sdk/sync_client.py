@@ -38,6 +38,7 @@ from mainspring.wire.calendars import (
     FireList,
     TriggerPreview,
 )
+from mainspring.wire.capacity import CapacityView
 from mainspring.wire.dead_letters import DeadGroups, DeadPage, DiscardedView
 from mainspring.wire.health import HealthView
 from mainspring.wire.ledger import FireRangeList, LedgerPage, LedgerView
@@ -45,6 +46,7 @@ from mainspring.wire.limits import KeyPage, LimitPage, LimitView
 from mainspring.wire.logging import LoggingView
 from mainspring.wire.logins import LoginView
 from mainspring.wire.monitors import MonitorList, MonitorView, PingTaken
+from mainspring.wire.objectives import SloList, SloView
 from mainspring.wire.overview import OverviewView
 from mainspring.wire.owners import OwnerView
 from mainspring.wire.pages import BriefPage, JobPage, RunPage, WorkerPage
@@ -774,6 +776,29 @@ class SyncClient(Lists):
     def ping_fail(self, key: str) -> PingTaken:
         """Say that a job has failed."""
         return self._perform(lambda client: client.ping_fail(key))
+
+    def list_slos(self) -> SloList:
+        """Return all objectives and how they do, by name."""
+        return self._perform(lambda client: client.list_slos())
+
+    def get_slo(self, name: str) -> SloView:
+        """Return an objective and how it does."""
+        return self._perform(lambda client: client.get_slo(name))
+
+    def put_slo(self, name: str, body: Mapping[str, Any]) -> SloView:
+        """Set an objective: `kind`, `objective`, `queue`, `bound`, `days`."""
+        return self._perform(lambda client: client.put_slo(name, body))
+
+    def delete_slo(self, name: str) -> Deleted:
+        """Delete an objective; its alerts end."""
+        return self._perform(lambda client: client.delete_slo(name))
+
+    def get_capacity(self, *, scope: str = "tenant") -> CapacityView:
+        """Return how busy the workers of each queue will be within 24 hours, and how long its backlog takes.
+
+        With the scope `cluster`, it is about the runs of all tenants, and says how long the disk lasts.
+        """
+        return self._perform(lambda client: client.get_capacity(scope=scope))
 
     def get_usage(
         self,

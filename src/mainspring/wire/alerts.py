@@ -29,7 +29,7 @@ class AlertRuleView(Struct, kw_only=True):
     tenant: TenantText
     kind: Annotated[str, Meta(description="What it watches.")]
     queue: str | None
-    threshold: int | None
+    threshold: int | float | None
     period_seconds: float | None
     hold_seconds: float
     severity: Severity

@@ -174,6 +174,11 @@ class Caller:
         await self("delete_alert_rule", "many")
         made = await self("upsert_monitor", "dump", {"every": "1h"})
         await self("upsert_monitor", "dump", {"every": "2h"})
+        await self("upsert_slo", "good", {"kind": "success", "objective": 0.99})
+        await self("upsert_slo", "good", {"kind": "success", "objective": 0.9})
+        await self("delete_slo", "good")
+        found = await entries(self.http, kind="slo", subject="good")
+        assert [(one["before"] or {}).get("objective") for one in found] == [0.9, 0.99, None]
         await self("delete_monitor", "dump")
         found = await entries(self.http, kind="monitor", subject="dump")
         assert [one["before"] is None for one in found] == [False, False, True]

@@ -25,12 +25,14 @@ from mainspring.sdk.access_calls import AccessCalls
 from mainspring.sdk.alert_calls import AlertCalls
 from mainspring.sdk.archive_calls import ArchiveCalls
 from mainspring.sdk.audit_calls import AuditCalls
+from mainspring.sdk.capacity_calls import CapacityCalls
 from mainspring.sdk.client import AsyncClient
 from mainspring.sdk.dead_calls import DeadCalls
 from mainspring.sdk.definition_calls import DefinitionCalls
 from mainspring.sdk.http_gateway import HttpGateway
 from mainspring.sdk.log_calls import LogCalls
 from mainspring.sdk.monitor_calls import MonitorCalls
+from mainspring.sdk.objective_calls import ObjectiveCalls
 from mainspring.sdk.owner_calls import OwnerCalls
 from mainspring.sdk.transport import Transport
 from mainspring.sdk.usage_calls import UsageCalls
@@ -85,6 +87,8 @@ def methods() -> dict[str, Callable[..., Any]]:
             **vars(AccessCalls),
             **vars(AuditCalls),
             **vars(MonitorCalls),
+            **vars(ObjectiveCalls),
+            **vars(CapacityCalls),
             **vars(UsageCalls),
             **vars(ArchiveCalls),
             **vars(AlertCalls),
@@ -257,7 +261,7 @@ def test_rights_are_those_of_the_design() -> None:
             *("list_limits", "get_limit", "list_limit_keys", "get_run_why"),
             *("list_redrives", "get_redrive", "get_usage"),
             *("list_alerts", "list_alert_rules", "get_alert_rule", "list_channels", "get_channel"),
-            *("list_silences", "list_monitors", "get_monitor"),
+            *("list_silences", "list_monitors", "get_monitor", "list_slos", "get_slo", "get_capacity"),
             *("list_redrives", "get_redrive", "get_usage"),
             "list_silences",
             *("list_backfills", "get_backfill", "list_priority_classes", "get_priority_class"),
@@ -291,7 +295,7 @@ def test_rights_are_those_of_the_design() -> None:
             *("upsert_calendar", "import_calendar", "delete_calendar", "upsert_limit", "delete_limit"),
             *("upsert_owner", "apply_definitions"),
             *("upsert_alert_rule", "delete_alert_rule", "upsert_channel", "delete_channel", "test_channel"),
-            *("upsert_monitor", "delete_monitor"),
+            *("upsert_monitor", "delete_monitor", "upsert_slo", "delete_slo"),
         },
         Right.ADMIN: {
             *("list_accounts", "get_account", "upsert_account"),

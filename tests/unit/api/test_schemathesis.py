@@ -87,6 +87,9 @@ def client(ids: dict[str, str]) -> Iterator[Blocking]:
         ids["rule"], ids["channel"], ids["alert_id"], ids["silence_id"] = "many", "ops", "1", "1"
         body = {"every": "1h"}
         made = client.ask("PUT", "/api/v1/monitors/dump", json=body).json()
+        slo = {"kind": "success", "objective": 0.99}
+        assert client.ask("PUT", "/api/v1/slos/good", json=slo).status_code == 201
+        ids["slo"] = "good"
         ids["monitor"], ids["key"] = "dump", made["ping_path"].rpartition("/")[2]
         yield client
 

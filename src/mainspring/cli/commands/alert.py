@@ -10,6 +10,7 @@ import click
 from mainspring.cli.calling import call, plain
 from mainspring.cli.options import caller_options, cluster_option, json_option, kind_option
 from mainspring.cli.output import print_fields, print_json, print_table, show_instant
+from mainspring.core.alert_rules import DEFAULT_RULES
 from mainspring.core.alerts import RULE_OPTIONS
 from mainspring.core.fields import show
 from mainspring.core.kinds import OneOf, Whole
@@ -140,7 +141,7 @@ def set_command(
 ) -> None:
     """Set RULE. What is left out is as in the rule that every store has of that kind."""
     body: dict[str, Any] = {
-        "kind": rule if kind is None else kind.value,
+        "kind": _kind_of(rule) if kind is None else kind.value,
         "severity": None if severity is None else severity.value,
         "channels": list(channels),
         "enabled": not disabled,
@@ -155,6 +156,11 @@ def set_command(
         print_json(plain(shown))
     else:
         print_fields(plain(shown))
+
+
+def _kind_of(rule: str) -> str:
+    """Return the kind that a rule's name says."""
+    return DEFAULT_RULES[rule].kind.value if rule in DEFAULT_RULES else rule
 
 
 @alert_group.command("delete")

@@ -23,7 +23,10 @@ from mainspring.core.census import Census
 from mainspring.core.ids import LaneId, format_job_id
 from mainspring.core.ledger_check import LedgerCheck
 from mainspring.core.monitors import Monitor
+from mainspring.core.usage_facts import DAY, UsageSeen
+from mainspring.engine.common.capacity import Capacity, CapacityReader
 from mainspring.engine.common.restrictions import RestrictionFollower
+from mainspring.engine.scheduling.usage_reading import RecentUsage
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.store import Store
 
@@ -34,16 +37,22 @@ _MOST_OVERDUE = 1000
 _MOST_STUCK = 5000
 _MOST_TOKENS = 1000
 _MOST_MONITORS = 1000
+_USAGE = frozenset({RuleKind.START_LAG, RuleKind.DURATION_SPIKE, RuleKind.FAILURE_RATE})
+_BY_USAGE = _USAGE | {RuleKind.BUDGET}
 _WORKERS = frozenset({RuleKind.NO_WORKERS, RuleKind.WORKER_LOST})
 _LONGEST = timedelta(days=365)
+_EXPECTED_FOR = timedelta(minutes=10)
 
 
 class AlertReader:
     """Reads what there is to judge. What cannot be read in time is left out: it neither fires nor ends anything."""
 
-    def __init__(self, store: Store, restrictions: RestrictionFollower) -> None:
+    def __init__(self, store: Store, restrictions: RestrictionFollower, *, kept: timedelta) -> None:
         self._store = store
         self._restrictions = restrictions
+        self._usage = RecentUsage(store)
+        self._capacity = CapacityReader(store, kept=kept)
+        self._expected: tuple[datetime, Capacity] | None = None
 
     async def read(self, rules: Sequence[AlertRule], now: datetime) -> Seen:
         """Return what these rules need."""
@@ -56,6 +65,10 @@ class AlertReader:
         stuck = await try_read("stuck", self._read_stuck(enabled, now))
         tokens = await try_read("tokens", self._read_tokens(enabled, now))
         monitors = await try_read("monitors", self._read_monitors(now)) if RuleKind.MONITOR in kinds else None
+        usage = await try_read("usage", self._read_usage(enabled, now)) if _BY_USAGE & kinds else None
+        objectives = self._usage.objectives if usage is not None and RuleKind.BUDGET in kinds else None
+        expected = await try_read("capacity", self._expect(now)) if RuleKind.FORECAST in kinds else None
+        storage = await try_read("storage", self._store.read_storage()) if RuleKind.DISK in kinds else None
         limits: list[tuple[RuleKind, Sequence[object] | None, int]] = [
             (RuleKind.STUCK_RUN, stuck, _MOST_STUCK),
             (RuleKind.TOKEN_EXPIRY, tokens, _MOST_TOKENS),
@@ -73,6 +86,11 @@ class AlertReader:
             tokens=tokens,
             scheduler=await self._try_scheduler() if RuleKind.SCHEDULER in kinds else None,
             monitors=monitors,
+            usage=usage,
+            objectives=objectives,
+            disk=None if storage is None else storage.disk,
+            shortages=None if expected is None else expected.queues,
+            disk_to_come=None if expected is None else expected.disk,
             cut=frozenset(kind for kind, found, most in limits if found is not None and len(found) >= most),
         )
 
@@ -146,6 +164,17 @@ class AlertReader:
 
     async def _read_monitors(self, now: datetime) -> list[Monitor]:
         return await self._store.list_overdue_monitors(now=now, limit=_MOST_MONITORS)
+
+    async def _read_usage(self, rules: Sequence[AlertRule], now: datetime) -> UsageSeen:
+        periods = (rule.period or DAY for rule in rules if rule.kind in _BY_USAGE)
+        return await self._usage.read(now, longest=DAY + max(periods))
+
+    async def _expect(self, now: datetime) -> Capacity:
+        """Return what is to be expected. It changes by the hour, and is read anew a few times in one."""
+        known = self._expected
+        if known is None or not known[0] <= now < known[0] + _EXPECTED_FOR:
+            known = self._expected = now, await self._capacity.read(None, now)
+        return known[1]
 
     async def _read_scheduler(self) -> SchedulerFacts:
         shards = await self._store.read_shards()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 
 from mainspring.engine.common.restrictions import RestrictionFollower
 from mainspring.engine.common.service import Service
@@ -23,17 +24,19 @@ def make_alert_services(
     clock: Clock,
     ownership: Ownership,
     waiter: Callable[[], Waiter],
+    kept: timedelta,
 ) -> list[Service]:
     """Return the watchdog and the notifier, which it wakes.
 
     Args:
         sender: delivers messages; None delivers none, and there is no notifier.
         waiter: makes a waiter.
+        kept: how long runs that have ended are kept.
     """
     news = waiter()
     watchdog = Watchdog(
         store,
-        AlertReader(store, restrictions),
+        AlertReader(store, restrictions, kept=kept),
         ownership=ownership,
         waiter=waiter(),
         on_messages=news.signal,

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from mainspring.core.actors import Actor
+from mainspring.core.alert_rules import DEFAULT_RULES, change_rule
 from mainspring.core.alerts import (
-    DEFAULT_RULES,
     MOST_RULES_OF_TENANT,
     MOST_SILENCES_OF_TENANT,
     RULE_OPTIONS,
@@ -17,7 +17,6 @@ from mainspring.core.alerts import (
     AlertRule,
     Silence,
     Silencing,
-    change_rule,
     check_count,
     find_channel,
 )

@@ -8,6 +8,7 @@ from mainspring.core.backfill_settings import BackfillLimits
 from mainspring.core.ids import SessionId
 from mainspring.core.serving import Offers
 from mainspring.engine.common.calendars import CalendarReader
+from mainspring.engine.common.capacity import CapacityReader
 from mainspring.engine.common.queue_expiries import QueueExpiryFollower
 from mainspring.engine.common.restrictions import RestrictionReader
 from mainspring.engine.common.run_counts import RunCounts
@@ -33,6 +34,7 @@ from mainspring.engine.usecases.jobs import Jobs
 from mainspring.engine.usecases.ledger import Ledgers
 from mainspring.engine.usecases.limits import Limits
 from mainspring.engine.usecases.monitors import Monitors
+from mainspring.engine.usecases.objectives import Objectives
 from mainspring.engine.usecases.overview import OverviewReader
 from mainspring.engine.usecases.owners import Owners
 from mainspring.engine.usecases.pauses import PauseSwitch
@@ -65,7 +67,7 @@ class Client:
     what all of it does. `client.audit` says who changed what, and `client.access` knows accounts and their tokens.
     `client.archive` says which days of the history were written elsewhere.
     `client.alert_rules` says what is worth telling, `client.alerts` has what they found, and `client.channels` where
-    it is told.
+    it is told. `client.objectives` says how many runs are to start in time or to succeed, and how many do.
     """
 
     def __init__(
@@ -135,6 +137,8 @@ class Client:
         self.alerts: Alerts = Alerts(store, clock=clock)
         self.channels: Channels = Channels(store, clock=clock, sender=sender)
         self.monitors: Monitors = Monitors(store, clock=clock, ids=ids)
+        self.capacity: CapacityReader = CapacityReader(store, kept=kept)
+        self.objectives: Objectives = Objectives(store, clock=clock)
         self.pauses: PauseSwitch = PauseSwitch(store, clock=clock, wakeups=wakeups)
         self.blackouts: Blackouts = Blackouts(store, restrictions, clock=clock, wakeups=wakeups)
         self.overviews: OverviewReader = OverviewReader(store, restrictions, clock=clock)

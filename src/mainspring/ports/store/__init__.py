@@ -41,6 +41,7 @@ from mainspring.ports.store.logins import LoginStore
 from mainspring.ports.store.monitors import MonitorStore
 from mainspring.ports.store.nodes import NodeStore
 from mainspring.ports.store.notify import NotifyStore
+from mainspring.ports.store.objectives import ObjectiveStore
 from mainspring.ports.store.owners import OwnerStore
 from mainspring.ports.store.policies import PolicyStore
 from mainspring.ports.store.preemption import PreemptionStore
@@ -50,6 +51,7 @@ from mainspring.ports.store.restrictions import RestrictionStore
 from mainspring.ports.store.runs import RunStore
 from mainspring.ports.store.schedule import ScheduleStore
 from mainspring.ports.store.sessions import SessionStore
+from mainspring.ports.store.storage import StorageStore
 from mainspring.ports.store.upkeep import UpkeepStore
 from mainspring.ports.store.usage import UsageStore
 
@@ -88,6 +90,8 @@ class Store(
     UsageStore,
     ArchiveStore,
     EncryptionStore,
+    StorageStore,
+    ObjectiveStore,
     Protocol,
 ):
     """The durable truth."""

@@ -18,12 +18,19 @@ class UsageStore(Protocol):
         ...
 
     async def list_usage(
-        self, step: UsageStep, *, since: datetime, until: datetime, tenant: str | None = None
+        self,
+        step: UsageStep,
+        *,
+        since: datetime,
+        until: datetime,
+        tenant: str | None = None,
+        queues: Sequence[str] | None = None,
     ) -> list[UsageLine]:
         """Return what began from `since` to before `until`, by time, tenant and queue; of all processes together.
 
         Args:
             tenant: None is all tenants.
+            queues: None is all queues.
         """
         ...
 

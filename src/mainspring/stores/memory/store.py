@@ -31,6 +31,7 @@ from mainspring.stores.memory.logins import MemoryLoginStore
 from mainspring.stores.memory.monitors import MemoryMonitorStore, MonitorTables
 from mainspring.stores.memory.nodes import MemoryNodeStore
 from mainspring.stores.memory.notify import MemoryNotifyStore
+from mainspring.stores.memory.objectives import MemoryObjectiveStore
 from mainspring.stores.memory.owners import MemoryOwnerStore
 from mainspring.stores.memory.policies import MemoryPolicyStore
 from mainspring.stores.memory.preemption import MemoryPreemptionStore
@@ -40,6 +41,7 @@ from mainspring.stores.memory.restrictions import MemoryRestrictionStore
 from mainspring.stores.memory.runs import MemoryRunStore
 from mainspring.stores.memory.schedule import MemoryScheduleStore
 from mainspring.stores.memory.sessions import MemorySessionStore
+from mainspring.stores.memory.storage import MemoryStorageStore
 from mainspring.stores.memory.tables import Tables
 from mainspring.stores.memory.upkeep import MemoryUpkeepStore
 from mainspring.stores.memory.usage import MemoryUsageStore, UsageTables
@@ -83,6 +85,8 @@ class MemoryStore(
     MemoryUsageStore,
     MemoryArchiveStore,
     MemoryEncryptionStore,
+    MemoryStorageStore,
+    MemoryObjectiveStore,
 ):
     """A `Store` that lasts as long as the process.
 
@@ -96,6 +100,7 @@ class MemoryStore(
         self._monitors = MonitorTables()
         self._usage = UsageTables()
         self._archive: ArchiveParts = {}
+        self._objectives = {}
         self._alerts = AlertTables()
         self._time = time
 

@@ -30,7 +30,13 @@ class MemoryUsageStore:
             self._usage.minutes[line.at, line.key, process] = line.usage
 
     async def list_usage(
-        self, step: UsageStep, *, since: datetime, until: datetime, tenant: str | None = None
+        self,
+        step: UsageStep,
+        *,
+        since: datetime,
+        until: datetime,
+        tenant: str | None = None,
+        queues: Sequence[str] | None = None,
     ) -> list[UsageLine]:
         found = dict(self._usage.hours) if step is UsageStep.HOUR else {}
         if step is UsageStep.MINUTE:
@@ -39,7 +45,9 @@ class MemoryUsageStore:
         return [
             UsageLine(at=at, tenant=key.tenant, queue=key.queue, usage=usage)
             for (at, key), usage in sorted(found.items(), key=lambda item: item[0])
-            if since <= at < until and tenant in {None, key.tenant}
+            if since <= at < until
+            and tenant in {None, key.tenant}
+            and (queues is None or key.queue in queues)
         ]
 
     async def write_usage_hours(self, lines: Sequence[UsageLine], *, epochs: Epochs) -> bool:

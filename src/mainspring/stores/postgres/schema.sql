@@ -744,6 +744,13 @@ CREATE TABLE silence (
 );
 CREATE INDEX silence_end ON public.silence USING btree (until_at);
 
+CREATE TABLE slo (
+    tenant text NOT NULL,
+    name text NOT NULL,
+    settings text NOT NULL,
+    CONSTRAINT slo_pkey PRIMARY KEY (tenant, name)
+);
+
 CREATE TABLE tenant (
     id text NOT NULL,
     weight integer NOT NULL DEFAULT 1,

@@ -39,6 +39,7 @@ from mainspring.stores.postgres.logins import PostgresLoginStore
 from mainspring.stores.postgres.monitors import PostgresMonitorStore
 from mainspring.stores.postgres.nodes import PostgresNodeStore
 from mainspring.stores.postgres.notify import PostgresNotifyStore
+from mainspring.stores.postgres.objectives import PostgresObjectiveStore
 from mainspring.stores.postgres.owners import PostgresOwnerStore
 from mainspring.stores.postgres.policies import PostgresPolicyStore
 from mainspring.stores.postgres.preemption import PostgresPreemptionStore
@@ -51,6 +52,7 @@ from mainspring.stores.postgres.schedule import PostgresScheduleStore
 from mainspring.stores.postgres.schema import PACKAGE, migrate
 from mainspring.stores.postgres.servers import Losses
 from mainspring.stores.postgres.sessions import PostgresSessionStore
+from mainspring.stores.postgres.storage import PostgresStorageStore
 from mainspring.stores.postgres.upkeep import PostgresUpkeepStore
 from mainspring.stores.postgres.usage import PostgresUsageStore
 
@@ -97,6 +99,8 @@ class PostgresStore(
     PostgresUsageStore,
     PostgresArchiveStore,
     PostgresEncryptionStore,
+    PostgresStorageStore,
+    PostgresObjectiveStore,
 ):
     """Implements `Store` on PostgreSQL 15 or later.
 

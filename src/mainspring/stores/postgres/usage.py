@@ -27,11 +27,23 @@ class PostgresUsageStore:
             )
 
     async def list_usage(
-        self, step: UsageStep, *, since: datetime, until: datetime, tenant: str | None = None
+        self,
+        step: UsageStep,
+        *,
+        since: datetime,
+        until: datetime,
+        tenant: str | None = None,
+        queues: Sequence[str] | None = None,
     ) -> list[UsageLine]:
         name = "list_usage_minutes" if step is UsageStep.MINUTE else "list_usage_hours"
         rows = await self._connections.fetch(
-            Role.BROWSE, name, is_repeatable=True, since=since, until=until, tenant=tenant
+            Role.BROWSE,
+            name,
+            is_repeatable=True,
+            since=since,
+            until=until,
+            tenant=tenant,
+            queues=None if queues is None else list(queues),
         )
         # There may be ten thousands, and the loop has fires to store meanwhile.
         return await asyncio.to_thread(add_up, map(tuple, rows))

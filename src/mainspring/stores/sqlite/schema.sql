@@ -788,6 +788,14 @@ CREATE TABLE silence (
 
 CREATE INDEX silence_end ON silence (until_at);
 
+CREATE TABLE slo (
+    tenant TEXT NOT NULL,
+    name TEXT NOT NULL,
+    -- What is set for it, as JSON.
+    settings TEXT NOT NULL,
+    PRIMARY KEY (tenant, name)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE tenant (
     id TEXT PRIMARY KEY,
     weight INTEGER NOT NULL DEFAULT 1 CONSTRAINT tenant_weight_positive CHECK (weight > 0)

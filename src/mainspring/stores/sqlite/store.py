@@ -42,6 +42,7 @@ from mainspring.stores.sqlite.logins import SqliteLoginStore
 from mainspring.stores.sqlite.monitors import SqliteMonitorStore
 from mainspring.stores.sqlite.nodes import SqliteNodeStore
 from mainspring.stores.sqlite.notify import SqliteNotifyStore
+from mainspring.stores.sqlite.objectives import SqliteObjectiveStore
 from mainspring.stores.sqlite.owners import SqliteOwnerStore
 from mainspring.stores.sqlite.policies import SqlitePolicyStore
 from mainspring.stores.sqlite.preemption import SqlitePreemptionStore
@@ -53,6 +54,7 @@ from mainspring.stores.sqlite.runs import SqliteRunStore
 from mainspring.stores.sqlite.schedule import SqliteScheduleStore
 from mainspring.stores.sqlite.sessions import SqliteSessionStore
 from mainspring.stores.sqlite.statements import execute, fetch_rows, fetch_value
+from mainspring.stores.sqlite.storage import SqliteStorageStore
 from mainspring.stores.sqlite.upkeep import SqliteUpkeepStore
 from mainspring.stores.sqlite.usage import SqliteUsageStore
 
@@ -96,6 +98,8 @@ class SqliteStore(
     SqliteUsageStore,
     SqliteArchiveStore,
     SqliteEncryptionStore,
+    SqliteStorageStore,
+    SqliteObjectiveStore,
 ):
     """Implements `Store` on one SQLite file in WAL mode with synchronous=FULL.
 

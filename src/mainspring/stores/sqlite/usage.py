@@ -13,7 +13,7 @@ from mainspring.ports.store.nodes import Epochs
 from mainspring.stores._sql.usage import add_up, encode_usage
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.nodes import owns_shard_0
-from mainspring.stores.sqlite.rows import to_instant, to_micros
+from mainspring.stores.sqlite.rows import to_instant, to_json, to_micros
 from mainspring.stores.sqlite.statements import execute_many, fetch_rows, fetch_values
 
 
@@ -30,11 +30,22 @@ class SqliteUsageStore:
             await self._writer.call(lambda db: execute_many(db, "write_usage", values))
 
     async def list_usage(
-        self, step: UsageStep, *, since: datetime, until: datetime, tenant: str | None = None
+        self,
+        step: UsageStep,
+        *,
+        since: datetime,
+        until: datetime,
+        tenant: str | None = None,
+        queues: Sequence[str] | None = None,
     ) -> list[UsageLine]:
         """See `UsageStore`."""
         name = "list_usage_minutes" if step is UsageStep.MINUTE else "list_usage_hours"
-        values = {"since": to_micros(since), "until": to_micros(until), "tenant": tenant}
+        values = {
+            "since": to_micros(since),
+            "until": to_micros(until),
+            "tenant": tenant,
+            "queues": None if queues is None else to_json(list(queues)),
+        }
 
         def work(db: apsw.Connection) -> list[UsageLine]:
             rows = fetch_rows(db, name, values)

@@ -64,6 +64,7 @@ from mainspring.wire.operations.calendars import (
     PREVIEW_TRIGGER,
     UPSERT_CALENDAR,
 )
+from mainspring.wire.operations.capacity import GET_CAPACITY
 from mainspring.wire.operations.dead_letters import DISCARD_DEAD_RUNS, GROUP_DEAD_RUNS, LIST_DEAD_RUNS
 from mainspring.wire.operations.jobs import (
     APPLY_DEFINITIONS,
@@ -117,6 +118,7 @@ from mainspring.wire.operations.monitors import (
     POST_PING_START,
     UPSERT_MONITOR,
 )
+from mainspring.wire.operations.objectives import DELETE_SLO, GET_SLO, LIST_SLOS, UPSERT_SLO
 from mainspring.wire.operations.owners import UPSERT_OWNER
 from mainspring.wire.operations.pauses import (
     LIST_PAUSES,
@@ -262,6 +264,11 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     POST_PING_EXTEND,
     GET_PING_FAIL,
     POST_PING_FAIL,
+    LIST_SLOS,
+    GET_SLO,
+    UPSERT_SLO,
+    DELETE_SLO,
+    GET_CAPACITY,
     LIST_LIMITS,
     GET_LIMIT,
     UPSERT_LIMIT,
@@ -350,6 +357,7 @@ __all__ = [
     "DELETE_LIMIT",
     "DELETE_MONITOR",
     "DELETE_PRIORITY_CLASS",
+    "DELETE_SLO",
     "DIFF_JOBS",
     "DISCARD_DEAD_RUNS",
     "EDIT_JOB",
@@ -358,6 +366,7 @@ __all__ = [
     "GET_ALERT_RULE",
     "GET_BACKFILL",
     "GET_CALENDAR",
+    "GET_CAPACITY",
     "GET_CHANNEL",
     "GET_HEALTH",
     "GET_JOB",
@@ -381,6 +390,7 @@ __all__ = [
     "GET_REDRIVE",
     "GET_RUN",
     "GET_RUN_WHY",
+    "GET_SLO",
     "GET_TENANT",
     "GET_USAGE",
     "GROUP_DEAD_RUNS",
@@ -414,6 +424,7 @@ __all__ = [
     "LIST_REDRIVES",
     "LIST_RUNS",
     "LIST_SILENCES",
+    "LIST_SLOS",
     "LIST_TENANTS",
     "LIST_TENANT_BLACKOUTS",
     "LIST_TOKENS",
@@ -467,6 +478,7 @@ __all__ = [
     "UPSERT_PRIORITY_CLASS",
     "UPSERT_QUEUE",
     "UPSERT_QUEUE_BLACKOUTS",
+    "UPSERT_SLO",
     "UPSERT_TENANT",
     "UPSERT_TENANT_BLACKOUTS",
     "VERIFY_AUDIT",

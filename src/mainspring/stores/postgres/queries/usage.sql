@@ -9,11 +9,13 @@ ON CONFLICT (at, tenant, queue, process) DO UPDATE SET body = excluded.body;
 -- name: list_usage_minutes
 SELECT at, tenant, queue, body FROM usage_minute
 WHERE at >= :since AND at < :until AND (:tenant::text IS NULL OR tenant = :tenant)
+  AND (:queues::text[] IS NULL OR queue = ANY(:queues))
 ORDER BY at, tenant, queue, process;
 
 -- name: list_usage_hours
 SELECT at, tenant, queue, body FROM usage_hour
 WHERE at >= :since AND at < :until AND (:tenant::text IS NULL OR tenant = :tenant)
+  AND (:queues::text[] IS NULL OR queue = ANY(:queues))
 ORDER BY at, tenant, queue;
 
 -- name: write_usage_hours

@@ -7,11 +7,13 @@ ON CONFLICT (at, tenant, queue, process) DO UPDATE SET body = excluded.body;
 -- name: list_usage_minutes
 SELECT at, tenant, queue, body FROM usage_minute
 WHERE at >= :since AND at < :until AND (:tenant IS NULL OR tenant = :tenant)
+  AND (:queues IS NULL OR queue IN (SELECT value FROM json_each(:queues)))
 ORDER BY at, tenant, queue, process;
 
 -- name: list_usage_hours
 SELECT at, tenant, queue, body FROM usage_hour
 WHERE at >= :since AND at < :until AND (:tenant IS NULL OR tenant = :tenant)
+  AND (:queues IS NULL OR queue IN (SELECT value FROM json_each(:queues)))
 ORDER BY at, tenant, queue;
 
 -- name: write_usage_hours

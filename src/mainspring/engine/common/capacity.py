@@ -1,0 +1,76 @@
+"""Reads what is known of the work to come and of the disk."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from mainspring.core.capacity import (
+    DAY,
+    WEEKS,
+    DiskForecast,
+    Pool,
+    QueueForecast,
+    count_ends,
+    expect,
+    forecast_disk,
+    forecast_queues,
+)
+from mainspring.core.states import READY_STATES
+from mainspring.core.usage import UsageLine, UsageStep
+from mainspring.ports.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """How busy workers will be, and how long the disk lasts; None where it is not asked for."""
+
+    queues: list[QueueForecast]
+    disk: DiskForecast | None
+
+
+class CapacityReader:
+    """Looks back at weeks of usage, and at the workers, the backlog and the disk of now.
+
+    Args:
+        kept: how long runs that have ended are kept.
+    """
+
+    def __init__(self, store: Store, *, kept: timedelta) -> None:
+        self._store = store
+        self._kept = kept
+
+    async def read(self, tenant: str | None, now: datetime) -> Capacity:
+        """Return the capacity for a tenant's runs, or for those of all; only the latter comes with the disk."""
+        lines = await self._read_hours(tenant, now)
+        sessions = await self._store.list_sessions()
+        slots: Counter[frozenset[str]] = Counter()
+        for one in sessions:
+            if tenant is None or one.tenant in {None, tenant}:
+                slots[frozenset(one.queues)] += one.slots
+        census = await self._store.read_census()
+        waiting: Counter[str] = Counter()
+        for line in () if census is None else census.live:
+            if line.state in READY_STATES and tenant in {None, line.tenant} and line.earliest_ready_at <= now:
+                waiting[line.queue] += line.runs
+        pools = [Pool(count, queues) for queues, count in slots.items()]
+        queues = forecast_queues(expect(lines, now), pools, waiting, now)
+        if tenant is not None:
+            return Capacity(queues, None)
+        storage = await self._store.read_storage()
+        rows = storage.rows
+        if rows is None:
+            rows = 0 if census is None else census.total
+        disk = forecast_disk(storage, runs_per_day=count_ends(lines, now), rows=rows, keep=self._kept)
+        return Capacity(queues, disk)
+
+    async def _read_hours(self, tenant: str | None, now: datetime) -> list[UsageLine]:
+        """Return the hours on record, a day at a time, so that nothing else waits for long."""
+        lines: list[UsageLine] = []
+        since = UsageStep.HOUR.start_of(now) - WEEKS * 7 * DAY
+        while since < now:
+            until = min(since + DAY, now)
+            lines += await self._store.list_usage(UsageStep.HOUR, since=since, until=until, tenant=tenant)
+            since = until
+        return lines

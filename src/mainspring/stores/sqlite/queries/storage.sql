@@ -1,0 +1,6 @@
+-- How much room the database takes.
+
+-- name: read_storage
+-- What is used of the file: pages that are free are used before it grows.
+SELECT (pages.page_count - free.freelist_count) * size.page_size
+FROM pragma_page_count AS pages, pragma_freelist_count AS free, pragma_page_size AS size;
