@@ -52,7 +52,7 @@ _LATEST = 600.0
 """Seconds in which everything is told in the end. What a killed server had taken is taken again after two minutes."""
 _OWNER = "SELECT n.pid FROM shard_lease AS s JOIN node AS n ON n.id = s.node_id WHERE s.shard = 0"
 _OPEN = """
-    SELECT (SELECT count(*) FROM alert WHERE state <> 'RESOLVED')
+    SELECT (SELECT count(*) FROM alert WHERE state <> 'RESOLVED' AND rule = 'job_failed')
          + (SELECT count(*) FROM notification WHERE sent_at IS NULL AND given_up_at IS NULL)
          + (SELECT count(*) FROM dead_run WHERE is_unnoticed)
 """
