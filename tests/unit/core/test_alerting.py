@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mainspring.core.alert_facts import Seen, judge_rule
+from mainspring.core.alert_facts import judge_rule
+from mainspring.core.alert_seen import Seen
 from mainspring.core.alerting import Fact, Judgement, Outgoing, Undelivered, Verdict, judge_alerts
 from mainspring.core.alerts import (
     Alert,

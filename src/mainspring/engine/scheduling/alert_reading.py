@@ -9,15 +9,8 @@ from typing import TypeVar
 import structlog
 
 from mainspring.core.access import AccessToken
-from mainspring.core.alert_facts import (
-    LostWorker,
-    OverdueFire,
-    ReadyLane,
-    SchedulerFacts,
-    Seen,
-    StuckRun,
-    looks_at_lanes_for,
-)
+from mainspring.core.alert_facts import looks_at_lanes_for
+from mainspring.core.alert_seen import LostWorker, OverdueFire, ReadyLane, SchedulerFacts, Seen, StuckRun
 from mainspring.core.alerts import AlertRule, RuleKind
 from mainspring.core.census import Census
 from mainspring.core.ids import LaneId, format_job_id

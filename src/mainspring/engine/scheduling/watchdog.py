@@ -8,8 +8,9 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from mainspring.core.alert_facts import SeenByTenant, judge_rule
+from mainspring.core.alert_facts import judge_rule
 from mainspring.core.alert_rules import DEFAULT_RULES
+from mainspring.core.alert_seen import SeenByTenant
 from mainspring.core.alerting import Judgement, Verdict, judge_alerts
 from mainspring.core.alerts import Alert, AlertRule, Channel
 from mainspring.core.notifications import AlertState
