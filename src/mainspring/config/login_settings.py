@@ -121,6 +121,27 @@ def read_provider(
                     f"auth.oidc.{key}", "goes with an identity provider; set auth.oidc.issuer, too"
                 )
         return None
+    _check_whole(client_id, scopes, groups)
+    assert client_id is not None
+    return ProviderRules(
+        issuer=issuer,
+        client_id=client_id,
+        client_secret=None
+        if client_secret is None
+        else read_reference(client_secret, "auth.oidc.client_secret"),
+        name=name or str(urlsplit(issuer).hostname),
+        scopes=scopes,
+        groups=groups,
+        groups_claim=groups_claim,
+    )
+
+
+def _check_whole(client_id: str | None, scopes: tuple[str, ...], groups: Grants) -> None:
+    """Refuse an identity provider without what it needs.
+
+    Raises:
+        InvalidInput: something is missing.
+    """
     if client_id is None:
         raise InvalidInput(
             "auth.oidc.issuer", "needs the name by which it knows this server: auth.oidc.client_id"
@@ -133,17 +154,6 @@ def read_provider(
         )
     if "openid" not in scopes:
         raise InvalidInput("auth.oidc.scopes", "must have openid, without which there is no ID token")
-    return ProviderRules(
-        issuer=issuer,
-        client_id=client_id,
-        client_secret=None
-        if client_secret is None
-        else read_reference(client_secret, "auth.oidc.client_secret"),
-        name=name or str(urlsplit(issuer).hostname),
-        scopes=scopes,
-        groups=groups,
-        groups_claim=groups_claim,
-    )
 
 
 LOGIN_SETTINGS = (

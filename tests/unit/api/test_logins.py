@@ -293,3 +293,82 @@ async def test_an_attack_does_not_fill_the_audit(
     told = [(one["subject_id"], one["outcome"], one["after"]["failures"]) for one in reversed(audit)]
     assert told == [("ann", "refused", 1), (None, "refused", 1), ("ann", "refused", 14)]
     assert "hunter2" not in str(audit)
+
+
+# -- the page ----------------------------------------------------------------------------------------------------------
+
+
+async def post_form(http: AsyncClient, path: str, **fields: str) -> Response:
+    return await http.post(path, data=fields, headers={"Origin": HERE})
+
+
+async def test_the_page_signs_in_and_out_without_a_script(http: AsyncClient, ann: str) -> None:
+    page = await http.get("/login")
+    assert "<script" not in page.text
+    assert 'action="/login/form"' in page.text
+    answer = await post_form(http, "/login/form", account="ann", password=PASSWORD)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/login")
+    page = await http.get("/login")
+    assert "Signed in as ann" in page.text
+    csrf = csrf_of(http.cookies["mainspring"])
+    assert csrf in page.text
+    text = http.cookies["mainspring"]
+    assert (await post_form(http, "/logout/form", csrf="wrong")).status_code == 403
+    assert (await post_form(http, "/logout/form", csrf=csrf)).headers["location"] == "/login"
+    assert "mainspring" not in http.cookies
+    assert (await http.get("/api/v1/me", headers={"Authorization": f"Bearer {text}"})).status_code == 401
+
+
+@pytest.mark.parametrize("origin", [None, "null", "https://evil.example", "http://127.0.0.1:1"])
+async def test_a_form_of_a_foreign_page_signs_nobody_in(
+    http: AsyncClient, ann: str, origin: str | None
+) -> None:
+    """Else a user would work in the account of whoever made that page."""
+    headers = {} if origin is None else {"Origin": origin}
+    fields = {"account": "ann", "password": PASSWORD}
+    refused = await http.post("/login/form", data=fields, headers=headers)
+    assert refused.status_code in {400, 403}
+    assert "mainspring" not in http.cookies
+
+
+async def test_the_page_escapes_what_was_typed(http: AsyncClient, ann: str) -> None:
+    hurt = '"><script>alert(1)</script>'
+    refused = await post_form(http, "/login/form", account=hurt, password="wrong password")
+    assert refused.status_code == 401
+    assert "<script" not in refused.text
+    assert "&quot;&gt;&lt;script&gt;" in refused.text
+
+
+async def test_a_session_of_a_token_ends_with_it(http: AsyncClient, admin: dict[str, str], ann: str) -> None:
+    body = {"name": "ci", "role": "viewer", "account": "ann"}
+    made = (await http.post("/api/v1/tokens", json=body, headers=admin)).json()
+    assert (await http.post("/login", json={"token": made["token"]})).status_code == 200
+    me = (await http.get("/api/v1/me")).json()
+    assert (me["account"], me["token"]["role"], me["token"]["login"]) == ("ann", "viewer", "token")
+    assert (await http.post(f"/api/v1/tokens/{made['prefix']}/revoke", headers=admin)).status_code == 200
+    assert (await http.get("/api/v1/me")).status_code == 401
+
+
+async def test_only_the_owner_who_knows_it_and_administrators_change_a_password(
+    http: AsyncClient, admin: dict[str, str], ann: str
+) -> None:
+    other = "another long password"
+    await login(http)
+    for account, old, status in (("ann", None, 422), ("ann", "wrong password", 422), ("root", None, 403)):
+        refused = await set_password(http, account, other, old=old, headers=page_of(http))
+        assert refused.status_code == status, refused.text
+    assert (await set_password(http, "ann", other, old=PASSWORD, headers=page_of(http))).status_code == 204
+    assert (await http.get("/api/v1/me")).status_code == 200
+    text = http.cookies["mainspring"]
+    assert (await login(http)).status_code == 401
+    assert (await set_password(http, "ann", PASSWORD, headers=admin)).status_code == 204
+    http.cookies.set("mainspring", text)
+    assert (await http.get("/api/v1/me")).status_code == 401
+
+
+async def test_a_bounded_token_sets_no_first_password(http: AsyncClient, admin: dict[str, str]) -> None:
+    """Else it would get all that its account may."""
+    body = {"name": "ci", "role": "viewer", "account": "root"}
+    text = (await http.post("/api/v1/tokens", json=body, headers=admin)).json()["token"]
+    bearer = {"Authorization": f"Bearer {text}"}
+    assert (await set_password(http, "root", PASSWORD, headers=bearer)).status_code == 403
