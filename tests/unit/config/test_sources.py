@@ -72,6 +72,8 @@ def test_every_setting_has_a_variable_and_a_place_in_the_file(tmp_path: Path) ->
         "auth.admin_token_file": ('"/run/token"', "/run/token"),
         "metrics.port": ("9620", "9620"),
         "executors.shell.limits": ("{ nproc = 5 }", "nproc=5"),
+        "archive.url": ('"/srv/archive"', "/srv/archive"),
+        "archive.memory": ('"1GB"', "1GB"),
         "mail.url": ('"smtp://me@mail.example.com"', "smtp://me@mail.example.com"),
         "mail.from": ('"me@example.com"', "me@example.com"),
         "mail.password": ('"secret:smtp"', "secret:smtp"),
