@@ -99,7 +99,7 @@ def test_the_page(site: tuple[Path, list[RunId]]) -> None:
     assert f"finished_at  {START.year}-01-05T12:00:01Z" in found.stdout
     assert "boom" in found.stdout
     missing = run("archive", "find", format_run_id(RunId(ids[-1] + 256)), cwd=folder)
-    assert (missing.returncode, "no archived run" in missing.stderr) == (1, True), missing
+    assert (missing.returncode, "no archived run" in missing.stderr) == (2, True), missing
     again = run("archive", "write", "2026-01-04", cwd=folder)
     assert "the history has nothing that ended on 2026-01-04" in again.stderr
 

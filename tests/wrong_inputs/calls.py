@@ -96,6 +96,7 @@ REQUESTS = [
     http("GET /api/v1/runs?stat=FAILED", "", "stat", "did you mean 'state'?"),
     http("GET /api/v1/dead-runs?settled=maybe", "", "settled", "one of true, false"),
     http("GET /api/v1/audit?subject=mail", "", "kind", "say what 'mail' is"),
+    http("GET /api/v1/archive/days?before=tomorrow", "", "before", "is no day like 2026-01-31"),
     http("GET /api/v1/audit/verify?expect=1204", "", "expect", "is not SEAL=DIGEST, like 1204=5f0c…"),
     http("GET /api/v1/audit?action=edit", "", "action", "/openapi.json has them, like edit_job"),
     http("PUT /api/v1/logging", '{"level": "trace"}', "level", "must be one of debug, info"),

@@ -75,6 +75,7 @@ COMMANDS = [
     cli("dead redrive", "run", "--until 0s means all of now"),
     cli("dead redrive --error nothing --yes", "filter", "nothing to run again"),
     cli("dead redrive --error x --rate 0", "rate", "0 is not between 1 and 1000"),
+    cli("archive days", "archive_url", "is not set; give --archive-url"),
     cli("audit list --kind jobs", "kind", "must be one of job, run"),
     cli("audit export --subject mail", "kind", "say what 'mail' is"),
     cli("audit verify --expect 5f0c", "expect", "is not SEAL=DIGEST, like 1204=5f0c…"),

@@ -78,6 +78,8 @@ def test_every_setting_has_a_variable_and_a_place_in_the_file(tmp_path: Path) ->
         "metrics.port": ("9620", "9620"),
         "telemetry.otlp": ('"http://c:4318"', "http://c:4318"),
         "executors.shell.limits": ("{ nproc = 5 }", "nproc=5"),
+        "archive.url": ('"/srv/archive"', "/srv/archive"),
+        "archive.memory": ('"1GB"', "1GB"),
         "mail.url": ('"smtp://me@mail.example.com"', "smtp://me@mail.example.com"),
         "mail.from": ('"me@example.com"', "me@example.com"),
         "mail.password": ('"secret:smtp"', "secret:smtp"),
@@ -124,7 +126,7 @@ def test_every_field_of_settings_is_a_setting_with_its_default() -> None:
     [
         ("[worker]\nslot = 1", "worker.slot: there is no such setting; did you mean 'worker.slots'?"),
         ("slots = 1", "slots: there is no such setting; did you mean 'worker.slots'?"),
-        ("[wroker]\nslots = 1", "wroker: there is no such table; known are api, audit, auth, backfill, browse,"),
+        ("[wroker]\nslots = 1", "wroker: there is no such table; known are api, archive, audit, auth, backfill, browse,"),
         ("callback_allow = []", "callback_allow: there is no such setting; did you mean 'executors.http.allow'?"),
         ("no_api = true", "no_api: there is no such setting; did you mean 'api.enabled'?"),
         ("zzz = 1", "zzz: there is no such setting; `mainspring config show` lists all"),
