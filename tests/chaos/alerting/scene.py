@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mainspring import App, MainspringError
-from mainspring.core.alerts import DEFAULT_RULES
+from mainspring.core.alert_rules import DEFAULT_RULES
 from tests.chaos.alerting.receivers import ALERTMANAGER, KEY_VARIABLE, MAIL, WEBHOOK
 from tests.chaos.alerting.told import Told, read_told
 from tests.chaos.processes import ROOT, free_port

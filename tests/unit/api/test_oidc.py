@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import httpx
 import pytest
 from httpx import AsyncClient, Response
-from oidc_provider_mock import User, run_server_in_thread  # type: ignore[import-untyped]
+from oidc_provider_mock import User, run_server_in_thread
 
 from mainspring.config.secrets import ConfiguredSecrets
 from mainspring.core.identity_providers import ProviderRules, read_group_roles

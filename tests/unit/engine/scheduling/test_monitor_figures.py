@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mainspring.core.monitors import ping_of_exit, take_ping
-from mainspring.engine.scheduling import monitor_figures
 from mainspring.engine.scheduling.monitor_figures import MonitorFigures
+from mainspring.ports.telemetry import MOST_SERIES
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.clock import FakeClock
 from mainspring.testing.conformance.monitors import make
@@ -65,7 +65,7 @@ async def test_of_many_those_that_are_down_stand_for_themselves() -> None:
     await fail(store, "m202", 60)
     await figures.look(at(61))
     shown = up(figures)
-    assert len(shown) == monitor_figures.MOST_SERIES + 1
+    assert len(shown) == MOST_SERIES + 1
     assert shown["shop", "m202"] == 0
     assert shown["_other", "_other"] == 1
     assert ("shop", "m199") not in shown
