@@ -289,7 +289,8 @@ def test_usage_is_found_by_its_time(database: apsw.Connection, name: str) -> Non
     bound = "(at<?)" if name.startswith("prune") else "(at>? AND at<?)"
     plan = plan_of(database, name)
     assert f"SEARCH {table} USING PRIMARY KEY {bound}" in plan
-    assert not any(step.startswith(("SCAN", "USE TEMP")) for step in plan)
+    of_tables = [step for step in plan if not step.startswith("SCAN json_each")]  # a list that is a parameter
+    assert not any(step.startswith(("SCAN", "USE TEMP")) for step in of_tables)
 
 
 @pytest.mark.parametrize("verb", ["find_ended", "cut_archived", "copy_archived", "count_archived"])

@@ -70,8 +70,8 @@ def _describe(disk: DiskCapacityView) -> list[str]:
         f"history    {disk.runs_per_day:,.0f} runs a day of {disk.bytes_per_run:,.0f} bytes ({how}),"
         f" kept for {disk.keep_days:g} days"
     )
-    growth = f"{weigh(round(disk.growth_per_day))} a day" if disk.growth_per_day else "no more"
-    lines = [rows, f"store      {weigh(disk.size)}, and grows by {growth}"]
+    growth = f"grows by {weigh(round(disk.growth_per_day))} a day" if disk.growth_per_day else "does not grow"
+    lines = [rows, f"store      {weigh(disk.size)}, and {growth}"]
     if disk.free is None or disk.disk is None:
         return [
             *lines,
