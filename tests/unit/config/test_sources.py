@@ -119,7 +119,7 @@ def test_every_field_of_settings_is_a_setting_with_its_default() -> None:
     [
         ("[worker]\nslot = 1", "worker.slot: there is no such setting; did you mean 'worker.slots'?"),
         ("slots = 1", "slots: there is no such setting; did you mean 'worker.slots'?"),
-        ("[wroker]\nslots = 1", "wroker: there is no such table; known are api, archive, audit, auth, backfill, browse,"),
+        ("[wroker]\nslots = 1", "wroker: there is no such table; known are api, archive, audit, auth,"),
         ("callback_allow = []", "callback_allow: there is no such setting; did you mean 'executors.http.allow'?"),
         ("no_api = true", "no_api: there is no such setting; did you mean 'api.enabled'?"),
         ("zzz = 1", "zzz: there is no such setting; `mainspring config show` lists all"),
