@@ -10,7 +10,7 @@ from mainspring.wire.operations import OPERATIONS
 
 ROOT = Path(__file__).parents[2]
 TERM = re.compile(r"^\| \*\*([^*]+)\*\* \|", re.MULTILINE)
-WORD = re.compile(r"[A-Z]?[a-z]+")
+WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]{2,}")
 GRAMMAR = {"and", "by", "compatibility", "key", "kind", "rule", "sequence", "spec"}
 """Parts of names that say what sort of thing it is, not which."""
 VERBS = {

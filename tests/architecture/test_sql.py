@@ -168,22 +168,25 @@ ONLY_POSTGRES = {
 }
 # query, by its name in the singular -> (parameters of SQLite alone, of PostgreSQL alone, why)
 _WANTED = {"tenant", "job_id", "queue", "reason", "error", "error_group", "since", "until", "run_id"}
-_PAGES = {"since", "before", "first", "until"}
 OTHER_PARAMETERS = {
     "note_token_use": (
         {"prefix", "used_at"},
         {"prefixe", "time"},
         "SQLite takes a statement for each, which names no column as its parameter",
     ),
-    "copy_archived_runs": (
-        _PAGES,
-        {"after_at", "after_id", "until", "limit"},
+    "copy_archived_run": (
+        {"after_at", "after_id", "limit"},
+        {"since", "before", "first"},
         "PostgreSQL streams pages of a table, SQLite reads row by row in the order of an index",
     ),
-    "copy_archived_attempts": (_PAGES, {"after_at", "after_id", "until", "limit"}, "the same"),
-    "count_archived_runs": (_PAGES, {"first", "until"}, "the same"),
-    "count_archived_attempts": (_PAGES, {"first", "until"}, "the same"),
-    "holds_history": ({"day"}, {"since", "before"}, "PostgreSQL looks at the names of tables first"),
+    "copy_archived_attempt": (
+        {"after_at", "after_id", "limit"},
+        {"since", "before", "first"},
+        "the same",
+    ),
+    "count_archived_run": (set(), {"since", "before"}, "the same"),
+    "count_archived_attempt": (set(), {"since", "before"}, "the same"),
+    "hold_history": ({"since", "before"}, {"day"}, "PostgreSQL looks at the names of tables first"),
     "advance_redrive": (
         {"redriven"},
         {"since_made", *_WANTED},

@@ -36,7 +36,7 @@ USUAL_BYTES = 600
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class SlotPool:
     """Workers that serve the same queues: how many slots they have. No queues are all."""
 
     slots: int
@@ -167,7 +167,7 @@ def _mean_of(arrived: Mapping[datetime, int], hour: datetime, first: datetime, u
     return 0.0
 
 
-def share_slots(loads: Mapping[str, float], pools: Sequence[Pool]) -> dict[str, float]:
+def share_slots(loads: Mapping[str, float], pools: Sequence[SlotPool]) -> dict[str, float]:
     """Return what each queue has of the slots: workers share theirs among their queues by what these ask for."""
     shared = dict.fromkeys(loads, 0.0)
     for pool in pools:
@@ -179,7 +179,7 @@ def share_slots(loads: Mapping[str, float], pools: Sequence[Pool]) -> dict[str, 
 
 
 def forecast_queues(
-    demands: Mapping[str, Demand], pools: Sequence[Pool], waiting: Mapping[str, int], now: datetime
+    demands: Mapping[str, Demand], pools: Sequence[SlotPool], waiting: Mapping[str, int], now: datetime
 ) -> list[QueueForecast]:
     """Return how busy the workers of each queue will be, by the queue's name."""
     this_hour = UsageStep.HOUR.start_of(now)

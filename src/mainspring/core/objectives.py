@@ -132,15 +132,15 @@ def make_objective(tenant: str, name: str, body: Mapping[str, Any]) -> Objective
 
 
 @dataclass(frozen=True, slots=True)
-class Events:
+class RunTotals:
     """How many runs counted, and how many of them were bad."""
 
     total: int = 0
     bad: int = 0
 
-    def __add__(self, other: Events) -> Events:
+    def __add__(self, other: RunTotals) -> RunTotals:
         """Count both."""
-        return Events(self.total + other.total, self.bad + other.bad)
+        return RunTotals(self.total + other.total, self.bad + other.bad)
 
     @property
     def bad_share(self) -> float:
@@ -148,18 +148,18 @@ class Events:
         return self.bad / self.total if self.total else 0.0
 
 
-def count_events(objective: Objective, usage: Usage) -> Events:
+def count_events(objective: Objective, usage: Usage) -> RunTotals:
     """Return how many runs counted, by the histogram's bounds exactly: a run is late if it started after the bound."""
     if objective.kind is ObjectiveKind.SUCCESS:
-        return Events(usage.succeeded + usage.failed, usage.failed)
+        return RunTotals(usage.succeeded + usage.failed, usage.failed)
     assert objective.bound is not None, "an objective for starts has a bound"
     place = bisect_left(BOUNDS, objective.bound.total_seconds())
-    return Events(usage.lags.count, sum(usage.lags.counts[place + 1 :]))
+    return RunTotals(usage.lags.count, sum(usage.lags.counts[place + 1 :]))
 
 
-def add_events(objective: Objective, usages: Iterable[Usage]) -> Events:
+def add_events(objective: Objective, usages: Iterable[Usage]) -> RunTotals:
     """Return what usages come to."""
-    return sum((count_events(objective, usage) for usage in usages), Events())
+    return sum((count_events(objective, usage) for usage in usages), RunTotals())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,9 +172,9 @@ class ObjectiveStatus:
     """
 
     objective: Objective
-    whole: Events
-    hour: Events
-    six_hours: Events
+    whole: RunTotals
+    hour: RunTotals
+    six_hours: RunTotals
 
     @property
     def share(self) -> float | None:
@@ -186,7 +186,7 @@ class ObjectiveStatus:
         """The share of the budget that is left: 1 is all, 0 none; below, the objective is missed."""
         return 1 - self.rate(self.whole)
 
-    def rate(self, events: Events) -> float:
+    def rate(self, events: RunTotals) -> float:
         """Return the burn rate of what counted: at 1, the budget lasts as long as the objective's days."""
         return events.bad_share / self.objective.budget
 
@@ -224,7 +224,7 @@ def find_burning(
         )
 
 
-def _events_within(objective: Objective, seen: UsageSeen, period: timedelta, now: datetime) -> Events:
+def _events_within(objective: Objective, seen: UsageSeen, period: timedelta, now: datetime) -> RunTotals:
     keys = [
         key
         for key in seen.all_keys
@@ -233,7 +233,7 @@ def _events_within(objective: Objective, seen: UsageSeen, period: timedelta, now
     return add_events(objective, (seen.within(key, period, now) for key in keys))
 
 
-def _explain(objective: Objective, events: Events, period: timedelta, rate: float) -> str:
+def _explain(objective: Objective, events: RunTotals, period: timedelta, rate: float) -> str:
     what = (
         "failed"
         if objective.bound is None

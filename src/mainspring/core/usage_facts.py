@@ -33,7 +33,7 @@ _START_SHARE, _DURATION_SHARE = 0.99, 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TimeBounds:
     """The two bounds that a time lies between, in seconds; `high` is None beyond the last bound."""
 
     low: float
@@ -46,13 +46,13 @@ class Span:
         return f"{_show_seconds(self.low)} to {_show_seconds(self.high)}"
 
 
-def span_of(times: Times, share: float) -> Span | None:
+def span_of(times: Times, share: float) -> TimeBounds | None:
     """Return the bounds between which the time lies that so large a share did not exceed; None if there were none."""
     if not times.count:
         return None
     place = bisect_left(list(accumulate(times.counts)), share * times.count)
     low = BOUNDS[place - 1] if place else 0.0
-    return Span(low, BOUNDS[place] if place < len(BOUNDS) else None)
+    return TimeBounds(low, BOUNDS[place] if place < len(BOUNDS) else None)
 
 
 @dataclass(frozen=True, slots=True)

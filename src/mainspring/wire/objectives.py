@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from mainspring.core.objectives import OBJECTIVE_OPTIONS, Events, ObjectiveKind, ObjectiveStatus
+from mainspring.core.objectives import OBJECTIVE_OPTIONS, ObjectiveKind, ObjectiveStatus, RunTotals
 from mainspring.wire.policies import body_of
 from mainspring.wire.views import Instant
 
@@ -63,7 +63,7 @@ def view_slo(status: ObjectiveStatus, now: datetime) -> SloView:
     plain: dict[str, Any] = {}
     OBJECTIVE_OPTIONS.store_into(plain, status.objective)
 
-    def window(events: Events) -> SloWindowView:
+    def window(events: RunTotals) -> SloWindowView:
         return SloWindowView(total=events.total, bad=events.bad, burn_rate=round(status.rate(events), 3))
 
     share, lasts = status.share, status.lasts

@@ -15,7 +15,7 @@ from mainspring.core.capacity import (
     FEWEST_ROWS,
     HOUR,
     Demand,
-    Pool,
+    SlotPool,
     count_ends,
     expect,
     find_shortages,
@@ -31,7 +31,7 @@ THIS_HOUR = NOW.replace(minute=0)
 FORECAST = DEFAULT_RULES["forecast"]
 GB = 10**9
 queues = st.sampled_from(["a", "b", "c"])
-pools = st.lists(st.builds(Pool, st.integers(1, 100), st.frozensets(queues)), max_size=5)
+pools = st.lists(st.builds(SlotPool, st.integers(1, 100), st.frozensets(queues)), max_size=5)
 loads = st.dictionaries(queues, st.floats(0.1, 100), min_size=1)
 
 
@@ -41,7 +41,9 @@ def line(ago: timedelta, arrivals: int, *, queue: str = "mail", seconds: float =
 
 
 @given(loads, pools)
-def test_no_slot_is_shared_out_twice_and_none_is_lost(wanted: dict[str, float], there: list[Pool]) -> None:
+def test_no_slot_is_shared_out_twice_and_none_is_lost(
+    wanted: dict[str, float], there: list[SlotPool]
+) -> None:
     shared = share_slots(wanted, there)
     served = sum(pool.slots for pool in there if any(pool.serves(queue) for queue in wanted))
     assert sum(shared.values()) == pytest.approx(served)
@@ -51,7 +53,7 @@ def test_no_slot_is_shared_out_twice_and_none_is_lost(wanted: dict[str, float], 
 
 @given(loads, st.integers(1, 100))
 def test_queues_that_share_all_workers_are_equally_busy(wanted: dict[str, float], slots: int) -> None:
-    shared = share_slots(wanted, [Pool(slots)])
+    shared = share_slots(wanted, [SlotPool(slots)])
     busy = {round(load / shared[queue], 6) for queue, load in wanted.items()}
     assert len(busy) == 1
 
@@ -82,7 +84,7 @@ def test_no_more_is_expected_than_there_ever_was(past: dict[int, int]) -> None:
 def test_a_busy_hour_to_come_is_found() -> None:
     by_hour = (1800.0, 3600.0 * 5, *(0.0,) * (AHEAD - 2))
     [found] = forecast_queues(
-        {"mail": Demand(by_hour, 2.0)}, [Pool(10), Pool(90, frozenset({"x"}))], {"mail": 90}, NOW
+        {"mail": Demand(by_hour, 2.0)}, [SlotPool(10), SlotPool(90, frozenset({"x"}))], {"mail": 90}, NOW
     )
     assert (found.slots, found.utilisation, found.peak) == (10, 0.1, 1.0)
     assert found.peak_at == THIS_HOUR + HOUR
@@ -96,7 +98,7 @@ def test_a_busy_hour_to_come_is_found() -> None:
 
 def test_a_backlog_that_grows_is_never_drained() -> None:
     demand = {"mail": Demand((3600.0,) * AHEAD, 2.0)}
-    [found] = forecast_queues(demand, [Pool(2)], {"mail": 1}, NOW)
+    [found] = forecast_queues(demand, [SlotPool(2)], {"mail": 1}, NOW)
     assert (found.utilisation, found.drain) == (1.0, None)
     [none] = forecast_queues(demand, [], {}, NOW)
     assert (none.utilisation, none.peak, none.drain) == (None, None, timedelta(0))

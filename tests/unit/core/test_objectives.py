@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from mainspring.core.alert_rules import DEFAULT_RULES
 from mainspring.core.objectives import (
     FEWEST_RUNS,
-    Events,
     Objective,
     ObjectiveStatus,
+    RunTotals,
     count_events,
     find_burning,
     make_objective,
@@ -45,23 +45,23 @@ def ends(total: int, failed: int) -> Usage:
 def test_starts_are_counted_exactly_at_every_bound(values: list[float], bound: float) -> None:
     objective = make_objective("shop", "x", {"kind": "start", "objective": 0.9, "bound": bound})
     late = sum(value > bound for value in values)
-    assert count_events(objective, lags_of(values)) == Events(len(values), late)
+    assert count_events(objective, lags_of(values)) == RunTotals(len(values), late)
 
 
 def test_cancelled_runs_count_neither_way() -> None:
-    assert count_events(SUCCESS, Usage(succeeded=8, failed=2, cancelled=5)) == Events(10, 2)
+    assert count_events(SUCCESS, Usage(succeeded=8, failed=2, cancelled=5)) == RunTotals(10, 2)
 
 
-NOTHING = Events()
+NOTHING = RunTotals()
 
 
-def status(whole: Events, hour: Events = NOTHING, six: Events = NOTHING) -> ObjectiveStatus:
+def status(whole: RunTotals, hour: RunTotals = NOTHING, six: RunTotals = NOTHING) -> ObjectiveStatus:
     return ObjectiveStatus(objective=SUCCESS, whole=whole, hour=hour, six_hours=six)
 
 
 @given(st.integers(1, 10**9), st.floats(0, 1))
 def test_the_budget_is_used_up_when_the_objective_is_missed(total: int, share: float) -> None:
-    found = status(Events(total, int(total * share)))
+    found = status(RunTotals(total, int(total * share)))
     assert found.share is not None
     assert (found.budget_left < 0) == (found.share < SUCCESS.objective) or found.budget_left == pytest.approx(
         0
@@ -70,7 +70,7 @@ def test_the_budget_is_used_up_when_the_objective_is_missed(total: int, share: f
 
 def test_a_budget_and_how_long_it_lasts() -> None:
     # A tenth of the budget is gone; at five times the rate, nine tenths last 1.8 of the ten days.
-    found = status(Events(10_000, 10), hour=Events(1000, 50))
+    found = status(RunTotals(10_000, 10), hour=RunTotals(1000, 50))
     assert found.share == 0.999
     assert found.budget_left == pytest.approx(0.9)
     assert found.rate(found.hour) == pytest.approx(5)
@@ -78,14 +78,14 @@ def test_a_budget_and_how_long_it_lasts() -> None:
 
 
 def test_a_rate_of_one_lasts_for_ever() -> None:
-    assert status(Events(10_000, 10), hour=Events(1000, 10)).lasts is None
-    assert status(Events(), hour=Events()).lasts is None
-    assert status(Events(10_000, 100), hour=Events(1000, 0)).lasts == timedelta(0)
+    assert status(RunTotals(10_000, 10), hour=RunTotals(1000, 10)).lasts is None
+    assert status(RunTotals(), hour=RunTotals()).lasts is None
+    assert status(RunTotals(10_000, 100), hour=RunTotals(1000, 0)).lasts == timedelta(0)
 
 
 def test_a_quiet_hour_is_judged_by_the_six_before() -> None:
-    few = Events(FEWEST_RUNS - 1, 0)
-    assert status(Events(10_000, 0), hour=few, six=Events(100, 100)).lasts == timedelta(days=0.1)
+    few = RunTotals(FEWEST_RUNS - 1, 0)
+    assert status(RunTotals(10_000, 0), hour=few, six=RunTotals(100, 100)).lasts == timedelta(days=0.1)
 
 
 def burn(objective: Objective, *minutes: tuple[int, Usage], hours: Usage | None = None) -> bool:

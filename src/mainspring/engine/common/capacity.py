@@ -10,8 +10,8 @@ from mainspring.core.capacity import (
     DAY,
     WEEKS,
     DiskForecast,
-    Pool,
     QueueForecast,
+    SlotPool,
     count_ends,
     expect,
     forecast_disk,
@@ -54,7 +54,7 @@ class CapacityReader:
         for line in () if census is None else census.live:
             if line.state in READY_STATES and tenant in {None, line.tenant} and line.earliest_ready_at <= now:
                 waiting[line.queue] += line.runs
-        pools = [Pool(count, queues) for queues, count in slots.items()]
+        pools = [SlotPool(count, queues) for queues, count in slots.items()]
         queues = forecast_queues(expect(lines, now), pools, waiting, now)
         if tenant is not None:
             return Capacity(queues, None)

@@ -15,9 +15,9 @@ from mainspring.core.objectives import (
     MOST_OBJECTIVES,
     OBJECTIVE_OPTIONS,
     SIX_HOURS,
-    Events,
     Objective,
     ObjectiveStatus,
+    RunTotals,
     count_events,
     make_objective,
 )
@@ -28,7 +28,7 @@ from mainspring.ports.store import Store
 
 _SLICE = 5 * DAY
 """What is read at once, so that nothing else waits for long."""
-_Counts = dict[str, Events]
+_Counts = dict[str, RunTotals]
 
 
 class Objectives:
@@ -118,9 +118,9 @@ class Objectives:
         return [
             ObjectiveStatus(
                 objective=objective,
-                whole=whole.get(objective.name, Events()),
-                hour=hour.get(objective.name, Events()),
-                six_hours=six_hours.get(objective.name, Events()),
+                whole=whole.get(objective.name, RunTotals()),
+                hour=hour.get(objective.name, RunTotals()),
+                six_hours=six_hours.get(objective.name, RunTotals()),
             )
             for objective in objectives
         ]
@@ -146,4 +146,4 @@ def _count(
         begin = since[objective.name]
         found = every if objective.queue is None else of_queue.get(objective.queue, [])
         came = [count_events(objective, line.usage) for line in found if line.at >= begin]
-        counts[objective.name] = sum(came, counts.get(objective.name, Events()))
+        counts[objective.name] = sum(came, counts.get(objective.name, RunTotals()))

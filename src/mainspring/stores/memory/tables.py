@@ -130,6 +130,7 @@ class Tables:
     ledger_check: LedgerCheck | None = None
     failure_watch: dict[JobId, JobRow]  # that pause after failures
     after_end: dict[JobId, JobRow]  # whose fires wait for the ends of runs
+    encryption_keys: dict[str, EncryptionKey]
 
     def __init__(self) -> None:
         self.jobs: dict[JobId, JobRow] = {}
@@ -137,7 +138,7 @@ class Tables:
         self.names: dict[tuple[str, str], JobId] = {}
         self.jobs_of_tenant: dict[str, JobIndex] = defaultdict(OrderedIndex)
         self.versions: dict[tuple[JobId, int], JobSpec] = {}
-        self.failure_watch, self.after_end = {}, {}
+        self.failure_watch, self.after_end, self.encryption_keys = {}, {}, {}
         self.due: dict[Priority, OrderedIndex[tuple[datetime, UUID]]] = {
             priority: OrderedIndex() for priority in Priority
         }
@@ -166,7 +167,6 @@ class Tables:
         self.shards: list[ShardRow] = [ShardRow() for _ in range(SHARDS)]
         self.tzdata: str | None = None
         self.census: Census | None = None
-        self.encryption_keys: dict[str, EncryptionKey] = {}
         self.policies, self.calendars, self.audit = PolicyTables(), CalendarTables(), AuditTables()
         self.limits, self.backfills, self.redrives = LimitTables(), BackfillTables(), {}
 

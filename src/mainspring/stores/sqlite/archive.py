@@ -41,6 +41,9 @@ PAGE = 1000
 _EPOCH = date(1970, 1, 1)
 _LAST = 4_000_000
 _LOWEST = -(2**63)
+_CUT = {ArchiveKind.RUNS: "cut_archived_runs", ArchiveKind.ATTEMPTS: "cut_archived_attempts"}
+_COPY = {ArchiveKind.RUNS: "copy_archived_runs", ArchiveKind.ATTEMPTS: "copy_archived_attempts"}
+_COUNT = {ArchiveKind.RUNS: "count_archived_runs", ArchiveKind.ATTEMPTS: "count_archived_attempts"}
 
 
 class SqliteArchiveStore:
@@ -62,7 +65,7 @@ class SqliteArchiveStore:
             number = 0
             while since < before:
                 values = {"since": since, "before": before, "step": ROWS}
-                work = partial(fetch_value, name=f"cut_archived_{kind.value}", values=values)
+                work = partial(fetch_value, name=_CUT[kind], values=values)
                 cut: int | None = await self._reader.call(work)
                 end = before if cut is None else max(cut, since + 1)
                 ranges.append(ArchiveRange(kind, number, since, end))
@@ -85,7 +88,7 @@ class SqliteArchiveStore:
     async def count_archive_range(self, day: date, of: ArchiveRange) -> RowSum:
         """See `ArchiveStore`."""
         values = {"first": of.first, "until": of.end}
-        row = await self._reader.call(lambda db: fetch_row(db, f"count_archived_{of.kind.value}", values))
+        row = await self._reader.call(lambda db: fetch_row(db, _COUNT[of.kind], values))
         assert row is not None, "a count is a row"
         return RowSum(row.rows, (row.high << 31) + row.low)
 
@@ -183,7 +186,7 @@ def _copy_page(
     db: apsw.Connection, kind: ArchiveKind, values: dict[str, int]
 ) -> tuple[bytes, tuple[int, int] | None]:
     """Return the lines of a page, and where the next one begins; None if there is no more."""
-    rows = fetch_tuples(db, f"copy_archived_{kind.value}", values)
+    rows = fetch_tuples(db, _COPY[kind], values)
     columns = COLUMNS[kind]
     if kind is ArchiveKind.RUNS:
         rows = [(row[0], UUID(bytes=row[1]), *row[2:]) for row in rows]

@@ -1,13 +1,10 @@
-"""The composition root: turns settings into a running server or worker.
-
-It is the only module that knows every back end.
-"""
+"""From settings to an engine on its store: which back end, which services, and what they are given."""
 
 from __future__ import annotations
 
 import os
 import socket
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -28,9 +25,7 @@ from mainspring.clock import (
 )
 from mainspring.config.secrets import ConfiguredSecrets
 from mainspring.config.settings import DATABASE_NAME, Settings, StoreLocation
-from mainspring.core.allow_list import EVERY_TENANT
 from mainspring.core.backfill_settings import BackfillLimits
-from mainspring.core.batching import TAKES_BATCHES
 from mainspring.core.pacing import Pace
 from mainspring.core.targets import TARGETS, accepted_types
 from mainspring.engine.assembly import Engine
@@ -42,24 +37,18 @@ from mainspring.engine.settling.janitor import Retention
 from mainspring.engine.usecases.definitions import Accepted
 from mainspring.engine.usecases.identities import TokenUses
 from mainspring.errors import InvalidInput
-from mainspring.executors.context import ExecutorContext
 from mainspring.plugins import load_plugins
 from mainspring.ports.archive import Archive
 from mainspring.ports.backups import BackupStore
 from mainspring.ports.channel import Sender
 from mainspring.ports.clock import Clock, Waiter
 from mainspring.ports.doctor import StoreExaminer
-from mainspring.ports.gateway import Registration, WorkerGateway
 from mainspring.ports.hints import HintChannel
 from mainspring.ports.store import Store
 from mainspring.ports.store.nodes import NodeFacts
-from mainspring.ports.telemetry import Source, Telemetry
-from mainspring.ports.tracing import Tracer
 from mainspring.registry import FunctionRegistry
 from mainspring.telemetry.otlp import OtlpExport, make_export, sending
 from mainspring.telemetry.store import StoreTimes, timed
-from mainspring.worker import Worker, WorkerSettings, WorkerWaiters
-from mainspring.worker.figures import WorkerFigures
 from mainspring.zone_data import tzdata_version
 
 if TYPE_CHECKING:
@@ -67,7 +56,6 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 _SAMPLE_PERIOD = 5.0
-_EMBEDDED = "embedded-"
 
 
 def make_store(location: StoreLocation, *, settings: Settings | None = None) -> Store:
@@ -217,9 +205,7 @@ async def open_engine(
         export = make_exporter(settings, "mainspring" if sender is not None else "mainspring-worker")
         engine = Engine(
             store,
-            Tools(
-                clock=clock, random=system_random(), ids=UuidSource(), waiter=LoopWaiter, host_time=host_time
-            ),
+            _make_tools(clock),
             _engine_settings(settings, registry, with_scheduler=with_scheduler),
             hints=make_hints(settings.store, bare),
             sender=sender,
@@ -237,6 +223,12 @@ async def open_engine(
                 await sender.stop()
     finally:
         await store.close()
+
+
+def _make_tools(clock: Clock) -> Tools:
+    return Tools(
+        clock=clock, random=system_random(), ids=UuidSource(), waiter=LoopWaiter, host_time=host_time
+    )
 
 
 def make_exporter(settings: Settings, service: str) -> OtlpExport | None:
@@ -374,126 +366,3 @@ def _accepted(settings: Settings, registry: FunctionRegistry | None) -> Accepted
     functions = (lambda: frozenset(registry.names())) if registry is not None else frozenset
     switches = {one.switch for one in TARGETS if one.switch is not None and getattr(settings, one.switch)}
     return Accepted(types=accepted_types(switches), functions=functions, check_url=check_url)
-
-
-def _warn_of_reach(settings: Settings) -> None:
-    """Say so in the log if commands run beside secrets that are not of all tenants."""
-    bound = [place.name for place in settings.secrets if EVERY_TENANT not in place.tenants]
-    if not settings.allow_shell or not bound:
-        return
-    if os.geteuid() == 0:
-        reach = "without a user of their own they run as root, and can read all secrets of this host"
-    else:
-        reach = "they can read the files that it can read, and the secrets that other commands get"
-    _log.warning(
-        "secrets_beside_commands",
-        secrets=bound,
-        meaning=f"commands of all tenants run as this worker's user: {reach}; give each tenant workers of its own",
-    )
-
-
-def _executor_context(
-    settings: Settings, registry: FunctionRegistry, tracer: Tracer | None
-) -> ExecutorContext:
-    return ExecutorContext(
-        settings=settings,
-        functions=registry,
-        slots=settings.slots,
-        secrets=ConfiguredSecrets(settings.secrets),
-        host_time=host_time,
-        tracer=tracer,
-    )
-
-
-def make_worker(
-    gateway: WorkerGateway,
-    settings: Settings,
-    registry: FunctionRegistry,
-    *,
-    telemetry: Telemetry,
-    name: str | None = None,
-    tracer: Tracer | None = None,
-) -> Worker:
-    """Make a worker on a gateway, without starting it.
-
-    Args:
-        telemetry: receives what the worker and its executors count.
-        name: the worker's name; None uses the one from the settings, or else host and process id.
-        tracer: takes the spans of attempts; None if they are not exported.
-    """
-    _warn_of_reach(settings)
-    executors = load_plugins().make_executors(_executor_context(settings, registry, tracer))
-    registration = _registration(settings, registry, executors, name)
-    waiters = WorkerWaiters(claim=LoopWaiter(), beat=LoopWaiter(), report=LoopWaiter())
-    worker = Worker(
-        gateway,
-        executors,
-        settings=WorkerSettings(
-            registration=registration,
-            long_poll=settings.long_poll,
-            prefetch=settings.prefetch,
-            split_after=settings.trace_split_after,
-        ),
-        waiters=waiters,
-        random=system_random(),
-        monotonic=monotonic,
-        tracer=tracer,
-    )
-    for part in (WorkerFigures(worker, slots=settings.slots), *executors.values()):
-        if isinstance(part, Source):
-            telemetry.watch(part)
-    return worker
-
-
-def _registration(
-    settings: Settings, registry: FunctionRegistry, kinds: Iterable[str], name: str | None
-) -> Registration:
-    host = socket.gethostname()
-    return Registration(
-        name=name or settings.worker_name or f"{host}-{os.getpid()}",
-        host=host,
-        pid=os.getpid(),
-        slots=settings.slots,
-        queues=settings.queues,
-        types=tuple(sorted(kind for kind in kinds if kind != "function")),
-        functions=tuple(sorted(registry.names())),
-        labels=tuple(sorted({*settings.labels, TAKES_BATCHES})),
-    )
-
-
-async def _retire_predecessors(store: Store, clock: Clock) -> None:
-    """Declare the embedded workers of earlier processes on this store dead.
-
-    If only one process may own the store, an embedded worker of another process is certainly gone. Its runs need not
-    wait until three heartbeats are missing.
-    """
-    if store.capabilities.concurrent_writers:
-        return
-    gone = [session for session in await store.list_sessions() if session.worker.startswith(_EMBEDDED)]
-    await store.expire_sessions([(session.id, session.beats) for session in gone], now=clock.now())
-
-
-@asynccontextmanager
-async def run_embedded_worker(
-    engine: Engine, settings: Settings, registry: FunctionRegistry
-) -> AsyncIterator[None]:
-    """Run a worker in the engine's own process until the block ends, then drain it. With 0 `slots` there is none."""
-    if not settings.slots:
-        yield
-        return
-    await _retire_predecessors(engine.store, engine.clock)
-    name = f"{_EMBEDDED}{os.getpid()}"
-    worker = make_worker(
-        engine.gateway,
-        settings,
-        registry,
-        telemetry=engine.telemetry,
-        name=name,
-        tracer=engine.tracer,
-    )
-    engine.wakeups.subscribe_cancels(worker.beat_now)
-    await worker.start()
-    try:
-        yield
-    finally:
-        await worker.stop(grace=settings.drain.total_seconds())

@@ -1,0 +1,33 @@
+"""The composition root: turns settings into a running server or worker.
+
+It is the only package that knows every back end.
+"""
+
+from mainspring.runtime.engines import (
+    ClockSampler,
+    last_migration,
+    make_archive,
+    make_backups,
+    make_examiner,
+    make_exporter,
+    make_hints,
+    make_senders,
+    make_store,
+    open_engine,
+)
+from mainspring.runtime.workers import make_worker, run_embedded_worker
+
+__all__ = (
+    "ClockSampler",
+    "last_migration",
+    "make_archive",
+    "make_backups",
+    "make_examiner",
+    "make_exporter",
+    "make_hints",
+    "make_senders",
+    "make_store",
+    "make_worker",
+    "open_engine",
+    "run_embedded_worker",
+)
