@@ -163,7 +163,7 @@ LOGIN_SETTINGS = (
         default=timedelta(hours=12),
         field="auth_session",
         used_by=_HOSTS,
-        words="How long somebody stays signed in, in a browser or on the command line.",
+        words="How long people stay signed in, in a browser or on the command line.",
     ),
     Setting(
         name="auth.oidc.issuer",

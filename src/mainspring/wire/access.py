@@ -120,7 +120,7 @@ class TokenView(Struct, kw_only=True):
     login: Annotated[
         str | None,
         Meta(
-            description="`password`, `token` or `oidc`: by what somebody signed in whose session it is; else null."
+            description="`password`, `token` or `oidc`: how the person signed in whose session it is; else null."
         ),
     ] = None
 

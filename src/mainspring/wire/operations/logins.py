@@ -86,7 +86,7 @@ LOGIN_CALLBACK = Operation(
         Parameter("state", "What this server has sent."),
         Parameter("code", "What this server exchanges for who it is."),
         Parameter("iss", "Who the provider is."),
-        Parameter("error", "Why nobody has signed in."),
+        Parameter("error", "Why the login failed."),
     ),
     answer=str,
     statuses=(303, 401),
