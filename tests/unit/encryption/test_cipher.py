@@ -120,6 +120,7 @@ def test_file_of_keys(tmp_path: Path) -> None:
         (f"{LINE}\nb{LINE[7:]}", "has one key under two ids"),
         ("\n".join(make_key(f"k{number}") for number in range(101)), "has 101 keys; at most 100"),
     ],
+    ids=map(str, range(10)),  # the keys are drawn
 )
 def test_wrong_file_is_told_without_its_keys(text: str, said: str) -> None:
     with pytest.raises(InvalidInput, match=said) as refused:
