@@ -184,7 +184,7 @@ def routes() -> str:
 def queries() -> str:
     places: dict[Parameter, list[str]] = {}
     for operation in OPERATIONS:
-        for parameter in operation.query:
+        for parameter in operation.query if operation.is_described else ():
             places.setdefault(parameter, []).append(f"`{operation.path.removeprefix('/api/v1')}`")
     lines = ["| parameter | of | default | |", "|---|---|---|---|"]
     for parameter, paths in places.items():

@@ -70,6 +70,8 @@ _QUIET = {
     ("mainspring-overview", "Alerts"),
     ("mainspring-scheduler", "Alerts that fire"),
     ("mainspring-scheduler", "Hints between processes"),  # not on SQLite
+    ("mainspring-scheduler", "Monitors that are down"),
+    ("mainspring-scheduler", "Requests denied"),
     ("mainspring-scheduler", "Requests with errors"),
 }
 """Panels that may be empty while nothing is wrong."""

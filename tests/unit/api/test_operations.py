@@ -199,7 +199,10 @@ async def test_call_of_the_client_is_as_described(name: str, asking: None) -> No
 @pytest.mark.parametrize("name", methods())
 def test_defaults_of_the_client_are_those_of_the_server(name: str) -> None:
     described: dict[str, Parameter] = {
-        parameter.name: parameter for operation in OPERATIONS for parameter in operation.query
+        parameter.name: parameter
+        for operation in OPERATIONS
+        if operation.is_described
+        for parameter in operation.query
     }
     for parameter in inspect.signature(methods()[name]).parameters.values():
         if parameter.name in described and parameter.kind is parameter.KEYWORD_ONLY:
