@@ -73,6 +73,7 @@ _QUIET = {
     ("mainspring-scheduler", "Monitors that are down"),
     ("mainspring-scheduler", "Requests denied"),
     ("mainspring-scheduler", "Requests with errors"),
+    ("mainspring-scheduler", "Spans of traced runs"),  # without a collector
 }
 """Panels that may be empty while nothing is wrong."""
 

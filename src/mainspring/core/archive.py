@@ -85,7 +85,10 @@ ATTEMPT_COLUMNS: tuple[tuple[str, ColumnKind], ...] = (
 )
 """The columns of an attempt; the first is the id of its run."""
 
-COLUMNS = {ArchiveKind.RUNS: RUN_COLUMNS, ArchiveKind.ATTEMPTS: ATTEMPT_COLUMNS}
+COLUMNS: dict[ArchiveKind, tuple[tuple[str, ColumnKind], ...]] = {
+    ArchiveKind.RUNS: RUN_COLUMNS,
+    ArchiveKind.ATTEMPTS: ATTEMPT_COLUMNS,
+}
 
 
 @value()

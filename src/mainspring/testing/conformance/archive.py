@@ -34,8 +34,8 @@ class Collected:
     """A sink that keeps what it gets."""
 
     def __init__(self) -> None:
-        self.data = b""
-        self.begun = 0
+        self.data: bytes = b""
+        self.begun: int = 0
 
     async def begin(self) -> None:
         """Forget what has come."""
