@@ -74,6 +74,9 @@ _QUIET = {
     ("mainspring-scheduler", "Requests denied"),
     ("mainspring-scheduler", "Requests with errors"),
     ("mainspring-scheduler", "Spans of traced runs"),  # without a collector
+    ("mainspring-scheduler", "Rows archived"),  # without an archive
+    ("mainspring-scheduler", "Oldest day that is not archived"),
+    ("mainspring-scheduler", "Failures of the archive"),
 }
 """Panels that may be empty while nothing is wrong."""
 
