@@ -52,11 +52,6 @@ CREATE TABLE alert_rule (
 
 -- VIEW any_run (id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, ready_at, created_at, started_at, finished_at, attempt, token, crashes, session_id, is_cancel_requested, error, payload, result, output, target_key, fire_range_id, redrive_of, trace)
 
-CREATE TABLE at_start (
-    job_id uuid NOT NULL,
-    CONSTRAINT at_start_pkey PRIMARY KEY (job_id)
-);
-
 CREATE TABLE archive_part (
     day date NOT NULL,
     kind text NOT NULL,
@@ -74,6 +69,11 @@ CREATE TABLE archive_part (
     CONSTRAINT archive_part_state CHECK ((state = ANY (ARRAY['WRITTEN'::text, 'VERIFIED'::text, 'DROPPED'::text])))
 );
 CREATE INDEX archive_part_verified ON public.archive_part USING btree (day) WHERE (state = 'VERIFIED'::text);
+
+CREATE TABLE at_start (
+    job_id uuid NOT NULL,
+    CONSTRAINT at_start_pkey PRIMARY KEY (job_id)
+);
 
 CREATE TABLE attempt (
     run_id bigint NOT NULL,
@@ -515,6 +515,13 @@ CREATE INDEX notification_due ON public.notification USING btree (next_at) WHERE
 CREATE INDEX notification_order ON public.notification USING btree (channel_tenant, channel, message_group, id) WHERE ((sent_at IS NULL) AND (given_up_at IS NULL));
 CREATE INDEX notification_settled ON public.notification USING btree (made_at) WHERE ((sent_at IS NOT NULL) OR (given_up_at IS NOT NULL));
 
+CREATE TABLE password (
+    account text NOT NULL,
+    hash text NOT NULL,
+    set_at timestamp with time zone NOT NULL,
+    CONSTRAINT password_pkey PRIMARY KEY (account)
+);
+
 CREATE TABLE past_session (
     id bigint NOT NULL,
     worker text NOT NULL,
@@ -523,13 +530,6 @@ CREATE TABLE past_session (
     CONSTRAINT past_session_pkey PRIMARY KEY (id)
 );
 CREATE INDEX past_session_ended ON public.past_session USING btree (ended_at);
-
-CREATE TABLE password (
-    account text NOT NULL,
-    hash text NOT NULL,
-    set_at timestamp with time zone NOT NULL,
-    CONSTRAINT password_pkey PRIMARY KEY (account)
-);
 
 CREATE TABLE pause (
     scope text NOT NULL,
