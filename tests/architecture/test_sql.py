@@ -158,6 +158,7 @@ ONLY_POSTGRES = {
     "pass_run_sequence": "SQLite has no failover",
     "pick_shards": "row locks",
     "drop_audit": "partitions",
+    "find_encryption": "SQLite has no rights",
     "prepare_history": "partitions",
     "try_claim": "a claim takes several statements on SQLite",
     "read_running": "SQLite has one process, which its lock file tells",

@@ -114,7 +114,7 @@ async def open_store(found: CallersConnection) -> CallersStore:
     if schema is None:
         schema = await _find_schema(found.transaction(_statements("")))
         transaction = found.transaction(_statements(schema))
-        await _check_schema(transaction)
+        await _check_schema(transaction, schema)
         _found[found.driver] = schema
     return CallersStore(found.transaction(_statements(schema)))
 
@@ -134,7 +134,7 @@ async def _find_schema(transaction: Transaction) -> str:
     return name
 
 
-async def _check_schema(transaction: Transaction) -> None:
+async def _check_schema(transaction: Transaction, schema: str) -> None:
     rows = await transaction.fetch("read_migrations")
     applied = {row["number"]: Applied(row["checksum"], row["compatible_from"]) for row in rows}
     missing = pending(applied, read_migrations(PACKAGE))
@@ -145,7 +145,7 @@ async def _check_schema(transaction: Transaction) -> None:
             f"the store's tables lack migration {missing[0].number:04}, which this program needs;"
             " start a server of this release first"
         )
-    if await transaction.fetch("list_encryption_keys"):
+    if await transaction.fetch("find_encryption", schema=schema):
         message = (
             "leads to a store that is encrypted, for which a caller's transaction has no keys;"
             " submit through the server instead, and let runs end by themselves"
