@@ -71,6 +71,8 @@ def _read() -> dict[str, str]:
     except FileNotFoundError:
         return {}
     except OSError as error:
+        if not os.access(path.parent, os.X_OK):
+            return {}  # another user's folder: the command runs with the environment of that user
         raise InvalidInput(_FIELD, f"{path} cannot be read ({error.strerror})") from None
     if mode & 0o077:
         raise InvalidInput(_FIELD, f"{path} can be read by others; make it yours alone: chmod 600 {path}")
