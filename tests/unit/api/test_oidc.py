@@ -14,9 +14,11 @@ from oidc_provider_mock import User, run_server_in_thread
 
 from mainspring.api.login_desk import LoginDesk
 from mainspring.config.secrets import ConfiguredSecrets
+from mainspring.core.actors import Actor, ActorKind
 from mainspring.core.identity_providers import LoginAttempt, ProviderRules, read_group_roles
 from mainspring.engine.usecases.identities import Identities
 from mainspring.engine.usecases.logins import Logins
+from mainspring.errors import NeedsRight
 from mainspring.login.oidc import OidcProvider
 from mainspring.registry import FunctionRegistry
 from mainspring.testing.clock import FakeClock, ManualWaiter
@@ -177,6 +179,31 @@ async def test_groups_that_are_left_are_lost_at_the_next_login(
     assert (await http.get("/api/v1/me")).json()["grants"] == {"*": "admin"}
     await sign_in(http, "ann")
     assert (await http.get("/api/v1/me")).json()["grants"] == {"*": "viewer", "shop": "operator"}
+
+
+async def test_payloads_stay_hidden_though_a_group_is_missing_for_once(
+    http: AsyncClient, admin: dict[str, str], runtime: ManualRuntime, rules: ProviderRules
+) -> None:
+    await sign_in(http, "ann")
+    me = (await http.get("/api/v1/me")).json()
+    body = {"grants": me["grants"], "hides_payloads": ["shop", "*"]}
+    url = f"/api/v1/accounts/{me['account']}"
+    assert (await http.put(url, json=body, headers=admin)).status_code == 200
+    logins = Logins(
+        runtime.store,
+        clock=runtime.clock,
+        ids=IdSequence(5000),
+        hasher=CountingHasher(),
+        lasts=timedelta(hours=1),
+    )
+    by = Actor(name="somebody", kind=ActorKind.ANYBODY, action="login")
+    with pytest.raises(NeedsRight):
+        await logins.sign_in_by_provider(rules, {"sub": "ann", "groups": []}, name="x", by=by)
+    shown = (await http.get(url, headers=admin)).json()
+    assert (shown["grants"], shown["hides_payloads"]) == ({}, [])
+    await sign_in(http, "ann")
+    shown = (await http.get(url, headers=admin)).json()
+    assert (shown["grants"], shown["hides_payloads"]) == (me["grants"], ["*", "shop"])
 
 
 async def test_tokens_end_30_days_after_the_last_login(
