@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from mainspring.clock import host_time, monotonic, system_random
-from mainspring.core.access import AccessToken, Account
+from mainspring.core.access import AccessToken, Account, LoginWay
 from mainspring.core.doctor import ChannelLook, NodeLook, StoreLook, TokenLook, WaitingQueue
 from mainspring.core.rights import AccessRole
 from mainspring.core.shards import Refusal
@@ -174,12 +174,19 @@ async def test_tokens_that_end_soon_are_seen(subject: Subject) -> None:
     assert await subject.store.add_token(token("new00000", 90, replaces="old00000"))
     assert await subject.store.add_token(token("revoked0", 5))
     await subject.execute(f"UPDATE token SET revoked_at = {subject.instant(1)} WHERE prefix = 'revoked0'")
+    assert await subject.store.add_token(token("session0", 0.5, login=LoginWay.PASSWORD))
     cluster = (await subject.look()).cluster
     assert cluster is not None
     [found] = cluster.tokens
     assert abs(found.ends_in - 5 * 86_400) < 300
     assert replace(found, ends_in=0) == TokenLook(name="soon0000", account="bot", ends_in=0)
     assert cluster.accounts == 1
+    await subject.execute("DELETE FROM token WHERE prefix = 'session0'")
+    await subject.execute("DELETE FROM migration WHERE number >= 40")
+    await subject.execute("ALTER TABLE token DROP COLUMN login")
+    cluster = (await subject.look()).cluster
+    assert cluster is not None
+    assert [one.name for one in cluster.tokens] == ["soon0000"], "a store from before there were sessions"
 
 
 async def test_clocks_channels_and_entries_that_wait_are_seen(subject: Subject) -> None:

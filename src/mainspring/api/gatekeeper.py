@@ -195,7 +195,7 @@ class Gatekeeper:
 
         Raises:
             Rejected: 401, it stands for nobody, or not any more.
-            TooMany: the caller has presented too many that nobody knows.
+            TooMany: the caller has presented too many that nobody knows, or calls more often than the token may.
             StoreUnavailable: it cannot be found out.
         """
         identities = self._identities
@@ -204,6 +204,7 @@ class Gatekeeper:
         now = identities.now()
         known = identities.recall(text) or await self._look_up(identities, text, scope, now)
         _check_valid(known.identity, None, now)
+        self._check_rate(known.identity, now)
         return known.identity
 
     def _admit_again(

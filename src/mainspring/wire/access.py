@@ -186,7 +186,7 @@ def view_account(account: Account) -> AccountView:
     return AccountView(
         name=account.name,
         grants={tenant: role.value for tenant, role in sorted(account.grants.items())},
-        hides_payloads=sorted(account.hides_payloads),
+        hides_payloads=sorted(account.hides_payloads & account.grants.keys()),
         disabled=account.is_disabled,
         created_at=account.created_at,
         issuer=account.issuer,

@@ -13,6 +13,7 @@ from mainspring.api.cookies import csrf_of
 from mainspring.config.access import Access
 from mainspring.engine.usecases.identities import Identities
 from mainspring.engine.usecases.logins import Logins
+from mainspring.errors import StoreUnavailable
 from mainspring.login.passwords import Argon2Hasher
 from mainspring.testing.clock import ManualWaiter
 from mainspring.testing.factories import IdSequence
@@ -279,6 +280,51 @@ async def test_an_address_cannot_try_one_password_at_many_accounts(http: AsyncCl
     assert answers == [401] * 20 + [429] * 5
 
 
+async def test_an_account_that_is_refused_takes_no_tries_from_others(http: AsyncClient, ann: str) -> None:
+    answers = [(await login(http, password="wrong password")).status_code for _ in range(30)]
+    assert answers == [401] * 5 + [429] * 25
+    assert (await login(http, "bob", "wrong password")).status_code == 401
+
+
+async def test_a_try_that_the_store_failed_does_not_count(
+    http: AsyncClient, runtime: ManualRuntime, ann: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(_: str) -> str:
+        raise StoreUnavailable("gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runtime.store, "find_password", fail)
+        assert {(await login(http)).status_code for _ in range(6)} == {503}
+    assert (await login(http)).status_code == 200
+
+
+async def test_a_token_begins_so_many_sessions(
+    http: AsyncClient, runtime: ManualRuntime, admin: dict[str, str]
+) -> None:
+    body = {"token": admin["Authorization"].removeprefix("Bearer ")}
+    answers = [(await http.post("/login", json=body)).status_code for _ in range(22)]
+    assert answers == [200] * 20 + [429] * 2
+    refused = await http.post("/login", json=body)
+    assert "too many logins by ms_" in refused.json()["detail"]
+    await runtime.advance(int(refused.headers["retry-after"]))
+    assert (await http.post("/login", json=body)).status_code == 200
+
+
+async def test_a_token_signs_in_no_more_often_than_its_rate(
+    http: AsyncClient, admin: dict[str, str], ann: str
+) -> None:
+    body = {"name": "ci", "role": "viewer", "account": "ann", "rate": 1}
+    made = (await http.post("/api/v1/tokens", json=body, headers=admin)).json()
+    given = {"token": made["token"], "cookie": True}
+    assert (await http.post("/login", json=given)).status_code == 200
+    assert (await http.post("/login", json=given)).status_code == 429
+    csrf = csrf_of(http.cookies["mainspring"])
+    assert "Signed in as ann" in (await http.get("/login")).text
+    assert "Signed in as ann" not in (await http.get("/login")).text
+    refused = await post_form(http, "/logout/form", csrf=csrf)
+    assert refused.status_code == 429, "it does not look as if the session were over"
+
+
 async def test_an_attack_does_not_fill_the_audit(
     http: AsyncClient, runtime: ManualRuntime, admin: dict[str, str], ann: str
 ) -> None:
@@ -329,6 +375,18 @@ async def test_a_form_of_a_foreign_page_signs_nobody_in(
     refused = await http.post("/login/form", data=fields, headers=headers)
     assert refused.status_code in {400, 403}
     assert "mainspring" not in http.cookies
+
+
+@pytest.mark.parametrize("origin", ["http://127.0.0.1:1", "https://127.0.0.1:8620"])
+async def test_a_script_of_a_foreign_page_signs_nobody_in(http: AsyncClient, ann: str, origin: str) -> None:
+    body = {"account": "ann", "password": PASSWORD}
+    for cookie, status in ((True, 403), (False, 200)):
+        http.cookies.clear()
+        answer = await http.post("/login", json={**body, "cookie": cookie}, headers={"Origin": origin})
+        assert answer.status_code == status, answer.text
+        assert "mainspring" not in http.cookies
+    answer = await http.post("/login", json={**body, "cookie": True}, headers={"Origin": HERE})
+    assert answer.status_code == 200
 
 
 async def test_the_page_escapes_what_was_typed(http: AsyncClient, ann: str) -> None:

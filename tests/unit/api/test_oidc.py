@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
+from typing import Any, cast
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx
@@ -11,10 +12,13 @@ import pytest
 from httpx import AsyncClient, Response
 from oidc_provider_mock import User, run_server_in_thread
 
+from mainspring.api.login_desk import LoginDesk
 from mainspring.config.secrets import ConfiguredSecrets
-from mainspring.core.identity_providers import ProviderRules, read_group_roles
+from mainspring.core.actors import Actor, ActorKind
+from mainspring.core.identity_providers import LoginAttempt, ProviderRules, read_group_roles
 from mainspring.engine.usecases.identities import Identities
 from mainspring.engine.usecases.logins import Logins
+from mainspring.errors import NeedsRight
 from mainspring.login.oidc import OidcProvider
 from mainspring.registry import FunctionRegistry
 from mainspring.testing.clock import FakeClock, ManualWaiter
@@ -177,6 +181,31 @@ async def test_groups_that_are_left_are_lost_at_the_next_login(
     assert (await http.get("/api/v1/me")).json()["grants"] == {"*": "viewer", "shop": "operator"}
 
 
+async def test_payloads_stay_hidden_though_a_group_is_missing_for_once(
+    http: AsyncClient, admin: dict[str, str], runtime: ManualRuntime, rules: ProviderRules
+) -> None:
+    await sign_in(http, "ann")
+    me = (await http.get("/api/v1/me")).json()
+    body = {"grants": me["grants"], "hides_payloads": ["shop", "*"]}
+    url = f"/api/v1/accounts/{me['account']}"
+    assert (await http.put(url, json=body, headers=admin)).status_code == 200
+    logins = Logins(
+        runtime.store,
+        clock=runtime.clock,
+        ids=IdSequence(5000),
+        hasher=CountingHasher(),
+        lasts=timedelta(hours=1),
+    )
+    by = Actor(name="somebody", kind=ActorKind.ANYBODY, action="login")
+    with pytest.raises(NeedsRight):
+        await logins.sign_in_by_provider(rules, {"sub": "ann", "groups": []}, name="x", by=by)
+    shown = (await http.get(url, headers=admin)).json()
+    assert (shown["grants"], shown["hides_payloads"]) == ({}, [])
+    await sign_in(http, "ann")
+    shown = (await http.get(url, headers=admin)).json()
+    assert (shown["grants"], shown["hides_payloads"]) == (me["grants"], ["*", "shop"])
+
+
 async def test_tokens_end_30_days_after_the_last_login(
     http: AsyncClient, admin: dict[str, str], runtime: ManualRuntime, identities: Identities
 ) -> None:
@@ -229,6 +258,35 @@ async def test_an_answer_counts_only_in_the_browser_that_asked(
         assert refused.status_code == 401
         assert "did not begin in this browser" in refused.text
         assert "mainspring" not in http.cookies
+
+
+async def test_answers_of_other_browsers_keep_nobody_out(http: AsyncClient, admin: dict[str, str]) -> None:
+    """Any page can send a browser to the address that logins come back to."""
+    for _ in range(25):
+        refused = await http.get("/login/callback?state=x&code=y")
+        assert (refused.status_code, "did not begin in this browser" in refused.text) == (401, True)
+    assert (await sign_in(http, "ann")).status_code == 303
+
+
+async def test_codes_that_the_provider_does_not_know_count(http: AsyncClient, admin: dict[str, str]) -> None:
+    """Who makes up both the cookie and the state would else have the provider asked as often as he likes."""
+    answers = []
+    for number in range(6):
+        attempt = LoginAttempt(f"{number}" * 43)
+        cookie = {"Cookie": f"mainspring-login={attempt.secret}"}
+        answers.append(await http.get(f"/login/callback?state={attempt.state}&code=x", headers=cookie))
+    assert [answer.status_code for answer in answers] == [401] * 5 + [429]
+
+
+def test_of_too_many_answers_the_oldest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else who sends many would keep everybody out."""
+    monkeypatch.setattr("mainspring.api.login_desk._MOST_ATTEMPTS", 2)
+    desk = LoginDesk(cast("Any", None), cast("Any", None), lambda: False)
+    now = datetime.now(UTC)
+    assert [desk.use_attempt(state, now + timedelta(seconds=9), now) for state in "aabcb"] == [
+        *(True, False, True, True, False)
+    ]
+    assert desk.use_attempt("a", now + timedelta(seconds=9), now)
 
 
 async def test_an_answer_counts_once(http: AsyncClient, admin: dict[str, str]) -> None:

@@ -29,6 +29,10 @@ TO_PAGE = {"location": "/login", **_NO_STORE}
 @handles(operations.LOGIN)
 async def login(call: Call, body: LoginBody) -> Answer[LoginView]:
     name = BROWSER if body.cookie else _PROGRAM
+    if body.cookie and "origin" in call.fields:
+        cookies.check_same_origin(
+            call.scope, call.fields
+        )  # a foreign page would sign a user in as somebody else
     if body.token is not None:
         if body.account is not None or body.password is not None:
             raise InvalidInput("token", "stands for account and password; leave it or those out")
@@ -78,7 +82,10 @@ async def set_password(call: Call, body: PasswordBody) -> None:
 @handles(operations.GET_LOGIN_PAGE)
 async def get_login_page(call: Call) -> Answer[str]:
     desk_of(call)
-    found = await _find_session(call)
+    try:
+        found = await _find_session(call)
+    except TooMany:
+        found = None
     if found is None:
         return Answer(write_form(provider=_provider_of(call)), status=200, headers=PAGE_HEADERS)
     identity, text = found
@@ -130,6 +137,7 @@ async def _sign_in(call: Call, account: str, password: str, name: str) -> MadeTo
 async def _sign_in_by_token(call: Call, text: str, name: str) -> MadeToken:
     desk = desk_of(call)
     identity = await desk.look_at(text, call.scope)
+    desk.take_login(identity.token.prefix, call.engine.now())
     made = await desk.logins.sign_in_by_token(identity, name=name, by=call.actor)
     if made is None:
         raise Rejected(401, "this access token was revoked meanwhile")
@@ -137,13 +145,17 @@ async def _sign_in_by_token(call: Call, text: str, name: str) -> MadeToken:
 
 
 async def _find_session(call: Call) -> tuple[Identity, str] | None:
-    """Return who is signed in with the cookie of a request, and its text; None if nobody is."""
+    """Return who is signed in with the cookie of a request, and its text; None if nobody is.
+
+    Raises:
+        TooMany: the session is used too often.
+    """
     text = cookies.read_session(call.fields, secure=cookies.is_secure(call.scope))
     if text is None:
         return None
     try:
         identity = await desk_of(call).look_at(text, call.scope)
-    except (Rejected, TooMany):
+    except Rejected:
         return None
     return (identity, text) if identity.token.is_session else None
 

@@ -49,8 +49,9 @@ async def login_callback(call: Call) -> Answer[str]:
     secure = cookies.is_secure(call.scope)
     gone = cookies.drop_attempt(secure=secure)
     try:
+        attempt = _read_attempt(call, cookies.read_attempt(call.fields, secure=secure))
         with desk_of(call).trying("", address_of(call), call.engine.now()) as is_right:
-            made = await _finish(call, provider, cookies.read_attempt(call.fields, secure=secure))
+            made = await _finish(call, provider, attempt)
             is_right()
     except (ProviderFailed, Rejected, InvalidInput, Conflict, TooMany) as error:
         return _refuse(call, provider, error)._replace(cookies=(gone,))
@@ -58,17 +59,27 @@ async def login_callback(call: Call) -> Answer[str]:
     return Answer("", status=303, headers=TO_PAGE, cookies=(session_cookie(call, made), gone))
 
 
-async def _finish(call: Call, provider: IdentityProvider, secret: str | None) -> MadeToken:
-    """Begin the session of whoever comes back from the provider, if this browser has gone there.
+def _read_attempt(call: Call, secret: str | None) -> LoginAttempt:
+    """Return the login that comes back. Any page can send a browser here, so this counts as no try.
+
+    Raises:
+        Rejected: it did not begin in this browser.
+    """
+    attempt = None if secret is None else LoginAttempt(secret)
+    state = call.query.get("state", "")
+    if attempt is None or not hmac.compare_digest(attempt.state.encode(), state.encode()):
+        raise Rejected(401, "this login did not begin in this browser, or took too long; try again")
+    return attempt
+
+
+async def _finish(call: Call, provider: IdentityProvider, attempt: LoginAttempt) -> MadeToken:
+    """Begin the session of whoever comes back from the provider.
 
     Raises:
         Rejected, ProviderFailed, InvalidInput, Conflict: it may not begin.
     """
     query = call.query
-    state, code = query.get("state", ""), query.get("code", "")
-    attempt = None if secret is None else LoginAttempt(secret)
-    if attempt is None or not hmac.compare_digest(attempt.state.encode(), state.encode()):
-        raise Rejected(401, "this login did not begin in this browser, or took too long; try again")
+    code = query.get("code", "")
     desk = desk_of(call)
     if not desk.use_attempt(attempt.state, call.engine.now() + _ATTEMPT_LASTS, call.engine.now()):
         raise Rejected(401, "this login is over already; try again")

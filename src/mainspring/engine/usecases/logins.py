@@ -228,10 +228,13 @@ class Logins:
 
 
 def _hidden_still(account: Account | None, grants: Mapping[str, AccessRole]) -> frozenset[str]:
-    """Return where payloads stay hidden from an account whose grants change: where its role still lets that be."""
+    """Return where payloads stay hidden from an account whose grants change: where its role still lets that be.
+
+    A grant that is gone may come back at the next login, when the provider names the groups again.
+    """
     if account is None:
         return frozenset()
-    hidden = frozenset[str]()
+    hidden = account.hides_payloads - grants.keys()
     for tenant in account.hides_payloads & grants.keys():
         with suppress(InvalidInput):
             hidden |= read_hidden((tenant,), grants, "hides_payloads")

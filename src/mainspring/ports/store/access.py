@@ -89,6 +89,7 @@ class AccessStore(Protocol):
     ) -> bool:
         """Insert a token in place of the one that it `replaces`, which expires at `ends_at` unless it does sooner.
 
+        So do the sessions that were begun with the old one.
         Return False, and store nothing, if the prefix is taken, or the old one is unknown or was revoked.
         """
         ...

@@ -10,8 +10,8 @@ from mainspring.core.archive import start_of_day
 from mainspring.core.doctor import ChannelLook, ClusterLook, NodeLook, TokenLook, WaitingQueue
 from mainspring.stores._sql.ledger_check import decode_ledger_check
 
-ARCHIVED_SINCE, ENCRYPTED_SINCE = 42, 44
-"""The migrations that brought the archive and encryption. A store that is looked at may be older."""
+LOGINS_SINCE, ARCHIVED_SINCE, ENCRYPTED_SINCE = 40, 42, 44
+"""The migrations that brought sessions, the archive, and encryption. A store that is looked at may be older."""
 Rows = Sequence[Mapping[str, Any]]
 
 

@@ -97,8 +97,11 @@ class MemoryAccessStore:
         if new.token.prefix in tokens or old is None or old.token.revoked_at is not None:
             return False
         self._access.revision += 1
-        expires_at = min(old.token.expires_at or ends_at, ends_at)
-        tokens[old.token.prefix] = NewToken(replace(old.token, expires_at=expires_at), old.hash)
+        for prefix, each in tokens.items():
+            token = each.token
+            if token is old.token or (token.parent == old.token.prefix and token.revoked_at is None):
+                expires_at = min(token.expires_at or ends_at, ends_at)
+                tokens[prefix] = NewToken(replace(token, expires_at=expires_at), each.hash)
         return await self.add_token(new, audit=audit)
 
     async def revoke_token(self, prefix: str, *, now: datetime, audit: Sequence[AuditEntry] = ()) -> bool:

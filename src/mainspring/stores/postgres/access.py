@@ -105,6 +105,7 @@ class PostgresAccessStore:
                 return False
             if not await transaction.fetch("shorten_token", prefix=new.token.replaces, ends_at=ends_at):
                 return False
+            await transaction.execute("shorten_children", prefix=new.token.replaces, ends_at=ends_at)
             await transaction.execute("raise_access_revision")
             await transaction.execute("add_token", **values_of_token(new))
             await write_audit(transaction, audit, [True])

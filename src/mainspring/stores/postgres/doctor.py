@@ -10,7 +10,7 @@ import asyncpg
 
 from mainspring.core.doctor import ClusterLook, ServerLook, StoreLook
 from mainspring.errors import MainspringError
-from mainspring.stores._sql.doctor import ARCHIVED_SINCE, ENCRYPTED_SINCE, make_cluster_look
+from mainspring.stores._sql.doctor import ARCHIVED_SINCE, ENCRYPTED_SINCE, LOGINS_SINCE, make_cluster_look
 from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.postgres.connecting import LOST, ConnectionOptions, Dialer
 from mainspring.stores.postgres.connection import Transaction
@@ -99,7 +99,7 @@ async def _look_at_cluster(transaction: Transaction, now: datetime, *, schema: i
         found[0],
         nodes=await rows("look_at_nodes"),
         queues=await rows("look_at_queues"),
-        tokens=await rows("look_at_tokens"),
+        tokens=await rows("look_at_tokens" if schema >= LOGINS_SINCE else "look_at_tokens_before_logins"),
         channels=[dict(row) for row in await transaction.fetch("look_at_channels")],
         ledger=ledger[0]["body"] if ledger else None,
         unarchived=unarchived[0]["day"] if unarchived else None,

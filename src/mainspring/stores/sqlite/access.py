@@ -128,6 +128,7 @@ class SqliteAccessStore:
                 return False
             if not fetch_values(db, "shorten_token", old):
                 return False
+            execute(db, "shorten_children", old)
             execute(db, "raise_access_revision")
             execute(db, "add_token", values_of_token(new))
             write_audit(db, audit, [True])

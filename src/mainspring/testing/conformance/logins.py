@@ -143,6 +143,22 @@ class LoginSessions:
         assert (await found(store, "cccccccc")).revoked_at == at(9)
         assert (await found(store, "dddddddd")).revoked_at is None
 
+    async def test_it_does_not_outlast_a_token_that_is_replaced(self, store: Store) -> None:
+        await people(store)
+        assert await store.add_token(make_token("tttttttt", account="ann"))
+        for prefix, parent, second in (
+            ("cccccccc", "tttttttt", 1000),
+            ("eeeeeeee", "tttttttt", 20),
+            ("dddddddd", None, 1000),
+        ):
+            way = LoginWay.PASSWORD if parent is None else LoginWay.TOKEN
+            new = make_session(prefix, login=way, parent=parent, expires_at=at(second))
+            assert await begin(store, new, password=None) is SessionAdded.ADDED
+        replacing = make_token("nnnnnnnn", account="ann", replaces="tttttttt")
+        assert await store.rotate_token(replacing, ends_at=at(50))
+        ends = {prefix: (await found(store, prefix * 8)).expires_at for prefix in "tcedn"}
+        assert ends == {"t": at(50), "c": at(50), "e": at(20), "d": at(1000), "n": None}
+
     async def test_those_that_are_long_over_are_forgotten(self, store: Store) -> None:
         await people(store)
         over = [

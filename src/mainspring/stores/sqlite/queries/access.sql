@@ -44,6 +44,10 @@ UPDATE token SET expires_at = min(coalesce(expires_at, :ends_at), :ends_at)
 WHERE prefix = :prefix AND revoked_at IS NULL
 RETURNING prefix;
 
+-- name: shorten_children
+-- The sessions that were begun with a token do not outlast it.
+UPDATE token SET expires_at = min(coalesce(expires_at, :ends_at), :ends_at) WHERE parent = :prefix AND revoked_at IS NULL;
+
 -- name: revoke_token
 UPDATE token SET revoked_at = :now WHERE prefix = :prefix AND revoked_at IS NULL RETURNING prefix;
 
