@@ -94,6 +94,7 @@ class Redriving:
                 another definition or payload.
             PayloadTooLarge: the payload is too large.
             TooMany: as for a submission.
+            CannotDecrypt: its payload or definition cannot be decrypted here.
         """
         if payload is not None and len(payload) > INLINE_LIMIT:
             raise PayloadTooLarge("payload", f"{len(payload)} bytes; at most {INLINE_LIMIT} fit")
