@@ -9,7 +9,9 @@ from typing import Any
 
 import asyncpg
 import pytest
+from structlog.testing import capture_logs
 
+from mainspring.core.ciphertexts import NO_KEYS
 from mainspring.core.dead_letters import DeadFilter
 from mainspring.core.definition import plain_from_spec
 from mainspring.core.outcomes import Failure
@@ -17,9 +19,9 @@ from mainspring.core.states import RunState
 from mainspring.encryption.keys import make_key
 from mainspring.encryption.starting import encrypt_store
 from mainspring.engine.usecases.submissions import Submission
-from mainspring.errors import CannotDecrypt, InvalidInput
+from mainspring.errors import InvalidInput
 from mainspring.ports.executor import Success
-from mainspring.ports.gateway import Report
+from mainspring.ports.gateway import Lease, Report
 from mainspring.ports.store import Store
 from mainspring.registry import FunctionRegistry
 from mainspring.stores.postgres import PostgresStore
@@ -140,10 +142,11 @@ async def test_a_server_without_keys_says_so(place: Place) -> None:
     bare = ManualRuntime(FunctionRegistry(), store=place.bare, clock=place.runtime.clock)
     await place.runtime.client.runs.submit("shop", Submission(job_id=job.id))
     worker = await bare.worker(types=("http",))
-    with pytest.raises(
-        CannotDecrypt, match=r"the definition of job job_.* is encrypted; this process has no keys_file"
-    ):
-        await worker.claim()
+    with capture_logs() as logs:
+        assert await worker.claim() == []
+    [told] = [one for one in logs if one["event"] == "run_cannot_be_decrypted"]
+    assert (told["then"], told["why"]) == ("PENDING", f"it is encrypted; {NO_KEYS}")
+    await leased_after_a_while(place)
 
 
 async def test_a_server_without_keys_gives_out_no_encrypted_payload(place: Place) -> None:
@@ -151,8 +154,19 @@ async def test_a_server_without_keys_gives_out_no_encrypted_payload(place: Place
     job = await bare.client.jobs.create("shop", {"name": "plain", "target": BODY["target"]})
     await place.runtime.client.runs.submit("shop", Submission(job_id=job.id, payload=b"[1]"))
     worker = await bare.worker(types=("http",))
-    with pytest.raises(CannotDecrypt, match="a run's payload is encrypted; this process has no keys_file"):
-        await worker.claim()
+    with capture_logs() as logs:
+        assert await worker.claim() == []
+    [told] = [one for one in logs if one["event"] == "run_cannot_be_decrypted"]
+    assert told["why"] == f"the payload is encrypted; {NO_KEYS}"
+    assert (await leased_after_a_while(place)).payload == b"[1]"
+
+
+async def leased_after_a_while(place: Place) -> Lease:
+    """Return the lease on the run that went back, which a process with keys gives out."""
+    place.runtime.clock.advance(31)
+    worker = await place.runtime.worker(types=("http",))
+    [lease] = await worker.claim()
+    return lease
 
 
 @pytest.mark.postgres

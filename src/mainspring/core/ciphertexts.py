@@ -7,6 +7,7 @@ together, and stand among the target's parameters under a name that no option ha
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from datetime import datetime
@@ -19,6 +20,8 @@ FIRST_BYTE = b"\x01"
 TEXT_PREFIX = "mainspring-encrypted:1:"
 ENCRYPTED = "mainspring:encrypted"
 """The parameter of a target that holds what is encrypted of its definition. No option can have that name."""
+MISSING_KEY = "mainspring:missing_key"
+"""A parameter that is never stored. Of a definition that cannot be read here, it names the key that is missing."""
 PLAIN_PARAMS = frozenset({"function", "method", "shell"})
 """Parameters of a target that stay plain: a claim goes by the name of a function, the others tell nothing."""
 NO_KEYS = "this process has no keys_file: give it the file that the other servers have, and start it again"
@@ -59,9 +62,37 @@ def is_encrypted_text(text: str | None) -> bool:
     return text is not None and text.startswith(TEXT_PREFIX)
 
 
+def note_hidden(why: str) -> bytes:
+    """Return what stands for a payload or result that cannot be decrypted: it counts as encrypted, and says why."""
+    return FIRST_BYTE + json.dumps(f"[{UNREADABLE}: {why}]").encode()
+
+
+def show_hidden(data: bytes) -> bytes:
+    """Return the JSON text by which people are told why they cannot see a payload or result."""
+    return data[1:] if data[1:2] == b'"' else note_hidden(NO_KEYS)[1:]
+
+
 def has_encrypted(params: Mapping[str, Any]) -> bool:
     """Say whether a target's parameters hold what is encrypted of its definition."""
     return ENCRYPTED in params
+
+
+def note_unreadable(params: Mapping[str, Any], why: str, key_id: str | None) -> dict[str, Any]:
+    """Return parameters that have, in the place of what is encrypted, why it cannot be read here.
+
+    Args:
+        key_id: the key that is missing here; None if that is not why.
+    """
+    noted = {name: item for name, item in params.items() if name != MISSING_KEY} | {ENCRYPTED: f"[{why}]"}
+    return noted if key_id is None else noted | {MISSING_KEY: key_id}
+
+
+def why_unreadable(params: Mapping[str, Any]) -> tuple[str, bool]:
+    """Return why a definition with these parameters cannot be read here, and whether other servers may read it."""
+    note = params[ENCRYPTED]
+    if isinstance(note, str) and note.startswith("["):  # a ciphertext is base64
+        return note[1:-1], MISSING_KEY in params
+    return f"it is encrypted; {NO_KEYS}", True
 
 
 def encrypted_group(error: str) -> str | None:

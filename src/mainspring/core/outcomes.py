@@ -31,6 +31,9 @@ from mainspring.core.values import value
 MAX_RETRY_AFTER = timedelta(days=1)
 """The longest delay that a target can ask for. A broken answer must not delay a run for years."""
 
+_AGAIN_AFTER = timedelta(seconds=30)
+"""When a run is offered again whose key one process does not have; another process may have it."""
+
 MAX_SNOOZE = timedelta(days=365)
 """The longest snooze. A job that asks for more is called again after this."""
 
@@ -268,6 +271,21 @@ def handed_back(facts: AttemptFacts, spec: JobSpec, *, now: datetime, was_starte
         reason=reason,
         ready_at=ready_at,
     )
+
+
+def undecryptable(
+    run_id: RunId, token: int, session_id: SessionId, why: str, *, is_key_missing: bool, now: datetime
+) -> Transition:
+    """The run cannot be given out, because what it needs cannot be decrypted. It was not started.
+
+    Args:
+        is_key_missing: it is a key that this process does not have, so another one may run it.
+    """
+    if is_key_missing:
+        back = AttemptOutcome.HANDED_BACK
+        again = now + _AGAIN_AFTER
+        return Transition(run_id, token, session_id, RunState.PENDING, back, "handed_back", ready_at=again)
+    return Transition(run_id, token, session_id, RunState.FAILED, AttemptOutcome.FAILED, "undecryptable", why)
 
 
 def preempted(facts: AttemptFacts, spec: JobSpec, *, by: str, now: datetime) -> Transition:

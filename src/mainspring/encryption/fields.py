@@ -15,6 +15,7 @@ from mainspring.core.ciphertexts import (
     has_encrypted,
     is_encrypted_bytes,
     is_encrypted_text,
+    note_unreadable,
 )
 from mainspring.core.dead_letters import group_of
 from mainspring.core.ids import JobId, RunId, format_job_id
@@ -43,7 +44,13 @@ class Fields:
         self._cipher = cipher
 
     def encrypt_payload(self, payload: bytes, place: Place) -> bytes:
-        """Encrypt a run's own payload."""
+        """Encrypt a run's own payload.
+
+        Raises:
+            CannotDecrypt: it is that of a run which could not be decrypted.
+        """
+        if payload[:1] == FIRST_BYTE:
+            raise CannotDecrypt("the payload could not be decrypted, so no run can be made with it")
         return self._cipher.encrypt(payload, place.context("payload"))
 
     def decrypt_payload(self, payload: bytes | None, place: Place) -> bytes | None:
@@ -141,6 +148,14 @@ class Fields:
             target=Target(spec.target.type, plain["params"]),
             payload=None if payload is None else payload.encode(),
         )
+
+    def show_spec(self, spec: JobSpec, place: Place) -> JobSpec:
+        """Decrypt a definition. One that cannot be read here says why, and cannot be written again."""
+        try:
+            return self.decrypt_spec(spec, place)
+        except CannotDecrypt as error:
+            params = note_unreadable(spec.target.params, str(error), error.key_id)
+            return replace(spec, target=Target(spec.target.type, params))
 
     def _encrypt_text(self, text: str, context: bytes, mark: str) -> str:
         data = self._cipher.encrypt(text.encode("utf-8", "replace"), context)

@@ -13,7 +13,6 @@ from mainspring.core.ids import JobId
 from mainspring.core.model import Job, JobSpec
 from mainspring.core.owners import OwnerChange
 from mainspring.encryption.fields import Fields, Place
-from mainspring.errors import CannotDecrypt
 from mainspring.ports.store import Store
 from mainspring.ports.store.applying import JobsChange
 from mainspring.ports.store.jobs import AddResult, JobEdit, NewJob
@@ -44,7 +43,8 @@ class JobTenants:
 class EncryptedJobs:
     """Definitions: encrypted as they are written, decrypted as they are read.
 
-    A job whose definition cannot be decrypted is an error, except in lists of many jobs: there it has the ciphertext.
+    A definition that cannot be decrypted holds up nothing but its job: it says why, in the place of what is encrypted.
+    What the store schedules by is plain, so the job's clock goes on, and the job can be paused, replaced and deleted.
     """
 
     _store: Store
@@ -77,11 +77,12 @@ class EncryptedJobs:
 
     async def get_jobs(self, job_ids: Sequence[JobId]) -> list[Job | None]:
         """See `JobStore`."""
-        return [self._decrypt_job(job) for job in await self._store.get_jobs(job_ids)]
+        return [None if job is None else self._show_job(job) for job in await self._store.get_jobs(job_ids)]
 
     async def find_jobs(self, tenant: str, names: Sequence[str]) -> list[Job | None]:
         """See `JobStore`."""
-        return [self._decrypt_job(job) for job in await self._store.find_jobs(tenant, names)]
+        found = await self._store.find_jobs(tenant, names)
+        return [None if job is None else self._show_job(job) for job in found]
 
     async def list_jobs(self, tenant: str, **page: Any) -> list[Job]:
         """See `JobStore`."""
@@ -104,7 +105,7 @@ class EncryptedJobs:
         specs = await self._store.read_versions(keys)
         tenants = await self._tenants.find({job_id for job_id, _ in keys})
         return [
-            None if spec is None else self._fields.decrypt_spec(spec, Place(tenants.get(job_id, ""), job_id))
+            None if spec is None else self._fields.show_spec(spec, Place(tenants.get(job_id, ""), job_id))
             for (job_id, _), spec in zip(keys, specs, strict=True)
         ]
 
@@ -124,14 +125,6 @@ class EncryptedJobs:
             for edit in edits
         ]
 
-    def _decrypt_job(self, job: Job | None) -> Job | None:
-        if job is None:
-            return None
-        spec = self._fields.decrypt_spec(job.spec, Place(job.tenant, job.id))
-        return job if spec is job.spec else replace(job, spec=spec)
-
     def _show_job(self, job: Job) -> Job:
-        try:
-            return self._decrypt_job(job) or job
-        except CannotDecrypt:
-            return job
+        spec = self._fields.show_spec(job.spec, Place(job.tenant, job.id))
+        return job if spec is job.spec else replace(job, spec=spec)

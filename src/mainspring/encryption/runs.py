@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, TypeVar
 
 from mainspring.core.audit import AuditEntry
+from mainspring.core.ciphertexts import note_hidden, show_hidden
 from mainspring.core.ids import JobId, RunId, SessionId
 from mainspring.core.model import Attempt, Run
 from mainspring.core.notify import UnnoticedFailure
-from mainspring.core.outcomes import AttemptOutcome, Transition
-from mainspring.core.states import RunState
+from mainspring.core.outcomes import Transition, undecryptable
 from mainspring.encryption.fields import Fields, Place
 from mainspring.encryption.jobs import JobTenants
 from mainspring.errors import CannotDecrypt
@@ -28,8 +27,6 @@ from mainspring.ports.store.schedule import Fire, FireRangeStep, FireResult
 R = TypeVar("R", ClaimResult, LineClaimResult)
 S = TypeVar("S", Fire, FireRangeStep, BackfillStep)
 
-_AGAIN_AFTER = timedelta(seconds=30)
-"""When a run is offered again whose key this process does not have; another process may have it."""
 _MOST_PLACES = 200_000
 
 
@@ -113,13 +110,9 @@ class EncryptedRuns:
         return results
 
     async def get_runs(self, run_ids: Sequence[RunId]) -> list[Run | None]:
-        """See `RunStore`.
-
-        Raises:
-            CannotDecrypt: a payload or result cannot be decrypted.
-        """
+        """See `RunStore`. What cannot be decrypted stays encrypted, so that no run is made with it, and says why."""
         runs = await self._store.get_runs(run_ids)
-        return [None if run is None else self._decrypt(run, _refuse) for run in runs]
+        return [None if run is None else self._decrypt(run, _hide) for run in runs]
 
     async def newest_runs(self, job_ids: Sequence[JobId], *, now: datetime) -> list[Run | None]:
         """See `RunStore`."""
@@ -241,31 +234,16 @@ class EncryptedRuns:
 
 
 def _settle(run: ClaimedRun, session_id: SessionId, error: CannotDecrypt, now: datetime) -> Transition:
-    """Return what becomes of a run that cannot be given out. It was not started."""
-    if error.key_id is not None:
-        return Transition(
-            run.run_id,
-            run.token,
-            session_id,
-            RunState.PENDING,
-            AttemptOutcome.HANDED_BACK,
-            "handed_back",
-            ready_at=now + _AGAIN_AFTER,
-        )
-    return Transition(
-        run.run_id,
-        run.token,
-        session_id,
-        RunState.FAILED,
-        AttemptOutcome.FAILED,
-        "undecryptable",
-        f"the payload cannot be decrypted: {error}",
+    """Return what becomes of a run that cannot be given out."""
+    why = f"the payload cannot be decrypted: {error}"
+    return undecryptable(
+        run.run_id, run.token, session_id, why, is_key_missing=error.key_id is not None, now=now
     )
 
 
-def _refuse(error: CannotDecrypt) -> bytes:
-    raise error
+def _hide(error: CannotDecrypt) -> bytes:
+    return note_hidden(str(error))
 
 
 def _show(error: CannotDecrypt) -> bytes:
-    return json.dumps(f"[cannot be decrypted: {error}]").encode()
+    return show_hidden(_hide(error))

@@ -9,7 +9,6 @@ from itertools import compress
 
 import structlog
 
-from mainspring.core.ciphertexts import FIRST_BYTE, NO_KEYS
 from mainspring.core.ids import JobId, RunId, SessionId, format_run_id
 from mainspring.core.model import JobSpec
 from mainspring.core.outcomes import (
@@ -32,13 +31,14 @@ from mainspring.engine.claiming.batches import group_calls
 from mainspring.engine.claiming.lease_book import LeaseBook
 from mainspring.engine.claiming.matcher import Matcher
 from mainspring.engine.claiming.tally import Tally
+from mainspring.engine.claiming.unreadable import Specs, has_unreadable, settle_unreadable
 from mainspring.engine.common.definitions import Definitions
 from mainspring.engine.common.event_log import EventLog
 from mainspring.engine.common.group_commit import GroupCommit
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.common.write_health import WriteHealth
 from mainspring.engine.settling.reaper import facts_of
-from mainspring.errors import CannotDecrypt, InvalidInput, StoreUnavailable
+from mainspring.errors import InvalidInput, StoreUnavailable
 from mainspring.ports.clock import Clock, RandomSource
 from mainspring.ports.executor import Snooze, Success
 from mainspring.ports.gateway import (
@@ -156,7 +156,10 @@ class LocalGateway:
         answer = await self._matcher.claim(call)
         at = self._clock.monotonic() if answer.runs else 0.0
         specs = await self._definitions.load((run.job_id, run.version) for run in answer.runs)
-        leases = tuple([_lease(run, specs[run.job_id, run.version]) for run in answer.runs])
+        runs: Sequence[ClaimedRun] = answer.runs
+        if has_unreadable(runs, specs):
+            runs = await self._settle_unreadable(call.session_id, runs, specs)
+        leases = tuple([_lease(run, specs[run.job_id, run.version]) for run in runs])
         if leases:
             self._book.note_keys(answer.keys)
             now = self._clock.now()
@@ -169,6 +172,20 @@ class LocalGateway:
             is_session_live=answer.is_session_live,
             is_quarantined_waiting=answer.is_quarantined_waiting,
         )
+
+    async def _settle_unreadable(
+        self, session_id: SessionId, runs: Sequence[ClaimedRun], specs: Specs
+    ) -> Sequence[ClaimedRun]:
+        """Settle the runs that cannot be given out; return the others."""
+        now = self._clock.now()
+        settled = settle_unreadable(runs, specs, session_id, now=now)
+        ends = [end for end, _ in settled.values()]
+        await self._store.apply(ends, now=now)
+        for run_id, (end, why) in settled.items():
+            _log.error("run_cannot_be_decrypted", run=format_run_id(run_id), then=end.to.value, why=why)
+        self._matcher.reserved.note_ends(((end.run_id, end.token) for end in ends), now)
+        self._wakeups.room_made(None)  # under the limits that they had places under
+        return [run for run in runs if run.run_id not in settled]
 
     async def beat(
         self, session_id: SessionId, held: tuple[tuple[RunId, int], ...], *, answered: int | None = None
@@ -384,7 +401,7 @@ def _lease(run: ClaimedRun, spec: JobSpec) -> Lease:
         run.attempt,
         run.fire_at,
         run.due_at,
-        spec.payload if run.payload is None else _plain(run.payload),
+        spec.payload if run.payload is None else run.payload,
         run.target_key,
         run.is_quarantined,
         run.is_cancel_requested,
@@ -392,12 +409,6 @@ def _lease(run: ClaimedRun, spec: JobSpec) -> Lease:
         None,  # batches are made of leases
         run.trace,
     )
-
-
-def _plain(payload: bytes) -> bytes:
-    if payload[:1] == FIRST_BYTE:
-        raise CannotDecrypt(f"a run's payload is encrypted; {NO_KEYS}")
-    return payload
 
 
 def _outcome(ending: Ending) -> AttemptOutcome:

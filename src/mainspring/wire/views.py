@@ -11,7 +11,7 @@ from msgspec import Meta, Struct, defstruct
 
 from mainspring.core.batching import TAKES_BATCHES
 from mainspring.core.calendars.preview import fires_of_clock
-from mainspring.core.ciphertexts import NO_KEYS, UNREADABLE, is_encrypted_bytes
+from mainspring.core.ciphertexts import is_encrypted_bytes, show_hidden
 from mainspring.core.definition import plain_from_spec
 from mainspring.core.definition.policies import CALENDARS, CATCH_UP
 from mainspring.core.definition.schema import view_schemas
@@ -341,10 +341,10 @@ def run_fields(run: Run) -> dict[str, Any]:
 
 
 def raw_json(text: bytes | None) -> msgspec.Raw | None:
-    """Pass JSON text through unchanged. A process without keys says that it cannot show what is encrypted."""
-    if is_encrypted_bytes(text):
-        return msgspec.Raw(msgspec.json.encode(f"[{UNREADABLE}: {NO_KEYS}]"))
-    return None if text is None else msgspec.Raw(text)
+    """Pass JSON text through unchanged. In the place of what cannot be decrypted here, say why."""
+    if text is None:
+        return None
+    return msgspec.Raw(show_hidden(text) if is_encrypted_bytes(text) else text)
 
 
 def view_worker(session: SessionFacts, held: int) -> WorkerView:

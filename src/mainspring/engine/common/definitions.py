@@ -7,12 +7,11 @@ from itertools import islice
 
 import structlog
 
-from mainspring.core.ciphertexts import NO_KEYS, has_encrypted
+from mainspring.core.ciphertexts import has_encrypted, why_unreadable
 from mainspring.core.ids import JobId, format_job_id
 from mainspring.core.model import JobSpec
 from mainspring.core.targets import TARGETS
 from mainspring.core.triggers import UnknownTrigger
-from mainspring.errors import CannotDecrypt
 from mainspring.ports.store import Store
 
 _log = structlog.get_logger(__name__)
@@ -25,12 +24,12 @@ class Definitions:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._known: dict[tuple[JobId, int], JobSpec] = {}
+        self._told: set[tuple[JobId, int]] = set()
 
     async def load(self, keys: Iterable[tuple[JobId, int]]) -> dict[tuple[JobId, int], JobSpec]:
         """Return the definitions of these keys. A key that the store does not have is left out.
 
-        Raises:
-            CannotDecrypt: a definition is encrypted, and this process has no keys.
+        One that cannot be decrypted here is in the answer, with all but what is encrypted. Each load reads it again.
         """
         known = self._known
         # Looked up before the wait: by the end of it, a known entry may have been dropped to make room.
@@ -39,11 +38,23 @@ class Definitions:
         if missing:
             specs = await self._store.read_versions(missing)
             read = {key: spec for key, spec in zip(missing, specs, strict=True) if spec is not None}
-            _refuse_encrypted(read)
-            self._keep(read)
+            self._keep(self._readable(read))
             _warn_of_unknown_types(read)
             wanted |= read
         return {key: spec for key, spec in wanted.items() if spec is not None}
+
+    def _readable(self, read: dict[tuple[JobId, int], JobSpec]) -> dict[tuple[JobId, int], JobSpec]:
+        """Return what can be decrypted. What cannot is logged once."""
+        hidden = {key: spec for key, spec in read.items() if has_encrypted(spec.target.params)}
+        if not hidden:
+            return read
+        for key in hidden.keys() - self._told:
+            why, _ = why_unreadable(hidden[key].target.params)
+            _log.error("definition_cannot_be_decrypted", job=format_job_id(key[0]), version=key[1], why=why)
+        if len(self._told) > _CAPACITY:
+            self._told.clear()
+        self._told |= hidden.keys()
+        return {key: spec for key, spec in read.items() if key not in hidden}
 
     def _keep(self, read: dict[tuple[JobId, int], JobSpec]) -> None:
         """Remember definitions, and forget the oldest if there are too many."""
@@ -54,11 +65,9 @@ class Definitions:
         self._known |= read
 
 
-def _refuse_encrypted(read: dict[tuple[JobId, int], JobSpec]) -> None:
-    """Refuse definitions that are still encrypted: this process reads the store without keys."""
-    for (job_id, _), spec in read.items():
-        if has_encrypted(spec.target.params):
-            raise CannotDecrypt(f"the definition of job {format_job_id(job_id)} is encrypted; {NO_KEYS}")
+def has_hidden_keys(spec: JobSpec) -> bool:
+    """Say whether runs may have keys of a payload that cannot be decrypted here, so that no run can be made."""
+    return spec.is_lined_up and has_encrypted(spec.target.params)
 
 
 def _warn_of_unknown_types(read: dict[tuple[JobId, int], JobSpec]) -> None:

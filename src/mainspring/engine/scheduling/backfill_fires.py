@@ -11,7 +11,7 @@ from mainspring.core.ids import JobId, RunId
 from mainspring.core.model import JobSpec
 from mainspring.core.triggers import UnknownTrigger
 from mainspring.engine.common.calendars import CalendarReader
-from mainspring.engine.common.definitions import Definitions
+from mainspring.engine.common.definitions import Definitions, has_hidden_keys
 from mainspring.engine.common.run_ids import SLACK, seek_creation
 from mainspring.ports.store import Store
 
@@ -30,7 +30,8 @@ class BackfillFires:
     async def specs(self, keys: Iterable[tuple[JobId, int, str]]) -> dict[tuple[JobId, int], JobSpec]:
         """Return definitions by job and version, with the triggers that their calendars make.
 
-        A version whose trigger's type is unknown here is left out, and so is one whose calendars cannot be read.
+        A version whose trigger's type is unknown here is left out, and so is one whose calendars cannot be read, or
+        whose runs have keys of a payload that cannot be decrypted here.
 
         Args:
             keys: job, version and tenant.
@@ -40,7 +41,7 @@ class BackfillFires:
         specs = {
             key: spec if spec.trigger is None else replace(spec, trigger=reach_back(spec.trigger))
             for key, spec in loaded.items()
-            if not isinstance(spec.trigger, UnknownTrigger)
+            if not isinstance(spec.trigger, UnknownTrigger) and not has_hidden_keys(spec)
         }
         return await self._calendars.apply_to_clocks(
             specs, [(job_id, version, None, tenant) for job_id, version, tenant in wanted]

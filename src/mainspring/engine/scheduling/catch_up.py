@@ -18,7 +18,7 @@ from mainspring.core.planning import walk_missed
 from mainspring.core.rates import Bucket
 from mainspring.core.triggers import UnknownTrigger
 from mainspring.engine.common.calendars import CalendarReader
-from mainspring.engine.common.definitions import Definitions
+from mainspring.engine.common.definitions import Definitions, has_hidden_keys
 from mainspring.engine.common.queue_expiries import QueueExpiryFollower
 from mainspring.engine.common.restrictions import RestrictionFollower
 from mainspring.engine.common.run_counts import RunCounts
@@ -113,8 +113,9 @@ class CatchUp:
         found = await self._calendars.apply_to_ranges(specs, fire_ranges)
         open_now: list[tuple[FireRange, JobSpec, Bucket, int]] = []
         for work, spec, key in zip(works, found, newest, strict=True):
-            # A fire range whose trigger type is unknown here waits for a server that knows it.
-            if spec is None or isinstance(spec.trigger, UnknownTrigger):
+            # A fire range whose trigger type is unknown here waits for a server that knows it, and so does one whose
+            # runs have keys of a payload that cannot be decrypted here.
+            if spec is None or isinstance(spec.trigger, UnknownTrigger) or has_hidden_keys(spec):
                 continue
             pace = specs.get(key, spec).catch_up.pace(self._pace)
             permits = pace.permits(work.level, work.level_at, now)

@@ -18,7 +18,7 @@ from mainspring.core.outlines import is_on_time
 from mainspring.core.pauses import NOTHING_PAUSED, LanePauses
 from mainspring.core.planning import REASON_CALENDAR, Plan, next_fire, plan_fires
 from mainspring.engine.common.calendars import CalendarReader
-from mainspring.engine.common.definitions import Definitions
+from mainspring.engine.common.definitions import Definitions, has_hidden_keys
 from mainspring.engine.common.event_log import EventLog
 from mainspring.engine.common.queue_expiries import QueueExpiryFollower
 from mainspring.engine.common.restrictions import RestrictionFollower
@@ -323,6 +323,8 @@ def _plan(
             _log.warning("job_waits_for_its_trigger_type", job=format_job_id(clock.job_id), type=error.name)
             continue
         except Exception:  # noqa: BLE001 - a fault in one job must not hold up others
+            if has_hidden_keys(spec):  # it stays due; that it cannot be decrypted was logged as it was read
+                continue
             _log.exception("job_cannot_be_planned", job=format_job_id(clock.job_id), version=clock.version)
             continue
         if fire is not None:

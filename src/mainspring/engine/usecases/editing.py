@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from mainspring.core.ciphertexts import has_encrypted, why_unreadable
 from mainspring.core.model import Job, JobSpec
 from mainspring.engine.common.last_fires import read_last_fire
 from mainspring.engine.usecases.clock_changes import edit_clock
 from mainspring.engine.usecases.scheduled import Scheduled, Scheduling
+from mainspring.errors import CannotDecrypt
 from mainspring.ports.store import Store
 from mainspring.ports.store.jobs import JobEdit
 
@@ -31,6 +33,18 @@ async def decide_edit(
         now=now,
         since=scheduled.since,
     )
+
+
+def refuse_unreadable(job: Job) -> None:
+    """Refuse to build on a definition that cannot be decrypted here.
+
+    Raises:
+        CannotDecrypt: it cannot be.
+    """
+    params = job.spec.target.params
+    if has_encrypted(params):
+        why, _ = why_unreadable(params)
+        raise CannotDecrypt(f"{why}; give job {job.spec.name!r} a whole definition, or delete it")
 
 
 def makes_room(before: JobSpec, after: JobSpec) -> bool:

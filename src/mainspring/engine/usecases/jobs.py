@@ -33,7 +33,7 @@ from mainspring.engine.usecases.clock_changes import (
     resume_clock,
 )
 from mainspring.engine.usecases.definitions import Accepted, DefinitionReader
-from mainspring.engine.usecases.editing import decide_edit, makes_room
+from mainspring.engine.usecases.editing import decide_edit, makes_room, refuse_unreadable
 from mainspring.engine.usecases.intake import Intake
 from mainspring.engine.usecases.limits import check_limits
 from mainspring.engine.usecases.previews import AfterEndPreviews, JobPreview, NextFires, SkippedFires
@@ -213,6 +213,7 @@ class Jobs:
 
         Raises:
             Conflict: the job has another version by now, or the name is taken.
+            CannotDecrypt: what is to be changed cannot be decrypted here. A whole definition can take its place.
         """
         (body,), functions = await self._definitions.prepare(tenant, [body])
         read = self._definitions.replace if is_whole else self._definitions.edit
@@ -220,6 +221,8 @@ class Jobs:
             job = await self.get(tenant, job_id)
             if version not in {None, job.version}:
                 raise Conflict("version", f"the job has version {job.version} by now, not {version}")
+            if not is_whole:
+                refuse_unreadable(job)
             now = self._clock.now()
             spec = read(job.spec, body, now=now, functions=functions, tenant=tenant)
             await check_limits(self._store, tenant, [spec])

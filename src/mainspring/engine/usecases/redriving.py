@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
+
+import structlog
 
 from mainspring.core.actors import Actor
 from mainspring.core.admission import SubmissionVerdict
 from mainspring.core.audit import HIDDEN, AuditEntry
+from mainspring.core.ciphertexts import (
+    has_encrypted,
+    is_encrypted_bytes,
+    show_hidden,
+    why_unreadable,
+)
 from mainspring.core.expiry import expiry_of
 from mainspring.core.ids import RunId, format_run_id
 from mainspring.core.limits import KeyMaker
@@ -19,11 +28,12 @@ from mainspring.core.times import write_instant
 from mainspring.engine.common.queue_expiries import QueueExpiryFollower
 from mainspring.engine.usecases import auditing
 from mainspring.engine.usecases.intake import Intake
-from mainspring.errors import Conflict, NotFound, PayloadTooLarge, StoreUnavailable
+from mainspring.errors import CannotDecrypt, Conflict, NotFound, PayloadTooLarge, StoreUnavailable
 from mainspring.ports.clock import Clock
 from mainspring.ports.store import Store
 from mainspring.ports.store.runs import IdempotencyKey, NewRun, SubmitResult
 
+_log = structlog.get_logger(__name__)
 _KEPT = timedelta(days=36_500)
 """A CANCELLED run that has been redriven is known for as long as the run itself may be."""
 _KEPT_IF_DEAD = timedelta(days=30)
@@ -84,6 +94,7 @@ class Redriving:
                 another definition or payload.
             PayloadTooLarge: the payload is too large.
             TooMany: as for a submission.
+            CannotDecrypt: its payload or definition cannot be decrypted here.
         """
         if payload is not None and len(payload) > INLINE_LIMIT:
             raise PayloadTooLarge("payload", f"{len(payload)} bytes; at most {INLINE_LIMIT} fit")
@@ -92,7 +103,7 @@ class Redriving:
             if run is None or run.tenant != tenant:
                 raise NotFound("run", format_run_id(run_id))
             _check(run)
-            [new] = await self._make_all([run], payload, is_newest=is_newest)
+            [new] = await self._make_all([run], payload, is_newest=is_newest, is_alone=True)
             if new is None:
                 raise _gone(run)
             await self._intake.admit(tenant, [new])
@@ -124,7 +135,7 @@ class Redriving:
     async def redrive_many(self, tenant: str, run_ids: Sequence[RunId], *, is_newest: bool) -> None:
         """Run dead letters again that are open, each with its own payload, as one request.
 
-        What was settled meanwhile, or has lost its job, stays as it is.
+        What was settled meanwhile, has lost its job, or cannot be decrypted here stays as it is.
 
         Raises:
             TooMany: as for a submission. Nothing is stored.
@@ -147,9 +158,13 @@ class Redriving:
         raise StoreUnavailable(f"the job of {format_run_id(left[0])} kept changing")
 
     async def _make_all(
-        self, runs: Sequence[Run], payload: bytes | None = None, *, is_newest: bool
+        self, runs: Sequence[Run], payload: bytes | None = None, *, is_newest: bool, is_alone: bool = False
     ) -> list[NewRun | None]:
-        """Return the runs that repeat others; None for those whose job is deleted."""
+        """Return the runs that repeat others; None for those whose job is deleted.
+
+        Args:
+            is_alone: it is an error if something cannot be decrypted; else it is None, too.
+        """
         now = self._clock.now()
         job_ids = list({run.job_id: None for run in runs})
         jobs = dict(zip(job_ids, await self._store.get_jobs(job_ids), strict=True))
@@ -159,6 +174,13 @@ class Redriving:
         for run in runs:
             job, kept = jobs[run.job_id], specs[run.job_id, run.version]
             if job is None or kept is None:
+                made.append(None)
+                continue
+            why = _why_hidden(run, job.spec if is_newest else kept, payload)
+            if why is not None:
+                if is_alone:
+                    raise CannotDecrypt(why)
+                _log.error("run_cannot_be_decrypted", run=format_run_id(run.id), then="not redriven", why=why)
                 made.append(None)
                 continue
             made.append(self._make(run, job, kept, payload, is_newest=is_newest, now=now))
@@ -194,6 +216,15 @@ class Redriving:
             None,  # like a fire, it passes by what the job says about submissions
             run.id,
         )
+
+
+def _why_hidden(run: Run, spec: JobSpec, payload: bytes | None) -> str | None:
+    """Return why a run cannot be repeated here: what it needs cannot be decrypted. None: it can."""
+    if has_encrypted(spec.target.params):
+        return why_unreadable(spec.target.params)[0]
+    if payload is not None or run.payload is None or not is_encrypted_bytes(run.payload):
+        return None
+    return f"the payload of {format_run_id(run.id)}: {json.loads(show_hidden(run.payload))}"
 
 
 def _lane(run: Run, kept: JobSpec, spec: JobSpec) -> LaneKey:

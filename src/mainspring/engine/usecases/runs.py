@@ -23,6 +23,7 @@ from mainspring.engine.common.traces import RunTraces
 from mainspring.engine.common.wakeups import Wakeups, lanes_of
 from mainspring.engine.usecases import auditing
 from mainspring.engine.usecases.browsing import BUDGET, FoundRuns, RunBrowser, RunFilter
+from mainspring.engine.usecases.editing import refuse_unreadable
 from mainspring.engine.usecases.intake import Intake
 from mainspring.engine.usecases.priority_classes import with_tiers
 from mainspring.engine.usecases.submissions import JobForm, Submission, make_submitted_run
@@ -277,6 +278,9 @@ class Runs:
     async def _forms(self, tenant: str, submissions: Sequence[Submission]) -> dict[JobId, JobForm]:
         wanted = list(dict.fromkeys(submission.job_id for submission in submissions))
         jobs = await self._reads(wanted)
+        for job in jobs:
+            if job is not None and job.tenant == tenant:
+                refuse_unreadable(job)
         return {
             job.id: JobForm(job, self._key_lifetime)
             for job in jobs
