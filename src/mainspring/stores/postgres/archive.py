@@ -35,7 +35,7 @@ class PostgresArchiveStore:
 
     async def find_unarchived_day(self, *, before: datetime) -> date | None:
         [row] = await self._connections.fetch(
-            Role.ARCHIVE, "find_unarchived_day", is_repeatable=True, before=before
+            Role.UPKEEP, "find_unarchived_day", is_repeatable=True, before=before
         )
         day: date | None = row["day"]
         return day
