@@ -92,10 +92,13 @@ def _check(objects: Objects, task: CheckTask) -> PartFacts:
     file = Path(task.scratch) / "read-back.parquet"
     try:
         objects.get(task.name, file)
-        return _read_facts(task.name, task.kind, file, task.memory)
     except ObjectMissing as error:
         raise NotAsCopied(f"{task.name} is not there any more: {error}") from None
-    except (duckdb.InvalidInputException, duckdb.BinderException, duckdb.SerializationException) as error:
+    try:
+        return _read_facts(task.name, task.kind, file, task.memory)
+    except duckdb.OutOfMemoryException:
+        raise  # that says nothing about the file
+    except duckdb.Error as error:
         raise NotAsCopied(f"{task.name} cannot be read: {error}") from None
 
 
