@@ -174,6 +174,24 @@ async def test_a_day_is_archived_then_removed(store: Store, folder: Path, tmp_pa
     assert read(folder, "SELECT count(*), min(error) FROM attempts", tmp_path / "r") == [(5, "boom")]
 
 
+async def test_what_ends_again_on_a_day_that_was_removed_is_archived(
+    store: Store, folder: Path, tmp_path: Path
+) -> None:
+    """The store's clock was days ahead, and was put right."""
+    archiver, janitor = make_archiver(store, archive_in(folder), await own(store)), make_janitor(store)
+    ids: list[RunId] = []
+    for count in (2, 3, 1):
+        ids += await end_runs(store, count, retried=True)
+        await settle(archiver, janitor)
+        assert await store.get_runs(ids) == [None] * len(ids)
+        for kind in ("runs", "attempts"):
+            assert read(folder, f"SELECT count(*) FROM {kind}", tmp_path / f"r{count}") == [(len(ids),)]
+    [day] = await store.list_archive_days(limit=9)
+    assert (day.state, day.runs, day.attempts, day.parts) == (ArchiveState.DROPPED, 6, 6, 6)
+    names = sorted(path.name for path in files_in(folder, "part-*"))
+    assert names == ["part-0000.parquet", "part-100000.parquet", "part-200000.parquet"]
+
+
 async def test_a_day_that_is_not_over_its_time_stays(store: Store, folder: Path) -> None:
     ids = await end_runs(store, 1)
     archiver, janitor = make_archiver(store, archive_in(folder), await own(store)), make_janitor(store)

@@ -13,7 +13,7 @@ SELECT min(day) AS day FROM (
     SELECT (finished_at AT TIME ZONE 'UTC')::date FROM attempt_default WHERE finished_at < :before::timestamptz
 ) AS found
 WHERE (day + 1)::timestamp AT TIME ZONE 'UTC' <= :before::timestamptz
-  AND day NOT IN (SELECT part.day FROM archive_part AS part WHERE part.state <> 'WRITTEN');
+  AND day NOT IN (SELECT part.day FROM archive_part AS part WHERE part.state = 'VERIFIED');
 
 -- name: outline_archive
 SELECT first, until FROM outline_archive(:kind::text, :day::date, :step::bigint);
@@ -49,7 +49,11 @@ WHERE finished_at >= :since::timestamptz AND finished_at < :before::timestamptz
   AND ctid >= ('(' || :first::bigint || ',0)')::tid AND ctid < ('(' || :until::bigint || ',0)')::tid;
 
 -- name: is_archived
-SELECT EXISTS (SELECT FROM archive_part WHERE day = :day::date AND state <> 'WRITTEN') AS is_archived;
+-- A day that was dropped and has rows again gets parts with higher numbers.
+SELECT EXISTS (
+    SELECT FROM archive_part
+    WHERE day = :day::date AND (state = 'VERIFIED' OR (state = 'DROPPED' AND number >= :first::integer))
+) AS is_archived;
 
 -- name: save_archive_part
 INSERT INTO archive_part

@@ -41,7 +41,11 @@ SELECT count(*) AS rows, coalesce(sum(run_id >> 31), 0) AS high, coalesce(sum(ru
 FROM attempt INDEXED BY attempt_finished WHERE finished_at >= :first AND finished_at < :until;
 
 -- name: is_archived
-SELECT EXISTS (SELECT 1 FROM archive_part WHERE day = :day AND state <> 'WRITTEN');
+-- A day that was dropped and has rows again gets parts with higher numbers.
+SELECT EXISTS (
+    SELECT 1 FROM archive_part
+    WHERE day = :day AND (state = 'VERIFIED' OR (state = 'DROPPED' AND number >= :first))
+);
 
 -- name: save_archive_part
 INSERT INTO archive_part
