@@ -23,6 +23,7 @@ from mainspring.archive.tasks import CheckTask, PartFacts, Task
 from mainspring.archive.writing import ChildArchive, FileSpool
 from mainspring.clock import LoopWaiter, system_random
 from mainspring.core.archive import ArchiveKind, ArchiveState, start_of_day
+from mainspring.core.ciphertexts import FIRST_BYTE
 from mainspring.core.ids import RunId, format_run_id
 from mainspring.engine.scheduling.archiver import RETRY, Archiver
 from mainspring.engine.scheduling.ownership import Ownership
@@ -360,17 +361,19 @@ async def test_values_come_back_as_they_were(store: Store, folder: Path, tmp_pat
     await store.prepare_history(now=START)
     job = await add_job(store)
     odd = 'ä "quoted",\r\nline\t\\N \\x00 \U0001f600'
-    [text, sealed] = [
+    [text, sealed, encrypted] = [
         *await submit(store, job, payload=b'{"a": [1, null]}'),
         *await submit(store, job, payload=b"\xff\x00x"),
+        *await submit(store, job, payload=FIRST_BYTE + b"x"),  # which could be text
     ]
     await store.cancel_runs([text], reason=odd, now=at(1))
-    await store.cancel_runs([sealed], reason="", now=at(2))
+    await store.cancel_runs([sealed, encrypted], reason="", now=at(2))
     await settle(make_archiver(store, archive_in(folder), await own(store)), make_janitor(store))
     columns = "id, reason, payload, payload_sealed, payload->>'$.a[0]', finished_at, started_at"
-    first, second = read(folder, f"SELECT {columns} FROM runs ORDER BY id", tmp_path / "r")
+    first, second, third = read(folder, f"SELECT {columns} FROM runs ORDER BY id", tmp_path / "r")
     assert first == (text, odd, '{"a": [1, null]}', None, "1", at(1), None)
     assert second == (sealed, "", None, b"\xff\x00x", None, at(2), None)
+    assert third == (encrypted, "", None, b"\x01x", None, at(2), None)
 
 
 async def test_a_tenant_sees_its_own(store: Store, folder: Path, tmp_path: Path) -> None:

@@ -70,9 +70,8 @@ def _write(objects: Objects, task: WriteTask) -> PartFacts:
 
 def _finish(objects: Objects, task: FinishTask) -> None:
     parts, there = task.manifest.parts, _read_manifest(objects, task.name)
-    if there is not None and (
-        not parts or _batch_of(parts[0].name)
-    ):  # it stands beside those of the batches before
+    if there is not None and (not parts or _batch_of(parts[0].name)):
+        # They stand beside those of the batches before.
         mine = {part.name for part in parts}
         parts = (*(part for part in there.parts if part.name not in mine), *parts)
     file = Path(task.scratch) / MANIFEST
@@ -109,7 +108,8 @@ def _check_place(objects: Objects, facts: PartFacts) -> None:
     has = (0, "0") if known is None else (known.rows, known.sum_ids)
     if has != (facts.rows, facts.sum_ids):
         raise ObjectsUnavailable(
-            f"{name} is there, and says that the day has other rows: give each installation an archive of its own"
+            f"{name} is there, and says that the day has other rows: give each installation an archive of its own;"
+            " or, if the store was restored, move the folder of that day away"
         )
 
 

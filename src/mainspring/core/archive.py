@@ -71,8 +71,12 @@ RUN_COLUMNS: tuple[tuple[str, ColumnKind], ...] = (
     ("idempotency_key", "text"),
     ("fire_range_id", "number"),
     ("redrive_of", "number"),
+    ("trace", "text"),
 )
-"""The columns of a run, in the order in which stores copy them; the first is its id."""
+"""The columns of a run, in the order in which stores copy them; the first is its id.
+
+The trace context is in hexadecimal.
+"""
 
 ATTEMPT_COLUMNS: tuple[tuple[str, ColumnKind], ...] = (
     ("run_id", "number"),

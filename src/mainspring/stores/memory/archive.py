@@ -154,6 +154,7 @@ class MemoryArchiveStore:
             *map(_micros, times),
             *(run.attempt, run.token, run.crashes, run.session_id, run.error, run.payload, run.result),
             *(run.output, run.target_key, run.fire_range_id, run.redrive_of),
+            None if run.trace is None else run.trace.hex(),
         )
 
 

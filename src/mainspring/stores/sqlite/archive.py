@@ -35,10 +35,10 @@ from mainspring.stores.sqlite.statements import (
     fetch_values,
 )
 
-ROWS = 500_000
+ROWS = 100_000
 """Rows of a range, but for those that end at one instant."""
-PAGE = 1000
-"""Rows that are read at once: others read in between."""
+PAGE = 50
+"""Rows that are read at once, each with up to 130 kB and more: others read in between."""
 _BEYOND = 2**31
 """Greater than the number of any part."""
 _EPOCH = date(1970, 1, 1)

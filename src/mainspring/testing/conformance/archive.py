@@ -23,6 +23,7 @@ from mainspring.core.ids import DEFAULT_TENANT, RunId
 from mainspring.ports.store import Store
 from mainspring.ports.store.nodes import Epochs
 from mainspring.testing.conformance.completion import fail, succeed
+from mainspring.testing.conformance.traces import TRACE
 from mainspring.testing.conformance.upkeep import prune_all
 from mainspring.testing.factories import START, add_job, at, own_shards, running_run, submit
 
@@ -131,17 +132,17 @@ class Archive:
         assert (row["state"], row["tenant"], row["queue"]) == ("SUCCEEDED", DEFAULT_TENANT, run.lane.queue)
         assert row["job_id"] == str(run.job_id)
         assert int(row["finished_at"]) == round(run.finished_at.timestamp() * 1_000_000)
-        assert row["reason"] == r"\N"
+        assert (row["reason"], row["trace"]) == (r"\N", r"\N")
 
     async def test_texts_are_kept_to_the_letter(self, store: Store) -> None:
         await store.prepare_history(now=START)
         job = await add_job(store)
         odd = 'a "quote", a\nline, \\N and ä'
-        [run_id] = await submit(store, job, payload=odd.encode())
+        [run_id] = await submit(store, job, payload=odd.encode(), trace=TRACE)
         await store.cancel_runs([run_id], reason=odd, now=at(1))
         [row] = await copy_day(store, ArchiveKind.RUNS)
         assert row["payload"] == f"\\x{odd.encode().hex()}"
-        assert row["reason"] == odd
+        assert (row["reason"], row["trace"]) == (odd, TRACE.hex())
         assert (row["state"], row["started_at"]) == ("CANCELLED", r"\N")
 
     async def test_attempts_are_copied(self, store: Store) -> None:
