@@ -19,10 +19,11 @@ import pytest
 from mainspring.archive.child import NotAsCopied, run_task
 from mainspring.archive.parquet import connect
 from mainspring.archive.reading import ArchiveReader, QueryLimits
-from mainspring.archive.tasks import PartFacts, Task
-from mainspring.archive.writing import ChildArchive
+from mainspring.archive.tasks import CheckTask, PartFacts, Task
+from mainspring.archive.writing import ChildArchive, FileSpool
 from mainspring.clock import LoopWaiter, system_random
 from mainspring.core.archive import ArchiveKind, ArchiveState, start_of_day
+from mainspring.core.ciphertexts import FIRST_BYTE
 from mainspring.core.ids import RunId, format_run_id
 from mainspring.engine.scheduling.archiver import RETRY, Archiver
 from mainspring.engine.scheduling.ownership import Ownership
@@ -174,6 +175,24 @@ async def test_a_day_is_archived_then_removed(store: Store, folder: Path, tmp_pa
     assert read(folder, "SELECT count(*), min(error) FROM attempts", tmp_path / "r") == [(5, "boom")]
 
 
+async def test_what_ends_again_on_a_day_that_was_removed_is_archived(
+    store: Store, folder: Path, tmp_path: Path
+) -> None:
+    """The store's clock was days ahead, and was put right."""
+    archiver, janitor = make_archiver(store, archive_in(folder), await own(store)), make_janitor(store)
+    ids: list[RunId] = []
+    for count in (2, 3, 1):
+        ids += await end_runs(store, count, retried=True)
+        await settle(archiver, janitor)
+        assert await store.get_runs(ids) == [None] * len(ids)
+        for kind in ("runs", "attempts"):
+            assert read(folder, f"SELECT count(*) FROM {kind}", tmp_path / f"r{count}") == [(len(ids),)]
+    [day] = await store.list_archive_days(limit=9)
+    assert (day.state, day.runs, day.attempts, day.parts) == (ArchiveState.DROPPED, 6, 6, 6)
+    names = sorted(path.name for path in files_in(folder, "part-*"))
+    assert names == ["part-0000.parquet", "part-100000.parquet", "part-200000.parquet"]
+
+
 async def test_a_day_that_is_not_over_its_time_stays(store: Store, folder: Path) -> None:
     ids = await end_runs(store, 1)
     archiver, janitor = make_archiver(store, archive_in(folder), await own(store)), make_janitor(store)
@@ -207,6 +226,7 @@ async def test_a_part_that_was_changed_is_found_and_written_anew(
     archiver, janitor = make_archiver(store, archive_in(folder), await own(store)), make_janitor(store)
     assert await archiver.tick(LATER) == 0
     [part] = files_in(folder, "*.parquet")
+    part.chmod(0o600)
     part.write_bytes(part.read_bytes()[:-100])
     assert await archiver.tick(LATER) == RETRY
     await janitor.tick(LATER)
@@ -341,17 +361,19 @@ async def test_values_come_back_as_they_were(store: Store, folder: Path, tmp_pat
     await store.prepare_history(now=START)
     job = await add_job(store)
     odd = 'ä "quoted",\r\nline\t\\N \\x00 \U0001f600'
-    [text, sealed] = [
+    [text, sealed, encrypted] = [
         *await submit(store, job, payload=b'{"a": [1, null]}'),
         *await submit(store, job, payload=b"\xff\x00x"),
+        *await submit(store, job, payload=FIRST_BYTE + b"x"),  # which could be text
     ]
     await store.cancel_runs([text], reason=odd, now=at(1))
-    await store.cancel_runs([sealed], reason="", now=at(2))
+    await store.cancel_runs([sealed, encrypted], reason="", now=at(2))
     await settle(make_archiver(store, archive_in(folder), await own(store)), make_janitor(store))
     columns = "id, reason, payload, payload_sealed, payload->>'$.a[0]', finished_at, started_at"
-    first, second = read(folder, f"SELECT {columns} FROM runs ORDER BY id", tmp_path / "r")
+    first, second, third = read(folder, f"SELECT {columns} FROM runs ORDER BY id", tmp_path / "r")
     assert first == (text, odd, '{"a": [1, null]}', None, "1", at(1), None)
     assert second == (sealed, "", None, b"\xff\x00x", None, at(2), None)
+    assert third == (encrypted, "", None, b"\x01x", None, at(2), None)
 
 
 async def test_a_tenant_sees_its_own(store: Store, folder: Path, tmp_path: Path) -> None:
@@ -386,6 +408,15 @@ async def test_a_run_is_found_with_its_attempts(store: Store, folder: Path, tmp_
         ("INSTALL httpfs", "must be one SELECT"),
         ("ATTACH '/tmp/x.db'", "must be one SELECT"),
         ("", "must be one SELECT"),
+        ("EXPLAIN SELECT 1", "must be one SELECT"),
+        ("EXPLAIN ANALYZE SELECT 1", "must be one SELECT"),
+        ("PRAGMA version", "must be one SELECT"),
+        ("CALL duckdb_functions()", "must be one SELECT"),
+        ("CREATE TABLE t AS SELECT 1", "must be one SELECT"),
+        ("EXECUTE a", "must be one SELECT"),
+        ("SELECT getenv('HOME')", "getenv does not exist"),
+        ("SELECT * FROM read_text('/etc/passwd')", "file system operations are disabled"),
+        ("SELECT * FROM query('COPY (SELECT 1) TO ''/tmp/x'' ')", "Expected a single SELECT"),
         ("SELECT * FROM read_csv('/etc/passwd')", "file system operations are disabled"),
         ("SELECT * FROM read_parquet('/etc/*')", "file system operations are disabled"),
         ("SELECT * FROM glob('/etc/*')", "disabled"),
@@ -399,6 +430,43 @@ def test_sql_reads_the_archive_and_nothing_else(sql: str, said: str, folder: Pat
     limits = QueryLimits(memory=100_000_000, seconds=0.5, fetched=1, rows=10)
     with pytest.raises(InvalidInput, match=said):
         reader.query(sql, [], tenant=None, limits=limits)
+
+
+async def test_no_statement_writes_to_a_part(folder: Path, tmp_path: Path) -> None:
+    async with opened(SqliteStore(tmp_path / "mainspring.db")) as store:
+        await end_runs(store, 2)
+        await settle(make_archiver(store, archive_in(folder), await own(store)), make_janitor(store))
+    [part] = files_in(folder, "*.parquet")
+    before = part.read_bytes()
+    assert part.stat().st_mode & 0o777 == 0o400
+    copy = f"COPY (SELECT 1 AS id) TO '{part}' (FORMAT parquet, USE_TMP_FILE false)"
+    for first in ("", "EXPLAIN ", "EXPLAIN ANALYZE ", "WITH a AS (SELECT 1) "):
+        with pytest.raises(InvalidInput):
+            read(folder, f"{first}{copy}", tmp_path / "r")
+    assert part.read_bytes() == before
+
+
+@pytest.mark.parametrize("sql", ["WITH a AS (SELECT 1 AS n) SELECT n FROM a", "FROM (VALUES (1)) t(n)"])
+def test_every_form_of_select_is_answered(sql: str, folder: Path, tmp_path: Path) -> None:
+    assert read(folder, sql, tmp_path / "r") == [(1,)]
+
+
+def test_a_file_that_no_part_can_be_is_not_as_copied(folder: Path, tmp_path: Path) -> None:
+    """Whatever DuckDB says about it: such a part is written anew, and not asked for again and again."""
+    folder.joinpath("other.parquet").touch()
+    with connect(memory=100_000_000, scratch=tmp_path / "spill") as db:
+        db.execute(f"COPY (SELECT 'x' AS id) TO '{folder / 'text.parquet'}' (FORMAT parquet)")
+    for name in ("other.parquet", "text.parquet"):
+        task = CheckTask(
+            url=str(folder), memory=256_000_000, name=name, kind=ArchiveKind.RUNS, scratch=str(tmp_path)
+        )
+        with pytest.raises(NotAsCopied, match=f"{name} cannot be read"):
+            run_task(task)
+
+
+async def test_a_copy_that_cannot_begin_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ArchiveUnavailable, match="no room for a copy"):
+        await FileSpool(tmp_path / "gone").begin()
 
 
 async def test_ends_at_one_instant_are_copied_once(

@@ -17,13 +17,14 @@ from mainspring.archive.tasks import (
     MANIFEST,
     CheckTask,
     DayManifest,
+    FinishTask,
     PartFacts,
     Task,
     TaskDone,
     TaskFailed,
     WriteTask,
 )
-from mainspring.core.archive import ArchiveKind
+from mainspring.core.archive import ArchiveKind, first_of_batch
 from mainspring.errors import MainspringError
 from mainspring.objects import ObjectMissing, Objects, ObjectsUnavailable, open_place, read_place
 
@@ -48,9 +49,7 @@ def run_task(task: Task) -> PartFacts | None:
         return _write(objects, task)
     if isinstance(task, CheckTask):
         return _check(objects, task)
-    file = Path(task.scratch) / "day.json"
-    file.write_bytes(msgspec.json.format(msgspec.json.encode(task.manifest), indent=2) + b"\n")
-    objects.put(task.name, file)
+    _finish(objects, task)
     return None
 
 
@@ -69,20 +68,48 @@ def _write(objects: Objects, task: WriteTask) -> PartFacts:
     return facts
 
 
+def _finish(objects: Objects, task: FinishTask) -> None:
+    parts, there = task.manifest.parts, _read_manifest(objects, task.name)
+    if there is not None and (not parts or _batch_of(parts[0].name)):
+        # They stand beside those of the batches before.
+        mine = {part.name for part in parts}
+        parts = (*(part for part in there.parts if part.name not in mine), *parts)
+    file = Path(task.scratch) / MANIFEST
+    manifest = DayManifest(format=task.manifest.format, day=task.manifest.day, parts=parts)
+    file.write_bytes(msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
+    objects.put(task.name, file)
+
+
+def _read_manifest(objects: Objects, name: str) -> DayManifest | None:
+    """Return what a day has; None if it is not whole yet, or new."""
+    try:
+        return msgspec.json.decode(objects.read(name), type=DayManifest)
+    except ObjectMissing:
+        return None
+    except msgspec.MsgspecError as error:
+        raise ObjectsUnavailable(f"{name} is damaged: {error}") from None
+
+
+def _batch_of(name: str) -> int:
+    digits = name.rpartition("-")[2].removesuffix(".parquet")
+    return first_of_batch(int(digits)) if digits.isdecimal() else 0
+
+
 def _check_place(objects: Objects, facts: PartFacts) -> None:
     """Refuse to put a part in place of one with other rows: that day is another installation's."""
     name = f"{facts.name.rpartition('/')[0]}/{MANIFEST}"
-    try:
-        there = msgspec.json.decode(objects.read(name), type=DayManifest)
-    except ObjectMissing:
-        return  # the day is not whole yet, or new
-    except msgspec.MsgspecError as error:
-        raise ObjectsUnavailable(f"{name} is damaged: {error}") from None
+    there = _read_manifest(objects, name)
+    if there is None:
+        return
     known = next((part for part in there.parts if part.name == facts.name), None)
+    batch = _batch_of(facts.name)
+    if batch and not any(_batch_of(part.name) == batch for part in there.parts):
+        return  # rows that came after the day was removed: the manifest gets these parts, too
     has = (0, "0") if known is None else (known.rows, known.sum_ids)
     if has != (facts.rows, facts.sum_ids):
         raise ObjectsUnavailable(
-            f"{name} is there, and says that the day has other rows: give each installation an archive of its own"
+            f"{name} is there, and says that the day has other rows: give each installation an archive of its own;"
+            " or, if the store was restored, move the folder of that day away"
         )
 
 
@@ -92,10 +119,13 @@ def _check(objects: Objects, task: CheckTask) -> PartFacts:
     file = Path(task.scratch) / "read-back.parquet"
     try:
         objects.get(task.name, file)
-        return _read_facts(task.name, task.kind, file, task.memory)
     except ObjectMissing as error:
         raise NotAsCopied(f"{task.name} is not there any more: {error}") from None
-    except (duckdb.InvalidInputException, duckdb.BinderException, duckdb.SerializationException) as error:
+    try:
+        return _read_facts(task.name, task.kind, file, task.memory)
+    except duckdb.OutOfMemoryException:
+        raise  # that says nothing about the file
+    except duckdb.Error as error:
         raise NotAsCopied(f"{task.name} cannot be read: {error}") from None
 
 

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mainspring.core.archive import COLUMNS, NULL, ArchiveKind, ColumnKind, RowSum
+from mainspring.core.ciphertexts import FIRST_BYTE
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-GROUP = 20_480
-"""Rows that are packed together. A look-up by id reads one such group of a file."""
+GROUP = 2048
+"""Rows that are packed together: a writer holds them in memory, with their payloads, and a look-up by id reads one such
+group of a file."""
 LONGEST_LINE = 4 << 20
 """Bytes. A run has a payload and a result of 64 KiB each, in hexadecimal, and shorter texts."""
 _RAW = {"number": "BIGINT", "instant": "BIGINT", "uuid": "UUID", "text": "VARCHAR", "bytes": "VARCHAR"}
@@ -71,8 +73,9 @@ def _convert(name: str, kind: ColumnKind) -> str:
     if kind != "bytes":
         return name
     raw = f"unhex(substr({name}, 3))"
-    text = f"TRY(decode({raw}))"
-    # What is no text, as it was encrypted in the store, stays as it is, in a column of its own.
+    # What is no text, or was encrypted in the store, stays as it is, in a column of its own.
+    sealed = f"starts_with({name}, '\\x{FIRST_BYTE.hex()}')"
+    text = f"CASE WHEN NOT {sealed} THEN TRY(decode({raw})) END"
     return f"{text} AS {name}, CASE WHEN {text} IS NULL THEN {raw} END AS {name}_sealed"
 
 

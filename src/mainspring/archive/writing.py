@@ -50,7 +50,10 @@ class FileSpool:
     async def begin(self) -> None:
         """Forget what has come."""
         self._pending, self._size = [], 0
-        await asyncio.to_thread(self.file.write_bytes, b"")
+        try:
+            await asyncio.to_thread(self.file.write_bytes, b"")
+        except OSError as error:
+            raise self._no_room(error) from None
 
     async def write(self, data: bytes) -> None:
         """Take more of it.
@@ -71,11 +74,14 @@ class FileSpool:
         try:
             await asyncio.to_thread(self._append, data)
         except OSError as error:
-            raise ArchiveUnavailable(f"no room for a copy in {self.file.parent}: {error.strerror}") from None
+            raise self._no_room(error) from None
 
     def close(self) -> None:
         """Take no more."""
         self._is_closed = True
+
+    def _no_room(self, error: OSError) -> ArchiveUnavailable:
+        return ArchiveUnavailable(f"no room for a copy in {self.file.parent}: {error.strerror}")
 
     def _append(self, data: bytes) -> None:
         with self.file.open("ab") as file:

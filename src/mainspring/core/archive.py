@@ -20,6 +20,9 @@ MARGIN = timedelta(hours=1)
 FOLDER = "history/v1"
 """Where everything lies below the archive's address. A file whose columns mean something else gets another number."""
 NULL = r"\N"
+BATCH = 100_000
+"""A day that was dropped and has rows again, as the store's clock was ahead, gets a batch of parts whose numbers begin
+at the next multiple of this."""
 
 ColumnKind = Literal["number", "text", "instant", "bytes", "uuid"]
 """What a column holds: an instant as microseconds since 1970, bytes as hexadecimal after `\\x`."""
@@ -68,8 +71,12 @@ RUN_COLUMNS: tuple[tuple[str, ColumnKind], ...] = (
     ("idempotency_key", "text"),
     ("fire_range_id", "number"),
     ("redrive_of", "number"),
+    ("trace", "text"),
 )
-"""The columns of a run, in the order in which stores copy them; the first is its id."""
+"""The columns of a run, in the order in which stores copy them; the first is its id.
+
+The trace context is in hexadecimal.
+"""
 
 ATTEMPT_COLUMNS: tuple[tuple[str, ColumnKind], ...] = (
     ("run_id", "number"),
@@ -167,6 +174,17 @@ def part_name(day: date, kind: ArchiveKind, number: int) -> str:
     """Return where a part lies below the archive's address."""
     prefix = "part" if kind is ArchiveKind.RUNS else "attempts"
     return f"{day_folder(day)}/{prefix}-{number:04}.parquet"
+
+
+def first_of_batch(number: int) -> int:
+    """Return the first number of the batch that a part belongs to."""
+    return number // BATCH * BATCH
+
+
+def next_batch(parts: Sequence[ArchivePart]) -> int:
+    """Return the first number of the batch that is written of a day, from its parts: after those that were dropped."""
+    dropped = [part.number for part in parts if part.state is ArchiveState.DROPPED]
+    return first_of_batch(max(dropped)) + BATCH if dropped else 0
 
 
 def day_folder(day: date) -> str:

@@ -9,6 +9,8 @@ from pathlib import Path
 from mainspring.objects.store import ObjectMissing, ObjectsUnavailable
 
 _PRIVATE = 0o600
+_READ_ONLY = 0o400
+"""What is whole is replaced, and never written to."""
 _PRIVATE_FOLDER = 0o700
 _CHUNK = 1 << 20
 
@@ -26,10 +28,12 @@ class FolderObjects:
         try:
             self._make_folders(target.parent)
             try:
+                part.unlink(missing_ok=True)  # what a process with the same id has left cannot be written to
                 with file.open("rb") as source, part.open("wb") as copy:
                     os.fchmod(copy.fileno(), _PRIVATE)
                     shutil.copyfileobj(source, copy, _CHUNK)
                     copy.flush()
+                    os.fchmod(copy.fileno(), _READ_ONLY)
                     os.fsync(copy.fileno())
                 part.replace(target)
             finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 
 import structlog
@@ -12,8 +13,10 @@ from mainspring.core.archive import (
     MARGIN,
     ArchivedFile,
     ArchiveRange,
+    ArchiveState,
     RowSum,
     last_midnight,
+    next_batch,
     part_name,
     start_of_day,
 )
@@ -126,8 +129,11 @@ class Archiver:
 
     async def _work_on(self, day: date, epochs: Epochs, now: datetime) -> bool:
         """Do the next step of a day. Answers False if this node has lost shard 0."""
-        ranges = await self._store.outline_archive_day(day)
-        parts = {(part.kind, part.number): part for part in await self._store.list_archive_parts(day)}
+        # Asked first: whoever is late then takes a dropped day for one of its own batch, and may not write it.
+        known = await self._store.list_archive_parts(day)
+        first = next_batch(known)
+        parts = {(part.kind, part.number): part for part in known if part.state is not ArchiveState.DROPPED}
+        ranges = [replace(of, number=first + of.number) for of in await self._store.outline_archive_day(day)]
         for of in ranges:
             part = parts.get((of.kind, of.number))
             # What lies elsewhere was written before the archive's address was changed.
@@ -144,6 +150,13 @@ class Archiver:
         if not await self._store.verify_archive_day(day, epochs=epochs, now=now):
             return False
         self._checked = {}
+        if first:
+            _log.error(
+                "history_day_again",
+                day=day.isoformat(),
+                reason="it was in the archive and removed, and got rows again: was the store's clock ahead?",
+                kept="they are in the archive, in parts of their own",
+            )
         total = sum((part.sum for part in parts.values()), RowSum())
         _log.info("history_day_archived", day=day.isoformat(), parts=len(parts), rows=total.rows)
         return True
@@ -155,7 +168,7 @@ class Archiver:
             day,
             of,
             now=now,
-            may=lambda: self._store.may_archive_day(day, epochs=epochs),
+            may=lambda: self._store.may_archive_day(day, epochs=epochs, number=of.number),
         )
         if part is None:
             return False

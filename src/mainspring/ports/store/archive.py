@@ -25,12 +25,14 @@ class CopySink(Protocol):
 class ArchiveStore(Protocol):
     """Days of the history, by UTC, and the parts that were written of them.
 
-    A day may be removed once it is verified. The parts of a verified day are never changed or forgotten.
+    A day may be removed once it is verified. The parts of a verified day are never changed or forgotten. A day that
+    was dropped and has rows again, because the store's clock was ahead, gets a further batch of parts: see
+    `core.archive.BATCH`.
     """
 
     async def find_unarchived_day(self, *, before: datetime) -> date | None:
         """Return the first day that ended at this instant or before it, has rows, and is not verified; None if there
-        is none.
+        is none. A day that was dropped and has rows again is found, too.
         """
         ...
 
@@ -46,17 +48,21 @@ class ArchiveStore(Protocol):
         """Count the rows of a range."""
         ...
 
-    async def may_archive_day(self, day: date, *, epochs: Epochs) -> bool:
-        """Say whether the day is not verified, and the caller has the epoch of shard 0.
+    async def may_archive_day(self, day: date, *, epochs: Epochs, number: int = 0) -> bool:
+        """Say whether a part of the day may be written, and the caller has the epoch of shard 0.
 
-        So what was copied before has all rows that there were: a day that is not verified has lost none.
+        That is so if the day is not verified, and the batch of the part not dropped. So what was copied before has all
+        rows that there were: such a day has lost none.
+
+        Args:
+            number: of the part.
         """
         ...
 
     async def save_archive_part(self, part: ArchivePart, *, epochs: Epochs) -> bool:
         """Store that a part was written, in place of the one with its number.
 
-        Answers False, and stores nothing, if the day is verified or the caller has not the epoch of shard 0.
+        Answers False, and stores nothing, if the day is verified, its batch is dropped, or the caller has not the epoch of shard 0.
         """
         ...
 

@@ -16,6 +16,7 @@ from mainspring.core.archive import (
     ArchiveState,
     RowSum,
     encode_line,
+    first_of_batch,
     start_of_day,
 )
 from mainspring.core.model import Attempt
@@ -43,7 +44,7 @@ class MemoryArchiveStore:
         instants += [attempt.finished_at for attempt in self._attempts()]
         days = sorted({instant.astimezone(UTC).date() for instant in instants})
         return next(
-            (day for day in days if start_of_day(day) + _DAY <= before and not self._is_archived(day)), None
+            (day for day in days if start_of_day(day) + _DAY <= before and not self._is_settled(day)), None
         )
 
     async def outline_archive_day(self, day: date) -> list[ArchiveRange]:
@@ -59,11 +60,11 @@ class MemoryArchiveStore:
         ids = [row[0] for row in self._rows(day, of.kind)]
         return RowSum(len(ids), sum(ids))
 
-    async def may_archive_day(self, day: date, *, epochs: Epochs) -> bool:
-        return self._owns_archive(epochs) and not self._is_archived(day)
+    async def may_archive_day(self, day: date, *, epochs: Epochs, number: int = 0) -> bool:
+        return self._owns_archive(epochs) and not self._is_archived(day, first_of_batch(number))
 
     async def save_archive_part(self, part: ArchivePart, *, epochs: Epochs) -> bool:
-        if not await self.may_archive_day(part.day, epochs=epochs):
+        if not await self.may_archive_day(part.day, epochs=epochs, number=part.number):
             return False
         self._archive[part.day, part.kind, part.number] = part
         return True
@@ -99,10 +100,20 @@ class MemoryArchiveStore:
     def _owns_archive(self, epochs: Epochs) -> bool:
         return epochs.get(0) == self._tables.shards[0].epoch
 
-    def _is_archived(self, day: date) -> bool:
+    def _is_archived(self, day: date, first: int) -> bool:
         return any(
-            part.day == day and part.state is not ArchiveState.WRITTEN for part in self._archive.values()
+            part.state is ArchiveState.VERIFIED
+            or (part.state is ArchiveState.DROPPED and part.number >= first)
+            for part in self._archive.values()
+            if part.day == day
         )
+
+    def _is_settled(self, day: date) -> bool:
+        """Return whether nothing of a day is to be archived: attempts of runs that stay are no rows that came again."""
+        states = {part.state for part in self._archive.values() if part.day == day}
+        if ArchiveState.DROPPED in states and not self._holds(day):
+            return True
+        return ArchiveState.VERIFIED in states
 
     def _set_state(self, day: date, state: ArchiveState, now: datetime) -> bool:
         before = _STATES[_STATES.index(state) - 1]
@@ -143,6 +154,7 @@ class MemoryArchiveStore:
             *map(_micros, times),
             *(run.attempt, run.token, run.crashes, run.session_id, run.error, run.payload, run.result),
             *(run.output, run.target_key, run.fire_range_id, run.redrive_of),
+            None if run.trace is None else run.trace.hex(),
         )
 
 

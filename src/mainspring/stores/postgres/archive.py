@@ -11,6 +11,7 @@ from mainspring.core.archive import (
     ArchivePart,
     ArchiveRange,
     RowSum,
+    first_of_batch,
     start_of_day,
 )
 from mainspring.ports.store.archive import CopySink
@@ -35,7 +36,7 @@ class PostgresArchiveStore:
 
     async def find_unarchived_day(self, *, before: datetime) -> date | None:
         [row] = await self._connections.fetch(
-            Role.ARCHIVE, "find_unarchived_day", is_repeatable=True, before=before
+            Role.UPKEEP, "find_unarchived_day", is_repeatable=True, before=before
         )
         day: date | None = row["day"]
         return day
@@ -66,15 +67,15 @@ class PostgresArchiveStore:
         )
         return RowSum(row["rows"], int(row["ids"]))
 
-    async def may_archive_day(self, day: date, *, epochs: Epochs) -> bool:
+    async def may_archive_day(self, day: date, *, epochs: Epochs, number: int = 0) -> bool:
         async def work(transaction: Transaction) -> bool:
-            return await _may_archive(transaction, day, epochs)
+            return await _may_archive(transaction, day, number, epochs)
 
         return await self._connections.transact(Role.ARCHIVE, work, is_repeatable=True)
 
     async def save_archive_part(self, part: ArchivePart, *, epochs: Epochs) -> bool:
         async def work(transaction: Transaction) -> bool:
-            if not await _may_archive(transaction, part.day, epochs):
+            if not await _may_archive(transaction, part.day, part.number, epochs):
                 return False
             values = values_of_part(part)
             await transaction.execute("save_archive_part", day=part.day, changed_at=part.changed_at, **values)
@@ -122,10 +123,10 @@ class PostgresArchiveStore:
         return [make_day(dict(row), row["day"], row["changed_at"]) for row in rows]
 
 
-async def _may_archive(transaction: Transaction, day: date, epochs: Epochs) -> bool:
+async def _may_archive(transaction: Transaction, day: date, number: int, epochs: Epochs) -> bool:
     if not await holds_shard_0(transaction, epochs):
         return False
-    [row] = await transaction.fetch("is_archived", day=day)
+    [row] = await transaction.fetch("is_archived", day=day, first=first_of_batch(number))
     return not row["is_archived"]
 
 

@@ -17,6 +17,7 @@ from mainspring.core.archive import (
     ArchiveRange,
     RowSum,
     encode_line,
+    first_of_batch,
     start_of_day,
 )
 from mainspring.ports.store.archive import CopySink
@@ -34,10 +35,12 @@ from mainspring.stores.sqlite.statements import (
     fetch_values,
 )
 
-ROWS = 500_000
+ROWS = 100_000
 """Rows of a range, but for those that end at one instant."""
-PAGE = 1000
-"""Rows that are read at once: others read in between."""
+PAGE = 50
+"""Rows that are read at once, each with up to 130 kB and more: others read in between."""
+_BEYOND = 2**31
+"""Greater than the number of any part."""
 _EPOCH = date(1970, 1, 1)
 _LAST = 4_000_000
 _LOWEST = -(2**63)
@@ -92,9 +95,9 @@ class SqliteArchiveStore:
         assert row is not None, "a count is a row"
         return RowSum(row.rows, (row.high << 31) + row.low)
 
-    async def may_archive_day(self, day: date, *, epochs: Epochs) -> bool:
+    async def may_archive_day(self, day: date, *, epochs: Epochs, number: int = 0) -> bool:
         """See `ArchiveStore`."""
-        return await self._reader.call(lambda db: _may_archive(db, day, epochs))
+        return await self._reader.call(lambda db: _may_archive(db, day, number, epochs))
 
     async def save_archive_part(self, part: ArchivePart, *, epochs: Epochs) -> bool:
         """See `ArchiveStore`."""
@@ -102,7 +105,7 @@ class SqliteArchiveStore:
         values |= {"day": _number(part.day), "changed_at": to_micros(part.changed_at)}
 
         def work(db: apsw.Connection) -> bool:
-            if not _may_archive(db, part.day, epochs):
+            if not _may_archive(db, part.day, part.number, epochs):
                 return False
             execute(db, "save_archive_part", values)
             return True
@@ -166,13 +169,17 @@ def find_unarchived(db: apsw.Connection, before: datetime) -> date | None:
         _, since = _bounds(day)
         if since > end:
             return None
-        if not fetch_value(db, "is_archived", {"day": _number(day)}):
+        if not _is_archived(db, day, _BEYOND):  # one that was dropped has rows again
             return day
     return None
 
 
-def _may_archive(db: apsw.Connection, day: date, epochs: Epochs) -> bool:
-    return owns_shard_0(db, epochs) and not fetch_value(db, "is_archived", {"day": _number(day)})
+def _may_archive(db: apsw.Connection, day: date, number: int, epochs: Epochs) -> bool:
+    return owns_shard_0(db, epochs) and not _is_archived(db, day, first_of_batch(number))
+
+
+def _is_archived(db: apsw.Connection, day: date, first: int) -> bool:
+    return bool(fetch_value(db, "is_archived", {"day": _number(day), "first": first}))
 
 
 def _first_day(db: apsw.Connection, since: int, before: int) -> date | None:

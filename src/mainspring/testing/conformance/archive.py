@@ -15,6 +15,7 @@ from mainspring.core.archive import (
     ArchiveRange,
     ArchiveState,
     RowSum,
+    next_batch,
     part_name,
     start_of_day,
 )
@@ -22,6 +23,7 @@ from mainspring.core.ids import DEFAULT_TENANT, RunId
 from mainspring.ports.store import Store
 from mainspring.ports.store.nodes import Epochs
 from mainspring.testing.conformance.completion import fail, succeed
+from mainspring.testing.conformance.traces import TRACE
 from mainspring.testing.conformance.upkeep import prune_all
 from mainspring.testing.factories import START, add_job, at, own_shards, running_run, submit
 
@@ -130,17 +132,17 @@ class Archive:
         assert (row["state"], row["tenant"], row["queue"]) == ("SUCCEEDED", DEFAULT_TENANT, run.lane.queue)
         assert row["job_id"] == str(run.job_id)
         assert int(row["finished_at"]) == round(run.finished_at.timestamp() * 1_000_000)
-        assert row["reason"] == r"\N"
+        assert (row["reason"], row["trace"]) == (r"\N", r"\N")
 
     async def test_texts_are_kept_to_the_letter(self, store: Store) -> None:
         await store.prepare_history(now=START)
         job = await add_job(store)
         odd = 'a "quote", a\nline, \\N and ä'
-        [run_id] = await submit(store, job, payload=odd.encode())
+        [run_id] = await submit(store, job, payload=odd.encode(), trace=TRACE)
         await store.cancel_runs([run_id], reason=odd, now=at(1))
         [row] = await copy_day(store, ArchiveKind.RUNS)
         assert row["payload"] == f"\\x{odd.encode().hex()}"
-        assert row["reason"] == odd
+        assert (row["reason"], row["trace"]) == (odd, TRACE.hex())
         assert (row["state"], row["started_at"]) == ("CANCELLED", r"\N")
 
     async def test_attempts_are_copied(self, store: Store) -> None:
@@ -208,6 +210,37 @@ class Archive:
         assert (day.state, day.runs, day.attempts) == (ArchiveState.DROPPED, 2, 2)
         assert (day.parts, day.bytes, day.changed_at) == (2, 200, at(40))
         assert not await store.may_archive_day(TODAY, epochs=epochs)
+
+    async def test_a_dropped_day_that_has_rows_again_is_found(self, store: Store) -> None:
+        """The store's clock was ahead, and was put right: what ends now is in no file yet."""
+        await end_runs(store, 1, retried=True)
+        epochs = await own_shards(store)
+        await write_day(store, epochs)
+        assert await store.verify_archive_day(TODAY, epochs=epochs, now=at(20))
+        await prune_all(store, TOMORROW)
+        assert await store.drop_archive_days(epochs=epochs, now=at(30)) == [TODAY]
+        assert await store.find_unarchived_day(before=TOMORROW) is None
+        await end_runs(store, 2, retried=True)
+        assert await store.find_unarchived_day(before=TOMORROW) == TODAY
+        assert not await store.may_archive_day(TODAY, epochs=epochs)
+        known = await store.list_archive_parts(TODAY)
+        assert not await store.save_archive_part(replace(known[0], bytes=7), epochs=epochs)
+        first = next_batch(known)
+        for of in await store.outline_archive_day(TODAY):
+            part = make_part(
+                replace(of, number=first + of.number), await store.count_archive_range(TODAY, of)
+            )
+            assert await store.may_archive_day(TODAY, epochs=epochs, number=part.number)
+            assert await store.save_archive_part(part, epochs=epochs)
+        assert await store.find_unarchived_day(before=TOMORROW) == TODAY
+        assert await store.verify_archive_day(TODAY, epochs=epochs, now=at(50))
+        assert await store.find_unarchived_day(before=TOMORROW) is None
+        assert not await store.may_archive_day(TODAY, epochs=epochs, number=first)
+        await prune_all(store, TOMORROW)
+        assert await store.drop_archive_days(epochs=epochs, now=at(60)) == [TODAY]
+        assert not await store.may_archive_day(TODAY, epochs=epochs, number=first)
+        [day] = await store.list_archive_days(limit=10)
+        assert (day.state, day.runs, day.attempts) == (ArchiveState.DROPPED, 3, 3)
 
     async def test_days_are_listed_by_pages(self, store: Store) -> None:
         epochs = await own_shards(store)

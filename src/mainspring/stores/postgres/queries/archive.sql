@@ -13,7 +13,7 @@ SELECT min(day) AS day FROM (
     SELECT (finished_at AT TIME ZONE 'UTC')::date FROM attempt_default WHERE finished_at < :before::timestamptz
 ) AS found
 WHERE (day + 1)::timestamp AT TIME ZONE 'UTC' <= :before::timestamptz
-  AND day NOT IN (SELECT part.day FROM archive_part AS part WHERE part.state <> 'WRITTEN');
+  AND day NOT IN (SELECT part.day FROM archive_part AS part WHERE part.state = 'VERIFIED');
 
 -- name: outline_archive
 SELECT first, until FROM outline_archive(:kind::text, :day::date, :step::bigint);
@@ -24,7 +24,7 @@ SELECT
     run.id, run.job_id, job.name, run.version, run.tenant, run.queue, run.route, run.priority, run.kind, run.state,
     run.reason, {archived_times}, (extract(epoch FROM run.finished_at) * 1000000)::bigint,
     run.attempt, run.token, run.crashes, run.session_id, run.error, run.payload, run.result, run.output,
-    run.target_key, run.fire_range_id, run.redrive_of
+    run.target_key, run.fire_range_id, run.redrive_of, encode(run.trace, 'hex')
 FROM run_history AS run
 LEFT JOIN job ON job.id = run.job_id
 WHERE run.finished_at >= :since::timestamptz AND run.finished_at < :before::timestamptz
@@ -49,7 +49,11 @@ WHERE finished_at >= :since::timestamptz AND finished_at < :before::timestamptz
   AND ctid >= ('(' || :first::bigint || ',0)')::tid AND ctid < ('(' || :until::bigint || ',0)')::tid;
 
 -- name: is_archived
-SELECT EXISTS (SELECT FROM archive_part WHERE day = :day::date AND state <> 'WRITTEN') AS is_archived;
+-- A day that was dropped and has rows again gets parts with higher numbers.
+SELECT EXISTS (
+    SELECT FROM archive_part
+    WHERE day = :day::date AND (state = 'VERIFIED' OR (state = 'DROPPED' AND number >= :first::integer))
+) AS is_archived;
 
 -- name: save_archive_part
 INSERT INTO archive_part

@@ -19,7 +19,7 @@ SELECT
     run.id, run.job_id, job.name, run.version, run.tenant, run.queue, run.route, run.priority, run.kind, run.state,
     run.reason, run.fire_at, run.due_at, run.created_at, run.started_at, run.finished_at, run.attempt, run.token,
     run.crashes, run.session_id, run.error, run.payload, run.result, run.output, run.target_key, run.fire_range_id,
-    run.redrive_of
+    run.redrive_of, CASE WHEN run.trace IS NOT NULL THEN lower(hex(run.trace)) END
 FROM run_history AS run INDEXED BY run_history_finished
 LEFT JOIN job ON job.id = run.job_id
 WHERE (run.finished_at, run.id) > (:after_at, :after_id) AND run.finished_at < :until
@@ -41,7 +41,11 @@ SELECT count(*) AS rows, coalesce(sum(run_id >> 31), 0) AS high, coalesce(sum(ru
 FROM attempt INDEXED BY attempt_finished WHERE finished_at >= :first AND finished_at < :until;
 
 -- name: is_archived
-SELECT EXISTS (SELECT 1 FROM archive_part WHERE day = :day AND state <> 'WRITTEN');
+-- A day that was dropped and has rows again gets parts with higher numbers.
+SELECT EXISTS (
+    SELECT 1 FROM archive_part
+    WHERE day = :day AND (state = 'VERIFIED' OR (state = 'DROPPED' AND number >= :first))
+);
 
 -- name: save_archive_part
 INSERT INTO archive_part
