@@ -12,6 +12,7 @@ from mainspring.core.alerts import RuleKind
 from mainspring.core.rights import ALL_TENANTS
 from mainspring.core.usage import BOUNDS, Times, Usage, UsageLine, UsageStep
 from mainspring.engine.scheduling.usage_reading import RecentUsage
+from mainspring.errors import TookTooLong
 from mainspring.ports.store import Store
 from mainspring.ports.telemetry import Distribution
 from mainspring.stores.memory import MemoryStore
@@ -106,6 +107,51 @@ async def test_forecast(bench: Bench) -> None:
     assert bench.post.messages[0].tenant == ALL_TENANTS
     await bench.runtime.worker(slots=10)
     assert await bench.look(600) == [("resolved", "forecast", "queue:mail")]
+
+
+async def test_without_a_channel_nothing_is_expected(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = count_days(bench, monkeypatch)
+    await bench.rule("forecast", channels=[])
+    await bench.look(60)
+    assert asked == []
+    await bench.rule("forecast")
+    await bench.look(60)
+    assert asked
+
+
+async def test_what_could_not_be_expected_is_asked_for_again_only_after_ten_minutes(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bench.rule("forecast")
+    asked = count_days(bench, monkeypatch, TookTooLong("too many hours"))
+    for _ in range(3):
+        await bench.look(60)
+    assert len(asked) == 1
+    await bench.look(7 * 60)
+    assert len(asked) == 1
+    await bench.look(60)
+    assert len(asked) == 2
+
+
+def count_days(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, trouble: Exception | None = None
+) -> list[datetime]:
+    """Note from when on whole days of hours are asked for, as only a forecast does; and perhaps refuse them."""
+    asked: list[datetime] = []
+    cls: type[Store] = type(bench.store)
+    original = cls.list_usage
+
+    async def note(
+        store: Store, step: UsageStep, *, since: datetime, until: datetime, **given: Any
+    ) -> list[UsageLine]:
+        if step is UsageStep.HOUR and until - since > 6 * HOUR:
+            asked.append(since)
+            if trouble is not None:
+                raise trouble
+        return await original(store, step, since=since, until=until, **given)
+
+    monkeypatch.setattr(cls, "list_usage", note)
+    return asked
 
 
 async def test_a_rule_of_a_tenant_judges_by_its_own_usage(bench: Bench) -> None:

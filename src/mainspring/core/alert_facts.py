@@ -78,6 +78,11 @@ def looks_at_lanes_for(rule: AlertRule) -> bool:
     return rule.enabled and rule.kind in _OF_LANES and bool(rule.channels)
 
 
+def looks_ahead_for(rule: AlertRule) -> bool:
+    """Say whether what is to come is read for a rule: it judges by that, and has a channel to tell."""
+    return rule.enabled and rule.kind is RuleKind.FORECAST and bool(rule.channels)
+
+
 def keys_of(names: Sequence[str], tenant: str, channels: Mapping[str, Channel]) -> tuple[str, ...]:
     """Return the keys of the channels that a tenant means by names; one that does not exist is left out."""
     found = (find_channel(channels, tenant, name) for name in names)
@@ -302,6 +307,8 @@ def _judge_budgets(rule: AlertRule, seen: Seen, now: datetime) -> Found:
 
 def _judge_forecast(rule: AlertRule, seen: Seen, now: datetime) -> Found:
     del now
+    if not looks_ahead_for(rule):
+        return iter(())
     return None if seen.shortages is None else find_shortages(rule, seen.shortages, seen.disk_to_come)
 
 

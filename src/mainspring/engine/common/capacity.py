@@ -16,6 +16,7 @@ from mainspring.core.capacity import (
     expect,
     forecast_disk,
     forecast_queues,
+    sum_to_queues,
 )
 from mainspring.core.states import READY_STATES
 from mainspring.core.usage import UsageLine, UsageStep
@@ -66,11 +67,12 @@ class CapacityReader:
         return Capacity(queues, disk)
 
     async def _read_hours(self, tenant: str | None, now: datetime) -> list[UsageLine]:
-        """Return the hours on record, a day at a time, so that nothing else waits for long."""
+        """Return the hours on record by queue, a day at a time: so nothing else waits long, and little is held."""
         lines: list[UsageLine] = []
         since = UsageStep.HOUR.start_of(now) - WEEKS * 7 * DAY
         while since < now:
             until = min(since + DAY, now)
-            lines += await self._store.list_usage(UsageStep.HOUR, since=since, until=until, tenant=tenant)
+            found = await self._store.list_usage(UsageStep.HOUR, since=since, until=until, tenant=tenant)
+            lines += sum_to_queues(found)
             since = until
         return lines
