@@ -10,6 +10,7 @@ import pytest
 from mainspring.core.alert_rules import DEFAULT_RULES
 from mainspring.core.alerts import RuleKind
 from mainspring.core.rights import ALL_TENANTS
+from mainspring.core.storage import Disk, Storage
 from mainspring.core.usage import BOUNDS, Times, Usage, UsageLine, UsageStep
 from mainspring.engine.scheduling.usage_reading import RecentUsage
 from mainspring.errors import TookTooLong
@@ -174,6 +175,42 @@ async def test_disk(bench: Bench) -> None:
     assert await bench.look() == expected
     await bench.rule("disk", threshold=0)
     assert await bench.look() == ([] if storage.disk is None else [("resolved", "disk", "disk")])
+
+
+async def test_a_disk_that_is_slow_changes_nothing_and_one_that_is_unknown_ends_the_alert(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Storage(size=1, history=1, disk=Disk("/data", free=1, size=100))
+
+    async def read_storage(_: Store) -> Storage:
+        return found
+
+    monkeypatch.setattr(type(bench.store), "read_storage", read_storage)
+    await bench.rule("disk")
+    assert await bench.look() == [("firing", "disk", "disk")]
+    found = Storage(size=1, history=1, is_disk_slow=True)
+    assert await bench.look() == []
+    found = Storage(size=1, history=1)
+    assert await bench.look() == [("resolved", "disk", "disk")]
+
+
+async def test_a_disk_that_is_slow_does_not_end_what_is_to_come(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bench.runtime.tick("watchdog")
+    await write_hours(bench, Usage(submitted=9000, succeeded=9000), 1, 2)
+    found = Storage(size=1, history=1, disk=Disk("/data", free=1, size=100))
+
+    async def read_storage(_: Store) -> Storage:
+        return found
+
+    monkeypatch.setattr(type(bench.store), "read_storage", read_storage)
+    await bench.rule("forecast")
+    assert await bench.look() == [("firing", "forecast", "disk")]
+    found = Storage(size=1, history=1, is_disk_slow=True)
+    assert await bench.look(600) == []
+    found = Storage(size=1, history=1)
+    assert await bench.look(600) == [("resolved", "forecast", "disk")]
 
 
 class CountingStore(MemoryStore):

@@ -314,10 +314,12 @@ def _judge_forecast(rule: AlertRule, seen: Seen, now: datetime) -> Found:
 
 def _judge_disk(rule: AlertRule, seen: Seen, now: datetime) -> Found:
     del now
-    return None if seen.disk is None else _find_full_disk(rule, seen.disk)
+    return _find_full_disk(rule, seen.disk) if seen.knows_disk else None
 
 
-def _find_full_disk(rule: AlertRule, disk: Disk) -> Iterator[Fact]:
+def _find_full_disk(rule: AlertRule, disk: Disk | None) -> Iterator[Fact]:
+    if disk is None:
+        return
     percent = 100 * disk.free_share
     if percent < (rule.threshold or 0):
         free = f"{show_percent(disk.free_share)} of it are free, {weigh(disk.free)} of {weigh(disk.size)}"

@@ -97,7 +97,7 @@ class Seen:
         monitors: those that may be broken.
         usage: what became of runs of late.
         objectives: those of all tenants.
-        disk: None if it is not known how full it is.
+        disk: None if it cannot be known how full it is; `knows_disk` says whether it was looked at.
         shortages: how busy the workers of queues will be; `disk_to_come` is how long the disk lasts.
         cut: kinds of rules for which there was more than was read.
     """
@@ -116,6 +116,7 @@ class Seen:
     usage: UsageSeen | None = None
     objectives: Sequence[Objective] | None = None
     disk: Disk | None = None
+    knows_disk: bool = False
     shortages: Sequence[QueueForecast] | None = None
     disk_to_come: DiskForecast | None = None
     cut: Collection[RuleKind] = ()

@@ -25,10 +25,15 @@ from mainspring.ports.store import Store
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """How busy workers will be, and how long the disk lasts; None where it is not asked for."""
+    """How busy workers will be, and how long the disk lasts; None where it is not asked for.
+
+    Attributes:
+        is_disk_slow: whether the disk has not answered in time, so that nothing is known of it now.
+    """
 
     queues: list[QueueForecast]
     disk: DiskForecast | None
+    is_disk_slow: bool = False
 
 
 class CapacityReader:
@@ -64,7 +69,7 @@ class CapacityReader:
         if rows is None:
             rows = 0 if census is None else census.total
         disk = forecast_disk(storage, runs_per_day=count_ends(lines, now), rows=rows, keep=self._kept)
-        return Capacity(queues, disk)
+        return Capacity(queues, disk, storage.is_disk_slow)
 
     async def _read_hours(self, tenant: str | None, now: datetime) -> list[UsageLine]:
         """Return the hours on record by queue, a day at a time: so nothing else waits long, and little is held."""

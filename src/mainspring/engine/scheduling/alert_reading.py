@@ -83,6 +83,7 @@ class AlertReader:
             usage=usage,
             objectives=objectives,
             disk=None if storage is None else storage.disk,
+            knows_disk=storage is not None and not storage.is_disk_slow,
             shortages=None if expected is None else expected.queues,
             disk_to_come=None if expected is None else expected.disk,
             cut=frozenset(kind for kind, found, most in limits if found is not None and len(found) >= most),
@@ -171,7 +172,8 @@ class AlertReader:
         known = self._expected
         if known is None or not known[0] <= now < known[0] + _EXPECTED_FOR:
             self._expected = now, None
-            known = self._expected = now, await self._capacity.read(None, now)
+            found = await self._capacity.read(None, now)
+            known = self._expected = now, None if found.is_disk_slow else found
         return known[1]
 
     async def _read_scheduler(self) -> SchedulerFacts:
