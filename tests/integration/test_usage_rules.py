@@ -66,6 +66,16 @@ async def test_failure_rate(bench: Bench) -> None:
     assert await bench.look(60) == [("resolved", "failure_rate", "queue:mail")]
 
 
+async def test_an_alert_that_fires_goes_on_with_half_as_many_runs(bench: Bench) -> None:
+    await bench.rule("failure_rate")
+    await write(bench, Usage(failed=10))
+    bench.runtime.clock.advance(5 * 60)
+    await write(bench, Usage(failed=10))
+    assert await bench.look(60) == [("firing", "failure_rate", "queue:mail")]
+    assert await bench.look(6 * 60) == []  # ten runs are left within the period
+    assert await bench.look(5 * 60) == [("resolved", "failure_rate", "queue:mail")]
+
+
 async def test_duration_spike(bench: Bench) -> None:
     await bench.rule("duration_spike")
     await bench.runtime.tick("watchdog")

@@ -299,10 +299,14 @@ def _of_usage(
     return judge
 
 
+def _judge_failures(rule: AlertRule, seen: Seen, now: datetime) -> Found:
+    return None if seen.usage is None else find_failures(rule, seen.usage, now, seen.firing_of(rule))
+
+
 def _judge_budgets(rule: AlertRule, seen: Seen, now: datetime) -> Found:
     if seen.usage is None or seen.objectives is None:
         return None
-    return find_burning(rule, seen.objectives, seen.usage, now)
+    return find_burning(rule, seen.objectives, seen.usage, now, seen.firing_of(rule))
 
 
 def _judge_forecast(rule: AlertRule, seen: Seen, now: datetime) -> Found:
@@ -340,7 +344,7 @@ _JUDGES: Mapping[RuleKind, Callable[[AlertRule, Seen, datetime], Found]] = Mappi
         RuleKind.MONITOR: _judge_monitors,
         RuleKind.START_LAG: _of_usage(find_late_starts),
         RuleKind.DURATION_SPIKE: _of_usage(find_spikes),
-        RuleKind.FAILURE_RATE: _of_usage(find_failures),
+        RuleKind.FAILURE_RATE: _judge_failures,
         RuleKind.BUDGET: _judge_budgets,
         RuleKind.FORECAST: _judge_forecast,
         RuleKind.DISK: _judge_disk,

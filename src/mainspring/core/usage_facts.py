@@ -134,13 +134,20 @@ def find_late_starts(rule: AlertRule, seen: UsageSeen, now: datetime) -> Iterato
         yield _fact(key, late, f"{summary} one of 100 started {span} after it was due, or later")
 
 
-def find_failures(rule: AlertRule, seen: UsageSeen, now: datetime) -> Iterator[Fact]:
-    """Yield the queues in which a larger share of the runs that ended has failed than the threshold, in percent."""
+def find_failures(
+    rule: AlertRule, seen: UsageSeen, now: datetime, firing: Collection[tuple[str, str]] = ()
+) -> Iterator[Fact]:
+    """Yield the queues in which a larger share of the runs that ended has failed than the threshold, in percent.
+
+    Args:
+        firing: tenants and subjects of which the rule fires: for these, half as many runs are enough.
+    """
     period = rule.period or timedelta(0)
     for key in _watched(rule, seen):
         usage = seen.within(key, period, now)
         ended = usage.succeeded + usage.failed
-        if ended < FEWEST_ENDS or 100 * usage.failed <= (rule.threshold or 0) * ended:
+        fewest = FEWEST_ENDS // 2 if _name(key) in firing else FEWEST_ENDS
+        if ended < fewest or 100 * usage.failed <= (rule.threshold or 0) * ended:
             continue
         share = usage.failed / ended
         summary = (
@@ -197,8 +204,13 @@ def _watched(rule: AlertRule, seen: UsageSeen) -> list[QueueKey]:
 
 
 def _fact(key: QueueKey, value: float, summary: str) -> Fact:
-    tenant = ALL_TENANTS if key.tenant in SHARED else key.tenant
-    return Fact(tenant=tenant, subject=f"queue:{key.queue}", value=round(value, 3), summary=summary)
+    tenant, subject = _name(key)
+    return Fact(tenant=tenant, subject=subject, value=round(value, 3), summary=summary)
+
+
+def _name(key: QueueKey) -> tuple[str, str]:
+    """Return the tenant and the subject of an alert about a part of a queue."""
+    return ALL_TENANTS if key.tenant in SHARED else key.tenant, f"queue:{key.queue}"
 
 
 def _show_seconds(seconds: float) -> str:
