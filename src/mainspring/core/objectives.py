@@ -238,12 +238,9 @@ def find_burning(
 
 
 def _events_within(objective: Objective, seen: UsageSeen, period: timedelta, now: datetime) -> RunTotals:
-    keys = [
-        key
-        for key in seen.all_keys
-        if key.tenant == objective.tenant and objective.queue in {None, key.queue}
-    ]
-    return add_events(objective, (seen.within(key, period, now) for key in keys))
+    own = seen.of(objective.tenant)
+    keys = [key for key in own.all_keys if objective.queue in {None, key.queue}]
+    return add_events(objective, (own.within(key, period, now) for key in keys))
 
 
 def _explain(objective: Objective, events: RunTotals, period: timedelta, rate: float) -> str:

@@ -67,14 +67,15 @@ class UsageSeen:
     minutes: Mapping[QueueKey, Sequence[tuple[datetime, Usage]]]
     hours: Mapping[QueueKey, Sequence[tuple[datetime, Usage]]]
     _sums: dict[tuple[QueueKey, datetime, timedelta], Usage] = field(default_factory=dict)
+    _parts: dict[str, UsageSeen] = field(default_factory=dict, compare=False, repr=False)
 
     def of(self, tenant: str) -> UsageSeen:
-        """Return the usage of a tenant."""
-        return UsageSeen(
-            {key: lines for key, lines in self.minutes.items() if key.tenant == tenant},
-            {key: lines for key, lines in self.hours.items() if key.tenant == tenant},
-            self._sums,
-        )
+        """Return the usage of a tenant. All tenants are told apart at once, the first time that one is asked for."""
+        if not self._parts:
+            minutes, hours = _by_tenant(self.minutes), _by_tenant(self.hours)
+            for one in {tenant, *minutes, *hours}:
+                self._parts[one] = UsageSeen(minutes.get(one, {}), hours.get(one, {}), self._sums)
+        return self._parts.get(tenant) or UsageSeen({}, {}, self._sums)
 
     @property
     def keys(self) -> Collection[QueueKey]:
@@ -109,6 +110,15 @@ class UsageSeen:
             known = add_all(usage for at, usage in lines if until - DAY <= at and at + HOUR <= until)
             self._sums[mark] = known
         return known
+
+
+def _by_tenant(
+    lines: Mapping[QueueKey, Sequence[tuple[datetime, Usage]]],
+) -> dict[str, dict[QueueKey, Sequence[tuple[datetime, Usage]]]]:
+    found: dict[str, dict[QueueKey, Sequence[tuple[datetime, Usage]]]] = {}
+    for key, some in lines.items():
+        found.setdefault(key.tenant, {})[key] = some
+    return found
 
 
 def gather(lines: Iterable[UsageLine]) -> dict[QueueKey, list[tuple[datetime, Usage]]]:

@@ -183,6 +183,15 @@ def test_a_tenant_sees_its_own() -> None:
     assert list(find_failures(RATE, seen.of("shop"), NOW))
 
 
+def test_tenants_are_told_apart_once() -> None:
+    web = QueueKey("bank", "web")
+    seen = UsageSeen({MAIL: [(NOW, Usage(failed=1))]}, {web: [(NOW, Usage(failed=2))], MAIL: []})
+    assert seen.of("shop") is seen.of("shop")
+    assert (seen.of("shop").minutes, seen.of("shop").hours) == ({MAIL: seen.minutes[MAIL]}, {MAIL: []})
+    assert set(seen.of("bank").all_keys) == {web}
+    assert not seen.of("none").all_keys
+
+
 @pytest.mark.parametrize(
     ("body", "field", "words"),
     [
