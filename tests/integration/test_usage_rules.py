@@ -10,8 +10,10 @@ import pytest
 from mainspring.core.alert_rules import DEFAULT_RULES
 from mainspring.core.alerts import RuleKind
 from mainspring.core.rights import ALL_TENANTS
+from mainspring.core.storage import Disk, Storage
 from mainspring.core.usage import BOUNDS, Times, Usage, UsageLine, UsageStep
 from mainspring.engine.scheduling.usage_reading import RecentUsage
+from mainspring.errors import TookTooLong
 from mainspring.ports.store import Store
 from mainspring.ports.telemetry import Distribution
 from mainspring.stores.memory import MemoryStore
@@ -64,6 +66,16 @@ async def test_failure_rate(bench: Bench) -> None:
     assert await bench.look(60) == [("resolved", "failure_rate", "queue:mail")]
 
 
+async def test_an_alert_that_fires_goes_on_with_half_as_many_runs(bench: Bench) -> None:
+    await bench.rule("failure_rate")
+    await write(bench, Usage(failed=10))
+    bench.runtime.clock.advance(5 * 60)
+    await write(bench, Usage(failed=10))
+    assert await bench.look(60) == [("firing", "failure_rate", "queue:mail")]
+    assert await bench.look(6 * 60) == []  # ten runs are left within the period
+    assert await bench.look(5 * 60) == [("resolved", "failure_rate", "queue:mail")]
+
+
 async def test_duration_spike(bench: Bench) -> None:
     await bench.rule("duration_spike")
     await bench.runtime.tick("watchdog")
@@ -108,6 +120,51 @@ async def test_forecast(bench: Bench) -> None:
     assert await bench.look(600) == [("resolved", "forecast", "queue:mail")]
 
 
+async def test_without_a_channel_nothing_is_expected(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = count_days(bench, monkeypatch)
+    await bench.rule("forecast", channels=[])
+    await bench.look(60)
+    assert asked == []
+    await bench.rule("forecast")
+    await bench.look(60)
+    assert asked
+
+
+async def test_what_could_not_be_expected_is_asked_for_again_only_after_ten_minutes(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bench.rule("forecast")
+    asked = count_days(bench, monkeypatch, TookTooLong("too many hours"))
+    for _ in range(3):
+        await bench.look(60)
+    assert len(asked) == 1
+    await bench.look(7 * 60)
+    assert len(asked) == 1
+    await bench.look(60)
+    assert len(asked) == 2
+
+
+def count_days(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, trouble: Exception | None = None
+) -> list[datetime]:
+    """Note from when on whole days of hours are asked for, as only a forecast does; and perhaps refuse them."""
+    asked: list[datetime] = []
+    cls: type[Store] = type(bench.store)
+    original = cls.list_usage
+
+    async def note(
+        store: Store, step: UsageStep, *, since: datetime, until: datetime, **given: Any
+    ) -> list[UsageLine]:
+        if step is UsageStep.HOUR and until - since > 6 * HOUR:
+            asked.append(since)
+            if trouble is not None:
+                raise trouble
+        return await original(store, step, since=since, until=until, **given)
+
+    monkeypatch.setattr(cls, "list_usage", note)
+    return asked
+
+
 async def test_a_rule_of_a_tenant_judges_by_its_own_usage(bench: Bench) -> None:
     await bench.client.channels.put(
         "bank", "ops", {"kind": "webhook", "config": {"url": "https://x.example.com"}}
@@ -128,6 +185,42 @@ async def test_disk(bench: Bench) -> None:
     assert await bench.look() == expected
     await bench.rule("disk", threshold=0)
     assert await bench.look() == ([] if storage.disk is None else [("resolved", "disk", "disk")])
+
+
+async def test_a_disk_that_is_slow_changes_nothing_and_one_that_is_unknown_ends_the_alert(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Storage(size=1, history=1, disk=Disk("/data", free=1, size=100))
+
+    async def read_storage(_: Store) -> Storage:
+        return found
+
+    monkeypatch.setattr(type(bench.store), "read_storage", read_storage)
+    await bench.rule("disk")
+    assert await bench.look() == [("firing", "disk", "disk")]
+    found = Storage(size=1, history=1, is_disk_slow=True)
+    assert await bench.look() == []
+    found = Storage(size=1, history=1)
+    assert await bench.look() == [("resolved", "disk", "disk")]
+
+
+async def test_a_disk_that_is_slow_does_not_end_what_is_to_come(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bench.runtime.tick("watchdog")
+    await write_hours(bench, Usage(submitted=9000, succeeded=9000), 1, 2)
+    found = Storage(size=1, history=1, disk=Disk("/data", free=1, size=100))
+
+    async def read_storage(_: Store) -> Storage:
+        return found
+
+    monkeypatch.setattr(type(bench.store), "read_storage", read_storage)
+    await bench.rule("forecast")
+    assert await bench.look() == [("firing", "forecast", "disk")]
+    found = Storage(size=1, history=1, is_disk_slow=True)
+    assert await bench.look(600) == []
+    found = Storage(size=1, history=1)
+    assert await bench.look(600) == [("resolved", "forecast", "disk")]
 
 
 class CountingStore(MemoryStore):

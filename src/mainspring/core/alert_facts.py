@@ -78,6 +78,11 @@ def looks_at_lanes_for(rule: AlertRule) -> bool:
     return rule.enabled and rule.kind in _OF_LANES and bool(rule.channels)
 
 
+def looks_ahead_for(rule: AlertRule) -> bool:
+    """Say whether what is to come is read for a rule: it judges by that, and has a channel to tell."""
+    return rule.enabled and rule.kind is RuleKind.FORECAST and bool(rule.channels)
+
+
 def keys_of(names: Sequence[str], tenant: str, channels: Mapping[str, Channel]) -> tuple[str, ...]:
     """Return the keys of the channels that a tenant means by names; one that does not exist is left out."""
     found = (find_channel(channels, tenant, name) for name in names)
@@ -294,23 +299,31 @@ def _of_usage(
     return judge
 
 
+def _judge_failures(rule: AlertRule, seen: Seen, now: datetime) -> Found:
+    return None if seen.usage is None else find_failures(rule, seen.usage, now, seen.firing_of(rule))
+
+
 def _judge_budgets(rule: AlertRule, seen: Seen, now: datetime) -> Found:
     if seen.usage is None or seen.objectives is None:
         return None
-    return find_burning(rule, seen.objectives, seen.usage, now)
+    return find_burning(rule, seen.objectives, seen.usage, now, seen.firing_of(rule))
 
 
 def _judge_forecast(rule: AlertRule, seen: Seen, now: datetime) -> Found:
     del now
+    if not looks_ahead_for(rule):
+        return iter(())
     return None if seen.shortages is None else find_shortages(rule, seen.shortages, seen.disk_to_come)
 
 
 def _judge_disk(rule: AlertRule, seen: Seen, now: datetime) -> Found:
     del now
-    return None if seen.disk is None else _find_full_disk(rule, seen.disk)
+    return _find_full_disk(rule, seen.disk) if seen.knows_disk else None
 
 
-def _find_full_disk(rule: AlertRule, disk: Disk) -> Iterator[Fact]:
+def _find_full_disk(rule: AlertRule, disk: Disk | None) -> Iterator[Fact]:
+    if disk is None:
+        return
     percent = 100 * disk.free_share
     if percent < (rule.threshold or 0):
         free = f"{show_percent(disk.free_share)} of it are free, {weigh(disk.free)} of {weigh(disk.size)}"
@@ -331,7 +344,7 @@ _JUDGES: Mapping[RuleKind, Callable[[AlertRule, Seen, datetime], Found]] = Mappi
         RuleKind.MONITOR: _judge_monitors,
         RuleKind.START_LAG: _of_usage(find_late_starts),
         RuleKind.DURATION_SPIKE: _of_usage(find_spikes),
-        RuleKind.FAILURE_RATE: _of_usage(find_failures),
+        RuleKind.FAILURE_RATE: _judge_failures,
         RuleKind.BUDGET: _judge_budgets,
         RuleKind.FORECAST: _judge_forecast,
         RuleKind.DISK: _judge_disk,

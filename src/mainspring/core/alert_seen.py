@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Protocol
 
 from mainspring.core.access import AccessToken
-from mainspring.core.alerts import RuleKind
+from mainspring.core.alerts import AlertRule, RuleKind
 from mainspring.core.capacity import DiskForecast, QueueForecast
 from mainspring.core.census import DeadLine
 from mainspring.core.ids import RunId
@@ -97,9 +97,10 @@ class Seen:
         monitors: those that may be broken.
         usage: what became of runs of late.
         objectives: those of all tenants.
-        disk: None if it is not known how full it is.
+        disk: None if it cannot be known how full it is; `knows_disk` says whether it was looked at.
         shortages: how busy the workers of queues will be; `disk_to_come` is how long the disk lasts.
         cut: kinds of rules for which there was more than was read.
+        firing: the alerts that fire, by the tenant and name of their rule: of which tenant, and of what.
     """
 
     dead: Sequence[DeadLine] | None = None
@@ -116,9 +117,15 @@ class Seen:
     usage: UsageSeen | None = None
     objectives: Sequence[Objective] | None = None
     disk: Disk | None = None
+    knows_disk: bool = False
     shortages: Sequence[QueueForecast] | None = None
     disk_to_come: DiskForecast | None = None
     cut: Collection[RuleKind] = ()
+    firing: Mapping[tuple[str, str], Collection[tuple[str, str]]] = field(default_factory=dict)
+
+    def firing_of(self, rule: AlertRule) -> Collection[tuple[str, str]]:
+        """Return of which tenants and subjects a rule fires."""
+        return self.firing.get((rule.tenant, rule.name), ())
 
 
 class SeenByTenant:

@@ -18,7 +18,7 @@ from mainspring.core.alerts import AlertRule
 from mainspring.core.doctor.findings import weigh
 from mainspring.core.rights import ALL_TENANTS
 from mainspring.core.storage import Storage
-from mainspring.core.usage import Usage, UsageLine, UsageStep
+from mainspring.core.usage import Times, Usage, UsageLine, UsageStep
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 WEEKS = 4
@@ -147,6 +147,34 @@ def expect(lines: Iterable[UsageLine], now: datetime) -> dict[str, Demand]:
         )
         for queue in sorted(arrived)
     }
+
+
+def sum_to_queues(lines: Iterable[UsageLine]) -> list[UsageLine]:
+    """Return what hours come to by queue, for all their tenants together, and without what only bounds tell.
+
+    It is all that a forecast needs, and far less than the hours themselves, of which there may be a great many.
+    """
+    arrived: defaultdict[tuple[datetime, str], int] = defaultdict(int)
+    ended: defaultdict[tuple[datetime, str], int] = defaultdict(int)
+    spent: defaultdict[tuple[datetime, str], float] = defaultdict(float)
+    for line in lines:
+        key = line.at, line.queue
+        arrived[key] += line.usage.submitted + line.usage.fired
+        ended[key] += _ended(line.usage)
+        spent[key] += line.usage.durations.total
+    return [
+        UsageLine(
+            at=at,
+            tenant=ALL_TENANTS,
+            queue=queue,
+            usage=Usage(
+                submitted=arrived[at, queue],
+                succeeded=ended[at, queue],
+                durations=Times(total=spent[at, queue]),
+            ),
+        )
+        for at, queue in arrived
+    ]
 
 
 def _ended(usage: Usage) -> int:

@@ -9,7 +9,7 @@ soon after that does.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -31,6 +31,8 @@ MOST_OBJECTIVES = 100
 LONGEST_DAYS = 90
 FEWEST_RUNS = 10
 """Fewer runs than that within the long time say nothing of the rate at which a budget is used."""
+MOST_WANTED = 0.9
+"""No rule wants a larger share of runs to be bad: of an objective that allows many, the rate can never be high."""
 SHORT_PART = 12
 """The short time of a rule is this part of its long one."""
 HOUR, SIX_HOURS = timedelta(hours=1), timedelta(hours=6)
@@ -204,9 +206,17 @@ class ObjectiveStatus:
 
 
 def find_burning(
-    rule: AlertRule, objectives: Sequence[Objective], seen: UsageSeen, now: datetime
+    rule: AlertRule,
+    objectives: Sequence[Objective],
+    seen: UsageSeen,
+    now: datetime,
+    firing: Collection[tuple[str, str]] = (),
 ) -> Iterator[Fact]:
-    """Yield objectives whose budgets are used faster than the threshold says: within the period and its last part."""
+    """Yield objectives whose budgets are used faster than the threshold says: within the period and its last part.
+
+    Args:
+        firing: tenants and subjects of which the rule fires: for these, half as many runs are enough.
+    """
     long = rule.period or timedelta(0)
     for objective in objectives:
         if rule.queue not in {None, objective.queue}:
@@ -214,23 +224,23 @@ def find_burning(
         slow = _events_within(objective, seen, long, now)
         fast = _events_within(objective, seen, long / SHORT_PART, now)
         rates = [events.bad_share / objective.budget for events in (slow, fast)]
-        if slow.total < FEWEST_RUNS or not min(rates) >= (rule.threshold or 0):
+        wanted = min(rule.threshold or 0, MOST_WANTED / objective.budget)
+        subject = f"slo:{objective.name}"
+        fewest = FEWEST_RUNS // 2 if (objective.tenant, subject) in firing else FEWEST_RUNS
+        if slow.total < fewest or not min(rates) >= wanted:
             continue
         yield Fact(
             tenant=objective.tenant,
-            subject=f"slo:{objective.name}",
+            subject=subject,
             value=round(rates[0], 2),
             summary=_explain(objective, slow, long, rates[0]),
         )
 
 
 def _events_within(objective: Objective, seen: UsageSeen, period: timedelta, now: datetime) -> RunTotals:
-    keys = [
-        key
-        for key in seen.all_keys
-        if key.tenant == objective.tenant and objective.queue in {None, key.queue}
-    ]
-    return add_events(objective, (seen.within(key, period, now) for key in keys))
+    own = seen.of(objective.tenant)
+    keys = [key for key in own.all_keys if objective.queue in {None, key.queue}]
+    return add_events(objective, (own.within(key, period, now) for key in keys))
 
 
 def _explain(objective: Objective, events: RunTotals, period: timedelta, rate: float) -> str:

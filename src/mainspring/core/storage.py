@@ -28,9 +28,11 @@ class Storage:
         history: what runs that have ended take, with their indexes. SQLite has all in one file, so it is all of that.
         rows: how many runs that is, about; None if only a census knows.
         disk: None if it cannot be known: the server is another machine, or its settings may not be read.
+        is_disk_slow: whether the disk was asked and has not answered in time, so nothing is known of it now.
     """
 
     size: int
     history: int
     rows: int | None = None
     disk: Disk | None = None
+    is_disk_slow: bool = False

@@ -67,14 +67,15 @@ class UsageSeen:
     minutes: Mapping[QueueKey, Sequence[tuple[datetime, Usage]]]
     hours: Mapping[QueueKey, Sequence[tuple[datetime, Usage]]]
     _sums: dict[tuple[QueueKey, datetime, timedelta], Usage] = field(default_factory=dict)
+    _parts: dict[str, UsageSeen] = field(default_factory=dict, compare=False, repr=False)
 
     def of(self, tenant: str) -> UsageSeen:
-        """Return the usage of a tenant."""
-        return UsageSeen(
-            {key: lines for key, lines in self.minutes.items() if key.tenant == tenant},
-            {key: lines for key, lines in self.hours.items() if key.tenant == tenant},
-            self._sums,
-        )
+        """Return the usage of a tenant. All tenants are told apart at once, the first time that one is asked for."""
+        if not self._parts:
+            minutes, hours = _by_tenant(self.minutes), _by_tenant(self.hours)
+            for one in {tenant, *minutes, *hours}:
+                self._parts[one] = UsageSeen(minutes.get(one, {}), hours.get(one, {}), self._sums)
+        return self._parts.get(tenant) or UsageSeen({}, {}, self._sums)
 
     @property
     def keys(self) -> Collection[QueueKey]:
@@ -111,6 +112,15 @@ class UsageSeen:
         return known
 
 
+def _by_tenant(
+    lines: Mapping[QueueKey, Sequence[tuple[datetime, Usage]]],
+) -> dict[str, dict[QueueKey, Sequence[tuple[datetime, Usage]]]]:
+    found: dict[str, dict[QueueKey, Sequence[tuple[datetime, Usage]]]] = {}
+    for key, some in lines.items():
+        found.setdefault(key.tenant, {})[key] = some
+    return found
+
+
 def gather(lines: Iterable[UsageLine]) -> dict[QueueKey, list[tuple[datetime, Usage]]]:
     """Return lines, which come in order, by parts of queues."""
     found: dict[QueueKey, list[tuple[datetime, Usage]]] = {}
@@ -134,13 +144,20 @@ def find_late_starts(rule: AlertRule, seen: UsageSeen, now: datetime) -> Iterato
         yield _fact(key, late, f"{summary} one of 100 started {span} after it was due, or later")
 
 
-def find_failures(rule: AlertRule, seen: UsageSeen, now: datetime) -> Iterator[Fact]:
-    """Yield the queues in which a larger share of the runs that ended has failed than the threshold, in percent."""
+def find_failures(
+    rule: AlertRule, seen: UsageSeen, now: datetime, firing: Collection[tuple[str, str]] = ()
+) -> Iterator[Fact]:
+    """Yield the queues in which a larger share of the runs that ended has failed than the threshold, in percent.
+
+    Args:
+        firing: tenants and subjects of which the rule fires: for these, half as many runs are enough.
+    """
     period = rule.period or timedelta(0)
     for key in _watched(rule, seen):
         usage = seen.within(key, period, now)
         ended = usage.succeeded + usage.failed
-        if ended < FEWEST_ENDS or 100 * usage.failed <= (rule.threshold or 0) * ended:
+        fewest = FEWEST_ENDS // 2 if _name(key) in firing else FEWEST_ENDS
+        if ended < fewest or 100 * usage.failed <= (rule.threshold or 0) * ended:
             continue
         share = usage.failed / ended
         summary = (
@@ -197,8 +214,13 @@ def _watched(rule: AlertRule, seen: UsageSeen) -> list[QueueKey]:
 
 
 def _fact(key: QueueKey, value: float, summary: str) -> Fact:
-    tenant = ALL_TENANTS if key.tenant in SHARED else key.tenant
-    return Fact(tenant=tenant, subject=f"queue:{key.queue}", value=round(value, 3), summary=summary)
+    tenant, subject = _name(key)
+    return Fact(tenant=tenant, subject=subject, value=round(value, 3), summary=summary)
+
+
+def _name(key: QueueKey) -> tuple[str, str]:
+    """Return the tenant and the subject of an alert about a part of a queue."""
+    return ALL_TENANTS if key.tenant in SHARED else key.tenant, f"queue:{key.queue}"
 
 
 def _show_seconds(seconds: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -22,6 +23,7 @@ from mainspring.core.capacity import (
     forecast_disk,
     forecast_queues,
     share_slots,
+    sum_to_queues,
 )
 from mainspring.core.storage import Disk, Storage
 from mainspring.core.usage import Times, Usage, UsageLine
@@ -79,6 +81,26 @@ def test_no_more_is_expected_than_there_ever_was(past: dict[int, int]) -> None:
         [line(hours * HOUR, arrivals) for hours, arrivals in sorted(past.items(), reverse=True)], NOW
     )["mail"]
     assert 0 <= min(demand.by_hour) <= max(demand.by_hour) <= max(past.values())
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 50), st.integers(0, 9), queues, st.sampled_from(["shop", "bank"])),
+        max_size=20,
+    )
+)
+def test_hours_by_queue_say_as_much_as_those_of_all_tenants(
+    past: list[tuple[int, int, str, str]],
+) -> None:
+    lines = [
+        replace(line(ago * HOUR, runs, queue=queue), tenant=tenant)
+        for ago, runs, queue, tenant in sorted(past, reverse=True)
+    ]
+    summed = sum_to_queues(lines)
+    assert len(summed) == len({(one.at, one.queue) for one in lines})
+    assert all(one.usage.lags == Times() and not one.usage.durations.count for one in summed)
+    assert expect(summed, NOW) == expect(lines, NOW)
+    assert count_ends(summed, NOW) == count_ends(lines, NOW)
 
 
 def test_a_busy_hour_to_come_is_found() -> None:

@@ -118,6 +118,20 @@ def test_the_threshold_is_a_multiple_of_the_budget(total: int, share: float) -> 
     assert burn(SUCCESS, (2, ends(total, bad))) == (bad / total / 0.01 >= 14.4)
 
 
+@pytest.mark.parametrize("share", [0.5, 0.9, 0.93])
+def test_a_low_objective_is_at_risk_when_nearly_all_runs_are_bad(share: float) -> None:
+    low = make_objective("shop", "low", {"kind": "success", "objective": share})
+    assert burn(low, (2, ends(1000, 900)))
+    assert not burn(low, (2, ends(1000, 899)))
+
+
+@pytest.mark.parametrize(("runs", "found"), [(FEWEST_RUNS // 2, True), (FEWEST_RUNS // 2 - 1, False)])
+def test_what_fires_goes_on_with_half_as_many_runs(runs: int, *, found: bool) -> None:
+    seen = UsageSeen({QueueKey("shop", "mail"): [(NOW.replace(second=0), ends(runs, runs))]}, {})
+    assert not list(find_burning(FAST, [SUCCESS], seen, NOW, [("bank", "slo:good"), ("shop", "slo:quick")]))
+    assert bool(list(find_burning(FAST, [SUCCESS], seen, NOW, [("shop", "slo:good")]))) is found
+
+
 def test_only_the_objective_s_own_runs_count() -> None:
     bad = {QueueKey("shop", "web"): [(NOW.replace(second=0), lags_of([10.0] * 50))]}
     assert not list(find_burning(FAST, [START], UsageSeen(bad, {}), NOW))

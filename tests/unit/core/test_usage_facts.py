@@ -101,6 +101,13 @@ def test_failures_are_a_share_of_enough_ends(succeeded: int, failed: int) -> Non
     assert bool(found) == (ended >= FEWEST_ENDS and failed > 0.2 * ended)
 
 
+@pytest.mark.parametrize(("ended", "found"), [(FEWEST_ENDS // 2, True), (FEWEST_ENDS // 2 - 1, False)])
+def test_what_fires_goes_on_with_half_as_many_ends(ended: int, *, found: bool) -> None:
+    seen = recent(Usage(failed=ended))
+    assert not list(find_failures(RATE, seen, NOW, [("shop", "queue:web"), ("bank", "queue:mail")]))
+    assert bool(list(find_failures(RATE, seen, NOW, [("shop", "queue:mail")]))) is found
+
+
 def test_failures_are_told_in_numbers() -> None:
     [fact] = find_failures(RATE, recent(Usage(succeeded=750, failed=250)), NOW)
     assert fact.summary == "25 % of the runs in queue mail fail: 250 of 1,000 within 10m"
@@ -174,6 +181,15 @@ def test_a_tenant_sees_its_own() -> None:
     seen = recent(Usage(failed=50))
     assert not list(find_failures(RATE, seen.of("bank"), NOW))
     assert list(find_failures(RATE, seen.of("shop"), NOW))
+
+
+def test_tenants_are_told_apart_once() -> None:
+    web = QueueKey("bank", "web")
+    seen = UsageSeen({MAIL: [(NOW, Usage(failed=1))]}, {web: [(NOW, Usage(failed=2))], MAIL: []})
+    assert seen.of("shop") is seen.of("shop")
+    assert (seen.of("shop").minutes, seen.of("shop").hours) == ({MAIL: seen.minutes[MAIL]}, {MAIL: []})
+    assert set(seen.of("bank").all_keys) == {web}
+    assert not seen.of("none").all_keys
 
 
 @pytest.mark.parametrize(

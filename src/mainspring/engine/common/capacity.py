@@ -16,6 +16,7 @@ from mainspring.core.capacity import (
     expect,
     forecast_disk,
     forecast_queues,
+    sum_to_queues,
 )
 from mainspring.core.states import READY_STATES
 from mainspring.core.usage import UsageLine, UsageStep
@@ -24,10 +25,15 @@ from mainspring.ports.store import Store
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """How busy workers will be, and how long the disk lasts; None where it is not asked for."""
+    """How busy workers will be, and how long the disk lasts; None where it is not asked for.
+
+    Attributes:
+        is_disk_slow: whether the disk has not answered in time, so that nothing is known of it now.
+    """
 
     queues: list[QueueForecast]
     disk: DiskForecast | None
+    is_disk_slow: bool = False
 
 
 class CapacityReader:
@@ -63,14 +69,15 @@ class CapacityReader:
         if rows is None:
             rows = 0 if census is None else census.total
         disk = forecast_disk(storage, runs_per_day=count_ends(lines, now), rows=rows, keep=self._kept)
-        return Capacity(queues, disk)
+        return Capacity(queues, disk, storage.is_disk_slow)
 
     async def _read_hours(self, tenant: str | None, now: datetime) -> list[UsageLine]:
-        """Return the hours on record, a day at a time, so that nothing else waits for long."""
+        """Return the hours on record by queue, a day at a time: so nothing else waits long, and little is held."""
         lines: list[UsageLine] = []
         since = UsageStep.HOUR.start_of(now) - WEEKS * 7 * DAY
         while since < now:
             until = min(since + DAY, now)
-            lines += await self._store.list_usage(UsageStep.HOUR, since=since, until=until, tenant=tenant)
+            found = await self._store.list_usage(UsageStep.HOUR, since=since, until=until, tenant=tenant)
+            lines += sum_to_queues(found)
             since = until
         return lines

@@ -9,7 +9,7 @@ from typing import TypeVar
 import structlog
 
 from mainspring.core.access import AccessToken
-from mainspring.core.alert_facts import looks_at_lanes_for
+from mainspring.core.alert_facts import looks_ahead_for, looks_at_lanes_for
 from mainspring.core.alert_seen import LostWorker, OverdueFire, ReadyLane, SchedulerFacts, Seen, StuckRun
 from mainspring.core.alerts import AlertRule, RuleKind
 from mainspring.core.census import Census
@@ -45,7 +45,7 @@ class AlertReader:
         self._restrictions = restrictions
         self._usage = RecentUsage(store)
         self._capacity = CapacityReader(store, kept=kept)
-        self._expected: tuple[datetime, Capacity] | None = None
+        self._expected: tuple[datetime, Capacity | None] | None = None
 
     async def read(self, rules: Sequence[AlertRule], now: datetime) -> Seen:
         """Return what these rules need."""
@@ -60,7 +60,8 @@ class AlertReader:
         monitors = await try_read("monitors", self._read_monitors(now)) if RuleKind.MONITOR in kinds else None
         usage = await try_read("usage", self._read_usage(enabled, now)) if _BY_USAGE & kinds else None
         objectives = self._usage.objectives if usage is not None and RuleKind.BUDGET in kinds else None
-        expected = await try_read("capacity", self._expect(now)) if RuleKind.FORECAST in kinds else None
+        looks_ahead = any(looks_ahead_for(rule) for rule in enabled)
+        expected = await try_read("capacity", self._expect(now)) if looks_ahead else None
         storage = await try_read("storage", self._store.read_storage()) if RuleKind.DISK in kinds else None
         limits: list[tuple[RuleKind, Sequence[object] | None, int]] = [
             (RuleKind.STUCK_RUN, stuck, _MOST_STUCK),
@@ -82,6 +83,7 @@ class AlertReader:
             usage=usage,
             objectives=objectives,
             disk=None if storage is None else storage.disk,
+            knows_disk=storage is not None and not storage.is_disk_slow,
             shortages=None if expected is None else expected.queues,
             disk_to_come=None if expected is None else expected.disk,
             cut=frozenset(kind for kind, found, most in limits if found is not None and len(found) >= most),
@@ -162,11 +164,16 @@ class AlertReader:
         periods = (rule.period or DAY for rule in rules if rule.kind in _BY_USAGE)
         return await self._usage.read(now, longest=DAY + max(periods))
 
-    async def _expect(self, now: datetime) -> Capacity:
-        """Return what is to be expected. It changes by the hour, and is read anew a few times in one."""
+    async def _expect(self, now: datetime) -> Capacity | None:
+        """Return what is to be expected. It changes by the hour, and is read anew a few times in one.
+
+        What could not be read is not known until then: it is weeks of hours, and all alerts wait for it.
+        """
         known = self._expected
         if known is None or not known[0] <= now < known[0] + _EXPECTED_FOR:
-            known = self._expected = now, await self._capacity.read(None, now)
+            self._expected = now, None
+            found = await self._capacity.read(None, now)
+            known = self._expected = now, None if found.is_disk_slow else found
         return known[1]
 
     async def _read_scheduler(self) -> SchedulerFacts:

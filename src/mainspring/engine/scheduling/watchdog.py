@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import structlog
@@ -86,7 +87,7 @@ class Watchdog:
         channels = {channel.key: channel for channel in await self._store.list_channels()}
         silences = await self._store.list_silences(ending_after=now)
         undelivered = await self._store.list_undelivered(limit=_MOST_UNDELIVERED)
-        judgements = await self._judge(channels, now)
+        judgements = await self._judge(alerts, channels, now)
         of_jobs, noticed = await self._jobs.judge(alerts, channels, now)
         verdict = judge_alerts(
             [*judgements, *of_jobs], alerts, channels, silences, now=now, undelivered=undelivered
@@ -105,9 +106,11 @@ class Watchdog:
             return PERIOD
         return min(max((verdict.next_at - now).total_seconds(), _SOONEST), PERIOD)
 
-    async def _judge(self, channels: dict[str, Channel], now: datetime) -> list[Judgement]:
+    async def _judge(
+        self, alerts: Sequence[Alert], channels: dict[str, Channel], now: datetime
+    ) -> list[Judgement]:
         rules = await self._store.list_alert_rules()
-        seen = SeenByTenant(await self._reader.read(rules, now))
+        seen = SeenByTenant(replace(await self._reader.read(rules, now), firing=_firing(alerts)))
         return [
             judge_rule(rule, seen.of(rule.tenant), channels, _tenants_with(rule, rules), now=now)
             for rule in rules
@@ -142,6 +145,15 @@ def _tenants_with(rule: AlertRule, rules: Sequence[AlertRule]) -> frozenset[str]
     if rule.tenant != ALL_TENANTS:
         return frozenset()
     return frozenset(one.tenant for one in rules if one.name == rule.name and one.tenant != ALL_TENANTS)
+
+
+def _firing(alerts: Sequence[Alert]) -> dict[tuple[str, str], set[tuple[str, str]]]:
+    """Return the alerts that fire, by their rule: of which tenant, and of what."""
+    found: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    for alert in alerts:
+        if alert.state is AlertState.FIRING:
+            found.setdefault((alert.rule_tenant, alert.rule), set()).add((alert.tenant, alert.subject))
+    return found
 
 
 def _name(alert: Alert) -> dict[str, str]:

@@ -11,6 +11,7 @@ import asyncpg
 
 from mainspring.ports.clock import RandomSource
 from mainspring.ports.store import FailoverFacts, StoreCapabilities
+from mainspring.stores._sql.disk import DiskLook
 from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.postgres.access import PostgresAccessStore
 from mainspring.stores.postgres.alerts import PostgresAlertStore
@@ -118,6 +119,7 @@ class PostgresStore(
         self._connections = Connections(self._options, self._queries, random)
         self._closed_days = ClosedDays(self._connections)
         self._lane_ids = LaneIds()
+        self._disk_look = DiskLook()
         self._tenants = LaneTenants()
         self._connections.servers.on_failover += [
             self._lane_ids.clear,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import shutil
 from pathlib import Path
 
-from mainspring.core.storage import Disk, Storage
+from mainspring.core.storage import Storage
+from mainspring.stores._sql.disk import DiskLook
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.statements import fetch_value
 
@@ -16,19 +15,13 @@ class SqliteStorageStore:
 
     _browser: Database
     _path: Path
+    _disk_look: DiskLook
 
     async def read_storage(self) -> Storage:
         """See `StorageStore`."""
         size: int = await self._browser.call(lambda db: fetch_value(db, "read_storage"))
-        folder = self._path.resolve().parent
-        # Its own thread: a disk that hangs must not hold up the loop.
-        disk = await asyncio.to_thread(_look_at, folder)
+        try:
+            disk = await self._disk_look.look(str(self._path.resolve().parent))
+        except TimeoutError:
+            return Storage(size=size, history=size, is_disk_slow=True)
         return Storage(size=size, history=size, disk=disk)
-
-
-def _look_at(folder: Path) -> Disk | None:
-    try:
-        usage = shutil.disk_usage(folder)
-    except OSError:
-        return None
-    return Disk(str(folder), free=usage.free, size=usage.total)

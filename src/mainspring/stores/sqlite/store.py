@@ -10,6 +10,7 @@ import apsw
 
 from mainspring.ports.store import FailoverFacts, StoreCapabilities
 from mainspring.ports.telemetry import SIZES, Distribution, Measure
+from mainspring.stores._sql.disk import DiskLook
 from mainspring.stores._sql.migrate import Applied, Migration, pending, read_migrations
 from mainspring.stores.sqlite.access import SqliteAccessStore
 from mainspring.stores.sqlite.alerts import SqliteAlertStore
@@ -113,6 +114,7 @@ class SqliteStore(
         self._path = path
         self._browse_timeout = browse_timeout
         self._lane_ids = InternedLanes()
+        self._disk_look = DiskLook()
         self._lock = LockFile(path.with_name(f"{path.name}.lock"))
         self._commits = Distribution(SIZES)
 
