@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import apsw
 
+from mainspring.core.storage import Storage
 from mainspring.errors import StoreUnavailable
 from mainspring.stores.sqlite import SqliteStore
 from mainspring.stores.sqlite.connection import GROUP, Database, DatabaseCall, Transactions, answer
@@ -90,6 +91,10 @@ class FileStore(SqliteStore):
     async def read_time(self) -> datetime:
         """Return the simulated instant."""
         return self._time()
+
+    async def read_storage(self) -> Storage:
+        """Return nothing of the disk: it is the host's, and looking at it takes a thread."""
+        return Storage(size=0, history=0)
 
     def abandon(self) -> None:
         """Release the files without finishing anything, as a killed process does."""

@@ -62,7 +62,8 @@ class ArchiveStore(Protocol):
     async def save_archive_part(self, part: ArchivePart, *, epochs: Epochs) -> bool:
         """Store that a part was written, in place of the one with its number.
 
-        Answers False, and stores nothing, if the day is verified, its batch is dropped, or the caller has not the epoch of shard 0.
+        Answers False, and stores nothing, if the day is verified, its batch is dropped, or the caller has not the epoch
+        of shard 0.
         """
         ...
 
