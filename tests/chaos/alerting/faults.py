@@ -16,6 +16,7 @@ import asyncpg
 import httpx
 
 from mainspring.core.rights import ALL_TENANTS
+from mainspring.errors import RunFailed
 from tests.chaos.alerting.scene import LOST_AFTER, Scene
 from tests.chaos.alerting.told import Owed
 from tests.processes.processes import await_that
@@ -51,7 +52,7 @@ def workers_are_gone(scene: Scene) -> Iterator[tuple[Owed, ...]]:
 def job_fails(scene: Scene) -> Iterator[tuple[Owed, ...]]:
     """A job fails for good."""
     run = scene.app.submit_sync("charge", [None])[0]
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(RunFailed):
         run.wait_sync(60)
     failed_at = time.time()
     hold = scene.true_after("dead_letters") if scene.as_shipped else 0.0
