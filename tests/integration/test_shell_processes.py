@@ -452,7 +452,8 @@ async def test_sweep_kills_what_workers_left_behind_and_nothing_else() -> None:
         await wait_until(
             lambda: all(Path(f"/proc/{p.pid}/comm").read_text() == "sleep\n" for p in dead + living)
         )
-        assert await asyncio.to_thread(sweep_leftovers) == 2
+        await asyncio.to_thread(sweep_leftovers)
+        # The sweep of a worker that starts elsewhere on this machine may have come first, with the same result.
         assert [process.wait(10) for process in dead] == [-signal.SIGKILL] * 2
         assert all(process.poll() is None for process in living)
     finally:

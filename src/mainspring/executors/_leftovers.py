@@ -24,18 +24,16 @@ def worker_marker(pid: int | None = None) -> str:
     return f"{namespace}.{pid}.{fields[19]}"
 
 
-def sweep_leftovers() -> int:
-    """Kill every process that carries the marker of a worker that is gone. Return how many.
+def sweep_leftovers() -> None:
+    """Kill every process that carries the marker of a worker that is gone.
 
     It handles only processes of this pid namespace, since elsewhere a pid means something else. It cannot reach
     processes of another user unless it runs as root. It reads all of /proc, so call it on a thread.
     """
     namespace = worker_marker().partition(".")[0]
-    killed = 0
     for entry in _PROC.iterdir():
         if entry.name.isdigit() and _is_leftover(int(entry.name), namespace):
-            killed += _kill(int(entry.name), namespace)
-    return killed
+            _kill(int(entry.name), namespace)
 
 
 def _is_leftover(pid: int, namespace: str) -> bool:
@@ -60,14 +58,12 @@ def _read_marker(pid: int) -> str | None:
     return None
 
 
-def _kill(pid: int, namespace: str) -> bool:
+def _kill(pid: int, namespace: str) -> None:
     """Kill the process that was examined, not another one that has got its pid since."""
     with contextlib.suppress(OSError):
         handle = os.pidfd_open(pid)
         try:
             if _is_leftover(pid, namespace):
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
-                return True
         finally:
             os.close(handle)
-    return False
