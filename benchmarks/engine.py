@@ -22,6 +22,7 @@ import asyncpg
 import structlog
 import uvloop
 
+from benchmarks.operated import ENDPOINT, IS_OPERATED, open_account
 from mainspring.config import Settings, StoreLocation
 from mainspring.config.table import SETTINGS
 from mainspring.engine.assembly import Engine
@@ -51,7 +52,12 @@ def noop_registry() -> FunctionRegistry:
 
 
 def settings_for(location: str, *, slots: int) -> Settings:
-    return Settings(store=StoreLocation.parse(location), slots=slots, drain=timedelta(seconds=1))
+    return Settings(
+        store=StoreLocation.parse(location),
+        slots=slots,
+        drain=timedelta(seconds=1),
+        otlp=os.environ.get(ENDPOINT),
+    )
 
 
 async def load(engine: Engine, count: int) -> float:
@@ -174,6 +180,8 @@ async def fresh_database(dsn: str) -> AsyncIterator[str]:
     await _make_log_ahead(admin)
     await admin.execute(f"CREATE DATABASE {name}")
     try:
+        if IS_OPERATED in os.environ:
+            await asyncio.to_thread(open_account, f"{dsn}/{name}")
         yield f"{dsn}/{name}"
     finally:
         await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")

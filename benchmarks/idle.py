@@ -27,6 +27,7 @@ import structlog
 import uvloop
 
 from benchmarks.engine import fresh_database, lag_rows
+from benchmarks.operated import IS_OPERATED, read_metrics
 from mainspring.clock import LoopWaiter, monotonic, system_random
 from mainspring.executors import FunctionExecutor
 from mainspring.executors.runners import InlineRunner
@@ -87,7 +88,9 @@ async def run_servers(dsn: str, count: int) -> AsyncIterator[tuple[list[int], li
         for _ in range(count):
             server = await start_server(dsn)
             started.append(server)
-        yield [process.pid for process, _ in started], [address for _, address in started]
+        addresses = [address for _, address in started]
+        async with read_metrics(addresses if IS_OPERATED in os.environ else []):
+            yield [process.pid for process, _ in started], addresses
     finally:
         for process, _ in started:
             process.send_signal(signal.SIGTERM)

@@ -26,6 +26,7 @@ import uvloop
 
 from benchmarks.engine import fresh_database
 from benchmarks.idle import run_servers, use
+from benchmarks.operated import TOKEN
 from benchmarks.report import Row, publish
 from mainspring.sdk.client import AsyncClient
 
@@ -41,12 +42,14 @@ class Load:
     Attributes:
         lags: seconds from sending to the answer's last byte.
         until: by `time.perf_counter`, when no new request is sent.
+        access: the header that presents a token; empty for none.
     """
 
     host: str
     path: str
     kind: str
     until: float = 0.0
+    access: str = ""
     sent: int = 0
     lags: list[float] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
@@ -58,7 +61,7 @@ class Load:
             body = json.dumps({**fields, "payload": {"number": self.sent}})
         else:
             body = json.dumps({"payload": {"number": self.sent}})
-        head = f"POST {self.path} HTTP/1.1\r\nHost: {self.host}\r\nContent-Type: application/json\r\n"
+        head = f"POST {self.path} HTTP/1.1\r\nHost: {self.host}\r\nContent-Type: application/json\r\n{self.access}"
         return f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode()
 
 
@@ -104,7 +107,8 @@ async def send_load(address: str, kind: str, path: str, seconds: float) -> dict[
     """Send requests for so long; return the figures."""
     loop = asyncio.get_running_loop()
     host, _, port = urlsplit(address).netloc.partition(":")
-    load = Load(f"{host}:{port}", path, kind, until=time.perf_counter() + seconds)
+    access = f"Authorization: Bearer {os.environ[TOKEN]}\r\n" if TOKEN in os.environ else ""
+    load = Load(f"{host}:{port}", path, kind, until=time.perf_counter() + seconds, access=access)
     ends = [loop.create_future() for _ in range(CONNECTIONS)]
     before, spent = time.perf_counter(), time.process_time()
     for end in ends:

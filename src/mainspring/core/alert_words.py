@@ -13,7 +13,11 @@ def count(number: int, noun: str) -> str:
 
 
 def show_roughly(duration: timedelta) -> str:
-    """Return a duration as people tell it: whole seconds, and no seconds where they no longer matter."""
+    """Return a duration as people tell it: whole seconds, and no seconds where they no longer matter.
+
+    What happened on a server whose clock is ahead of this one's has happened just now.
+    """
+    duration = max(duration, timedelta(0))
     step = timedelta(minutes=1) if duration >= timedelta(hours=1) else timedelta(seconds=1)
     return show(duration - duration % step)
 
