@@ -65,9 +65,7 @@ def open_account(dsn: str) -> None:
     command = [sys.executable, "-m", "mainspring", "token", "create", "--store", dsn]
     options = ["--role", "admin", "--account", "bench", "--name", "bench"]
     environment = {key: value for key, value in os.environ.items() if key != TOKEN}
-    done = subprocess.run(
-        [*command, *options], check=True, env=environment, stdout=subprocess.PIPE, text=True
-    )
+    done = subprocess.run([*command, *options], check=True, env=environment, capture_output=True, text=True)
     os.environ[TOKEN] = next(line for line in done.stdout.splitlines() if line.startswith("ms_"))
 
 
