@@ -24,6 +24,9 @@ _COLOURS = {
     "RETRYING": "yellow",
     "CANCELLED": "magenta",
     "SKIPPED": "magenta",
+    "FIRING": "red",
+    "LATE": "red",
+    "UP": "green",
 }
 """The colours of the words that deserve one, as whole cells of a table."""
 

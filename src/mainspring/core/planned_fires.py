@@ -14,8 +14,8 @@ MOST_JOBS = 5_000
 """Jobs that are looked at; of more, the past has to tell what the others do."""
 MOST_STEPS = 50_000
 """Fires that are gone through in all. It is some tenths of a second."""
-MOST_FIRES_OF_JOB = 1_500
-"""Fires that are gone through of one job: each minute of a day. What fires more often goes on at the same rate."""
+MOST_IN_HOUR = 60
+"""Fires of a job that are gone through in one hour. Of what fires more often, the rest comes at the same rate."""
 _HOUR = timedelta(hours=1)
 _TICK = timedelta(microseconds=1)
 
@@ -80,31 +80,24 @@ class PlannedFires:
 
     def _count(self, job: Job, trigger: Trigger) -> None:
         """Go through the fires of a job, from the beginning of this hour on."""
-        by_hour = [0.0] * self._hours
-        end = self._start + self._hours * _HOUR
         left = job.fires_left
-        count = 0
+        fires = self._fires[job.spec.queue]
         at = trigger.next_after(self._start - _TICK)
-        while at is not None and at < end and left != 0:
-            by_hour[(at - self._start) // _HOUR] += 1
-            count += 1
-            if count == MOST_FIRES_OF_JOB:
-                self._go_on(by_hour, count, at)
+        while at is not None and left != 0:
+            hour = (at - self._start) // _HOUR
+            if hour >= self._hours:
                 break
-            if left is not None and at > self._now:
-                left -= 1
-            at = trigger.next_after(at)
-        self.steps += count
-        if count:
-            fires = self._fires[job.spec.queue]
-            for hour, number in enumerate(by_hour):
-                fires[hour] += number
-
-    def _go_on(self, by_hour: list[float], count: int, at: datetime) -> None:
-        """Fill the hours after an instant, at the rate until then."""
-        passed = max((at - self._start) / _HOUR, 1e-6)
-        rate = count / passed
-        hour = int(passed)
-        by_hour[hour] += rate * (hour + 1 - passed)
-        for later in range(hour + 1, self._hours):
-            by_hour[later] = rate
+            end = self._start + (hour + 1) * _HOUR
+            first, last, count = at, at, 0
+            while at is not None and at < end and count < MOST_IN_HOUR and left != 0:
+                last, count = at, count + 1
+                if left is not None and at > self._now:
+                    left -= 1
+                at = trigger.next_after(at)
+            self.steps += count
+            fires[hour] += count
+            if at is not None and at < end and left != 0:
+                more = (end - last) / (last - first) * (count - 1)
+                fires[hour] += more if left is None else min(more, left)
+                left = None if left is None else max(left - int(more), 0)
+                at = trigger.next_after(end - _TICK)

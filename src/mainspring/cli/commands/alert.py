@@ -9,7 +9,7 @@ import click
 
 from mainspring.cli.calling import call, plain
 from mainspring.cli.options import caller_options, cluster_option, json_option, kind_option
-from mainspring.cli.output import print_fields, print_json, print_table, show_instant
+from mainspring.cli.output import print_fields, print_json, print_table
 from mainspring.core.alert_rules import DEFAULT_RULES
 from mainspring.core.alerts import RULE_OPTIONS
 from mainspring.core.fields import show
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 _PAGE = Whole(1, 1000)
 _ID = Whole(1, 2**62)
-_WIDTH = 70
 
 
 @click.group("alert")
@@ -65,8 +64,8 @@ def _row(alert: AlertView) -> tuple[object, ...]:
         f"{alert.state}{' (silenced)' if alert.silenced else ''}",
         alert.severity,
         alert.rule,
-        show_instant(alert.since),
-        (alert.summary if alert.error is None else f"{alert.summary}: {alert.error}")[:_WIDTH],
+        alert.since,
+        alert.summary if alert.error is None else f"{alert.summary}: {alert.error}",
         told or "-",
     )
 

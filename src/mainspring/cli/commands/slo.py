@@ -72,7 +72,7 @@ def list_command(server: str, *, as_json: bool) -> None:
             _NONE if one.share is None else show_percent(one.share),
             show_percent(one.budget_left),
             f"{one.within_hour.burn_rate:,.3g} / {one.within_six_hours.burn_rate:,.3g}",
-            _NONE if one.exhausted_at is None else show_instant(one.exhausted_at),
+            one.exhausted_at,
         )
         for one in found.items
     ]
