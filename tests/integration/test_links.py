@@ -81,7 +81,7 @@ async def test_a_job_that_failed_links_to_its_run(runtime: ManualRuntime, receiv
     await runtime.client.runs.submit(TENANT, Submission(job_id=job.id))
     await (await runtime.worker()).work()
     shown = await follow(runtime, links_in(await tell(runtime, receiver)))
-    assert (shown["job"], shown["state"]) == ("report", "FAILED")
+    assert (shown["job"], shown["status"]) == ("report", "FAILED")
 
 
 async def test_a_job_that_is_late_without_a_run_links_to_itself(

@@ -90,7 +90,7 @@ async def test_a_calendar_keeps_fires_out(runtime: ManualRuntime, http: httpx.As
     await record(runtime, 10)
     today = runtime.clock.now().date()
     days = [(today + timedelta(days=number)).isoformat() for number in range(3)]
-    await runtime.client.calendars.put("default", "closed", {"dates": days})
+    await runtime.client.calendars.put("default", "closed", {"rules": [{"date": day} for day in days]})
     body = {"name": "report", "function": "work", "queue": "mail", "cron": "* * * * *"}
     await runtime.client.jobs.create("default", {**body, "calendars": {"exclude": ["closed"]}})
     assert (await ask(http))["queues"][0]["runs_per_hour"] == 10.0
