@@ -70,7 +70,8 @@ class QueueForecast:
     """How busy the workers of a queue will be.
 
     Attributes:
-        slots: what the queue has of its workers' slots, beside other queues that they serve.
+        slots: what the queue has of its workers' slots, beside other queues that they serve; if it gets nothing in this
+            hour, what it has in its busiest one.
         arrivals: how many runs arrive in this hour.
         seconds: for how long a run takes a slot.
         utilisation: the share of its slots that is taken in this hour; None if there are none.
@@ -250,18 +251,20 @@ def forecast_queues(
         shares = [_share(loads[queue], slots[queue]) for loads, slots in hours]
         peaks = [(share or 0.0, hours[hour][0][queue], -hour) for hour, share in enumerate(shares)]
         peak = -max(peaks)[2]
-        loads, slots = hours[0]
+        load = hours[0][0][queue]
+        # A queue that gets nothing now has none of the shared slots, but its workers serve it all the same.
+        own = hours[0][1][queue] or hours[peak][1][queue]
         found.append(
             QueueForecast(
                 queue=queue,
-                slots=slots[queue],
+                slots=own,
                 arrivals=demand.by_hour[0],
                 seconds=demand.seconds,
-                utilisation=shares[0],
+                utilisation=_share(load, own),
                 peak=shares[peak],
                 peak_at=this_hour + peak * HOUR,
                 waiting=waiting.get(queue, 0),
-                drain=_drain(waiting.get(queue, 0), demand.seconds, slots[queue] - loads[queue]),
+                drain=_drain(waiting.get(queue, 0), demand.seconds, own - load),
                 slots_needed=ceil(round(hours[peak][0][queue] / GOAL, 6)),
             )
         )

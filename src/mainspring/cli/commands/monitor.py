@@ -81,7 +81,12 @@ def list_command(server: str, *, as_json: bool) -> None:
         )
         for one in found.items
     ]
-    print_table(("MONITOR", "STATE", "FAILURES", "PINGED", "DUE BY", "BEGINS"), rows, empty="no monitors")
+    print_table(
+        ("MONITOR", "STATE", "FAILURES", "PINGED", "DUE BY", "BEGINS"),
+        rows,
+        empty="no monitors",
+        last=("MONITOR",),
+    )
 
 
 @monitor_group.command("show")
