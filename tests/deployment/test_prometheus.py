@@ -46,7 +46,7 @@ def pay(order: int) -> None:
         raise ValueError("no such order")
 
 
-@app.job(every="1s")
+@app.job(every="1s", metrics=True)
 def tick() -> None:
     pass
 """
@@ -63,6 +63,8 @@ _SIGNALS = (
     "mainspring:queue_oldest_seconds:max >= 0",
     "mainspring:store_call_seconds:p99_5m >= 0",
     "mainspring_ledger_missing == 0",
+    'rate(mainspring_job_runs_total{job_name="tick", state="SUCCEEDED"}[5m]) > 0',
+    'time() - mainspring_job_last_success_timestamp_seconds{job_name="tick"} < 60',
 )
 """What is there when everything has been read at least twice, and the census was taken."""
 
@@ -71,6 +73,7 @@ _QUIET = {
     ("mainspring-scheduler", "Alerts that fire"),
     ("mainspring-scheduler", "Hints between processes"),  # not on SQLite
     ("mainspring-scheduler", "Monitors that are down"),
+    ("mainspring-scheduler", "Pings of the outer monitor"),  # without one
     ("mainspring-scheduler", "Requests denied"),
     ("mainspring-scheduler", "Requests with errors"),
     ("mainspring-scheduler", "Spans of traced runs"),  # without a collector

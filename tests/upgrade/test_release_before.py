@@ -61,6 +61,7 @@ NEW_OPTIONS: Row = {
     "preempts": None,
     "preemptible": False,
     "notify": None,
+    "metrics": False,
     "pause_note": None,
     "batch": None,
     "max_fires": None,

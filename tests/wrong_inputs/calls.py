@@ -110,6 +110,7 @@ REQUESTS = [
     http("POST /api/v1/tokens", '{"name": "t", "role": "admin", "rate": 0}', "rate", "between 1 and"),
     http("PUT /api/v1/channels/ops", '{"kind": "fax", "config": {}}', "kind", "webhook, slack"),
     http("PUT /api/v1/alert-rules/many", '{"kind": "odd"}', "kind", "must be one of dead_letters"),
+    http(_JOBS, '{"name": "a", "function": "f", "metrics": "all"}', "metrics", "true or false"),
     http("PUT /api/v1/monitors/dump", '{"evry": "1h"}', "evry", "did you mean 'every'?"),
     http("PUT /api/v1/monitors/dump", '{"every": "1h", "tolerance": 0}', "tolerance", "between 1 and 100"),
     http(

@@ -14,6 +14,7 @@ from mainspring.api.gatekeeper import Gatekeeper, Identify
 from mainspring.api.guard import Guard
 from mainspring.api.ics import IcsReader
 from mainspring.api.login_desk import LoginDesk
+from mainspring.api.ping_gate import PingGate
 from mainspring.api.routes import (
     access,
     alerts,
@@ -44,6 +45,7 @@ from mainspring.api.routes import (
     worker,
 )
 from mainspring.api.routing import Routes
+from mainspring.api.store_probe import StoreProbe
 from mainspring.clock import UuidSource, monotonic
 from mainspring.config.access import Access
 from mainspring.config.table import default
@@ -165,6 +167,7 @@ def create_api(
         gateway=gateway,
         store_name=store_name,
         ping=ping,
+        probe=StoreProbe(ping),
         shards=shards,
         failovers=failovers,
         figures=figures,
@@ -173,6 +176,7 @@ def create_api(
         ics=ics,
         why_rates=CallerRates(why_rate or default("why.rate"), setting="why.rate"),
         test_rates=CallerRates(test_rate, setting="channels.test_rate", burst=test_rate.count),
+        pings=PingGate(),
         findings=findings,
         logs=logs,
         desk=desk,

@@ -13,6 +13,8 @@ from starlette.types import Receive, Scope
 from mainspring.api.caller_rates import CallerRates
 from mainspring.api.ics import IcsReader
 from mainspring.api.login_desk import LoginDesk
+from mainspring.api.ping_gate import PingGate
+from mainspring.api.store_probe import StoreProbe
 from mainspring.config.access import Access
 from mainspring.core.access import Identity
 from mainspring.core.actors import Actor, ActorKind
@@ -37,6 +39,7 @@ class Services:
         gateway: where workers' calls go.
         store_name: the store's name in `/health`.
         ping: checks that the store answers; raises `StoreUnavailable` if not.
+        probe: checks the same, rarely, for callers of whom nothing is known.
         shards: the source of the scheduler's figures in `/health`; None if this process does not schedule.
         failovers: returns the database failovers that the store knows about.
         figures: returns the process's figures.
@@ -45,6 +48,7 @@ class Services:
         ics: reads ICS files.
         why_rates: how often each caller may ask why a run waits.
         test_rates: how often each caller may test channels.
+        pings: how often pings may come with keys that are not known.
         findings: returns what the last look at all jobs has found; None if there was none.
         logs: sets which log lines this process writes; None if the log is not its own.
         desk: lets people in; None if there never are accounts.
@@ -55,6 +59,7 @@ class Services:
     gateway: ServingGateway
     store_name: str
     ping: Callable[[], Awaitable[object]]
+    probe: StoreProbe
     shards: Shards | None
     failovers: Callable[[], Sequence[FailoverFacts]]
     figures: Callable[[], Mapping[str, float]]
@@ -63,6 +68,7 @@ class Services:
     ics: IcsReader
     why_rates: CallerRates
     test_rates: CallerRates
+    pings: PingGate
     findings: Callable[[], JobFindings | None]
     logs: LogSwitch | None
     desk: LoginDesk | None

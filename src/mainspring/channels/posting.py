@@ -43,11 +43,19 @@ class Poster:
             MessageRefused: the guard forbids the address, or the receiver will never take the message.
             ChannelUnavailable: the receiver did not take it now.
         """
-        full = {**headers, "Content-Type": "application/json"}
+        await self._call("POST", url, body, {**headers, "Content-Type": "application/json"}, revealer)
+
+    async def get(self, url: str, revealer: Revealer) -> None:
+        """Get a URL; return if the receiver is content. Arguments and errors are those of `post`."""
+        await self._call("GET", url, None, {}, revealer)
+
+    async def _call(
+        self, method: str, url: str, body: bytes | None, headers: Mapping[str, str], revealer: Revealer
+    ) -> None:
         try:
             endpoint = parse_url(url, "url")
             async with self._reach.client_of(revealer.tenant).request(
-                "POST", url, endpoint, body=body, headers=full, limit=self._limit
+                method, url, endpoint, body=body, headers=headers, limit=self._limit
             ) as response:
                 status = response.status
                 if 200 <= status < 300:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -22,7 +22,13 @@ def print_json(value: object) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False, default=show_plain))
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str) -> None:
+def print_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    empty: str,
+    last: Collection[str] = (),
+) -> None:
     """Print rows under headings.
 
     On a terminal, a table is made to fit: texts are cut, but never ids and instants, and a long table goes through a
@@ -30,6 +36,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, emp
 
     Args:
         empty: what to print if there are no rows.
+        last: the headings of what is cut only once nothing else can be: names that commands take, and sentences.
     """
     values = [list(row) for row in rows]
     if not values:
@@ -38,7 +45,8 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, emp
     terminal = Terminal.of_output()
     cells = [[_cell(value, is_short=terminal is not None) for value in row] for row in values]
     if terminal is not None:
-        terminal.print_table(columns, cells, fixed=_fixed_columns(values))
+        places = [number for number, heading in enumerate(columns) if heading in last]
+        terminal.print_table(columns, cells, fixed=_fixed_columns(values), last=places)
         return
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
     for row in ([*columns], *cells):

@@ -24,6 +24,9 @@ _COLOURS = {
     "RETRYING": "yellow",
     "CANCELLED": "magenta",
     "SKIPPED": "magenta",
+    "FIRING": "red",
+    "LATE": "red",
+    "UP": "green",
 }
 """The colours of the words that deserve one, as whole cells of a table."""
 
@@ -77,15 +80,21 @@ class Terminal:
         )
 
     def print_table(
-        self, columns: Sequence[str], cells: Sequence[Sequence[str]], *, fixed: Collection[int]
+        self,
+        columns: Sequence[str],
+        cells: Sequence[Sequence[str]],
+        *,
+        fixed: Collection[int],
+        last: Collection[int] = (),
     ) -> None:
         """Print a table that fits. A long one goes through the pager.
 
         Args:
             fixed: the columns whose cells are never cut.
+            last: those that are cut only once no other can be.
         """
         one_line = [[" ".join(cell.split()) for cell in row] for row in cells]
-        widths = fit_widths(columns, one_line, room=self.columns, fixed=fixed)
+        widths = fit_widths(columns, one_line, room=self.columns, fixed=fixed, last=last)
         lines = [self._row(columns, widths, is_heading=True)]
         lines += [self._row(row, widths) for row in one_line]
         if self.has_pager and len(lines) >= self.lines:
@@ -109,11 +118,16 @@ class Terminal:
 
 
 def fit_widths(
-    columns: Sequence[str], cells: Sequence[Sequence[str]], *, room: int, fixed: Collection[int]
+    columns: Sequence[str],
+    cells: Sequence[Sequence[str]],
+    *,
+    room: int,
+    fixed: Collection[int],
+    last: Collection[int] = (),
 ) -> list[int]:
     """Return the widths of a table's columns so that they fit, as long as cutting texts is enough for that.
 
-    The widest column is cut first, but none below a readable width.
+    The widest column is cut first, but none below a readable width, and those of `last` after all others.
     """
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
     least = [
@@ -122,7 +136,10 @@ def fit_widths(
     ]
     over = sum(widths) + _GAP * (len(widths) - 1) - room
     while over > 0:
-        number = max(range(len(widths)), key=lambda each: (widths[each] > least[each], widths[each]))
+        number = max(
+            range(len(widths)),
+            key=lambda each: (widths[each] > least[each], each not in last, widths[each]),
+        )
         if widths[number] <= least[number]:
             break
         widths[number] -= 1

@@ -8,15 +8,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import unquote, urlsplit
 
-from mainspring.config.kinds import OneLine, SecretUrl, Several, TenantTarget
+from mainspring.config.kinds import OneLine, SecretUrl, Several, TenantTarget, is_address
 from mainspring.config.setting import SERVER, UP, Setting
 from mainspring.core.kinds import Flag
 from mainspring.core.mail_server import MailServer
 from mainspring.core.rates import Rate, RateText
-from mainspring.core.secrets import read_reference
+from mainspring.core.secrets import check_marks, is_mark, read_reference
 from mainspring.core.times import Duration
 from mainspring.errors import InvalidInput
 
@@ -144,6 +144,43 @@ def _split(url: str, path: str) -> tuple[str, int, str | None, str]:
     return parts.hostname, port or _PORTS[parts.scheme], user, parts.query
 
 
+@dataclass(frozen=True, slots=True)
+class PingUrl(SecretUrl):
+    """The address of a monitor elsewhere."""
+
+    def read(self, value: object, path: str, old: Any) -> str:
+        """Read an address of http or https, or a secret that holds one."""
+        text = SecretUrl.read(self, value, path, old)
+        check_marks(text, path)
+        if not is_mark(text) and not is_address(text):
+            raise InvalidInput(path, "must be an address like https://hc.example.com/0e1f, or ${secret:NAME}")
+        return text
+
+    def limits(self) -> str:
+        """Say which forms it has."""
+        return "URL, which may hold `${secret:NAME}`"
+
+
+@dataclass(frozen=True, slots=True)
+class PublicUrl(OneLine):
+    """The address under which people reach a server."""
+
+    metavar: ClassVar[str] = "URL"
+
+    def read(self, value: object, path: str, old: Any) -> str:
+        """Read an address of http or https, which others may see; return it without a slash at its end."""
+        text = OneLine.read(self, value, path, old)
+        if not is_address(text) or any(mark in text for mark in "?#@"):
+            raise InvalidInput(
+                path, "must be an address like https://jobs.example.org, without user or query"
+            )
+        return text.rstrip("/")
+
+    def limits(self) -> str:
+        """Name it."""
+        return "URL"
+
+
 CHANNEL_SETTINGS = (
     Setting(
         name="channels.allow",
@@ -182,6 +219,25 @@ CHANNEL_SETTINGS = (
         field="channel_test_rate",
         used_by=_HOSTS,
         words="How often one caller may have a server test channels; what one period allows may come at once.",
+    ),
+    Setting(
+        name="public_url",
+        kind=PublicUrl(),
+        default=None,
+        default_words="messages have no links",
+        field="public_url",
+        used_by=_HOSTS,
+        words="Where people reach this server. Messages of alerts link to the run, job or monitor there.",
+    ),
+    Setting(
+        name="watchdog.ping_url",
+        kind=PingUrl(),
+        default=None,
+        default_words="nothing is pinged",
+        field="watchdog_ping_url",
+        used_by=_HOSTS,
+        words="The URL of a monitor elsewhere, which is fetched once a minute while the rules of alerts are judged. It"
+        " leads where channels of the cluster may lead.",
     ),
     Setting(
         name="mail.url",

@@ -186,6 +186,8 @@ class Settings:
     channel_allow_http: bool = default("channels.allow_http")
     channel_timeout: timedelta = default("channels.timeout")
     channel_test_rate: Rate = default("channels.test_rate")
+    watchdog_ping_url: str | None = default("watchdog.ping_url")
+    public_url: str | None = default("public_url")
     mail_url: str | None = default("mail.url")
     mail_from: str | None = default("mail.from")
     mail_password: str | None = default("mail.password")

@@ -1,12 +1,12 @@
 """How busy workers will be within a day, how long a backlog takes, and how long the disk lasts.
 
-The work to come is taken from the past: what arrives in an hour is the mean of the same hours of the weeks on record,
-and a run takes as long as the runs of its queue took. So nothing here knows of a job that is new, or fires once a year.
+What is submitted in an hour to come is taken from the past: it is the mean of the same hours of the weeks on record.
+What fires is known beforehand, from the schedules of jobs. A run takes as long as the runs of its queue took.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,6 +16,7 @@ from mainspring.core.alert_words import count, show_roughly
 from mainspring.core.alerting import Fact
 from mainspring.core.alerts import AlertRule
 from mainspring.core.doctor.findings import weigh
+from mainspring.core.planned_fires import PlannedFires
 from mainspring.core.rights import ALL_TENANTS
 from mainspring.core.storage import Storage
 from mainspring.core.usage import Times, Usage, UsageLine, UsageStep
@@ -69,7 +70,8 @@ class QueueForecast:
     """How busy the workers of a queue will be.
 
     Attributes:
-        slots: what the queue has of its workers' slots, beside other queues that they serve.
+        slots: what the queue has of its workers' slots, beside other queues that they serve; if it gets nothing in this
+            hour, what it has in its busiest one.
         arrivals: how many runs arrive in this hour.
         seconds: for how long a run takes a slot.
         utilisation: the share of its slots that is taken in this hour; None if there are none.
@@ -120,33 +122,58 @@ class DiskForecast:
     advised_days: int | None
 
 
-def expect(lines: Iterable[UsageLine], now: datetime) -> dict[str, Demand]:
+def expect(
+    lines: Iterable[UsageLine], now: datetime, planned: PlannedFires | None = None
+) -> dict[str, Demand]:
     """Return what each queue asks for in the hours to come.
 
     Args:
         lines: the hours on record, of one tenant or of all.
+        planned: the fires of their jobs; None: the past tells these, too.
     """
     this_hour = UsageStep.HOUR.start_of(now)
     past = [line for line in lines if line.at < this_hour]
     if not past:
         return {}
     first = min(line.at for line in past)
-    arrived: defaultdict[str, defaultdict[datetime, int]] = defaultdict(lambda: defaultdict(int))
+    submitted: defaultdict[str, Counter[datetime]] = defaultdict(Counter)
+    fired: defaultdict[str, Counter[datetime]] = defaultdict(Counter)
     spent: defaultdict[str, float] = defaultdict(float)
     ended: defaultdict[str, int] = defaultdict(int)
     for line in past:
         usage = line.usage
-        arrived[line.queue][line.at] += usage.submitted + usage.fired
+        submitted[line.queue][line.at] += usage.submitted
+        fired[line.queue][line.at] += usage.fired
         spent[line.queue] += usage.durations.total
         ended[line.queue] += _ended(usage)
-    hours = [this_hour + hour * HOUR for hour in range(AHEAD)]
-    return {
-        queue: Demand(
-            tuple(_mean_of(arrived[queue], hour, first, this_hour) for hour in hours),
-            spent[queue] / ended[queue] if ended[queue] else 0.0,
-        )
-        for queue in sorted(arrived)
-    }
+    # What is not on record yet is expected to take as long as everything else does.
+    usual = sum(spent.values()) / sum(ended.values()) if any(ended.values()) else 0.0
+    found = {}
+    for queue in sorted({*submitted, *(() if planned is None else planned.queues)}):
+        past_of = _Past(submitted[queue], fired[queue], first, this_hour)
+        seconds = spent[queue] / ended[queue] if ended[queue] else 0.0 if submitted[queue] else usual
+        found[queue] = Demand(tuple(past_of.arrivals(hour, queue, planned) for hour in range(AHEAD)), seconds)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """What has arrived in a queue, by hour, from the first hour on record to this one."""
+
+    submitted: Counter[datetime]
+    fired: Counter[datetime]
+    first: datetime
+    until: datetime
+
+    def arrivals(self, number: int, queue: str, planned: PlannedFires | None) -> float:
+        """Return how many runs are to be expected in an hour from now."""
+        hour = self.until + number * HOUR
+        if planned is None:
+            return _mean_of(self.submitted + self.fired, hour, self.first, self.until)
+        fires = planned.fires(queue, number)
+        if not planned.knows_all(queue):
+            fires = max(fires, _mean_of(self.fired, hour, self.first, self.until))
+        return _mean_of(self.submitted, hour, self.first, self.until) + fires
 
 
 def sum_to_queues(lines: Iterable[UsageLine]) -> list[UsageLine]:
@@ -154,12 +181,14 @@ def sum_to_queues(lines: Iterable[UsageLine]) -> list[UsageLine]:
 
     It is all that a forecast needs, and far less than the hours themselves, of which there may be a great many.
     """
-    arrived: defaultdict[tuple[datetime, str], int] = defaultdict(int)
+    submitted: defaultdict[tuple[datetime, str], int] = defaultdict(int)
+    fired: defaultdict[tuple[datetime, str], int] = defaultdict(int)
     ended: defaultdict[tuple[datetime, str], int] = defaultdict(int)
     spent: defaultdict[tuple[datetime, str], float] = defaultdict(float)
     for line in lines:
         key = line.at, line.queue
-        arrived[key] += line.usage.submitted + line.usage.fired
+        submitted[key] += line.usage.submitted
+        fired[key] += line.usage.fired
         ended[key] += _ended(line.usage)
         spent[key] += line.usage.durations.total
     return [
@@ -168,12 +197,13 @@ def sum_to_queues(lines: Iterable[UsageLine]) -> list[UsageLine]:
             tenant=ALL_TENANTS,
             queue=queue,
             usage=Usage(
-                submitted=arrived[at, queue],
+                submitted=submitted[at, queue],
+                fired=fired[at, queue],
                 succeeded=ended[at, queue],
                 durations=Times(total=spent[at, queue]),
             ),
         )
-        for at, queue in arrived
+        for at, queue in submitted
     ]
 
 
@@ -221,18 +251,20 @@ def forecast_queues(
         shares = [_share(loads[queue], slots[queue]) for loads, slots in hours]
         peaks = [(share or 0.0, hours[hour][0][queue], -hour) for hour, share in enumerate(shares)]
         peak = -max(peaks)[2]
-        loads, slots = hours[0]
+        load = hours[0][0][queue]
+        # A queue that gets nothing now has none of the shared slots, but its workers serve it all the same.
+        own = hours[0][1][queue] or hours[peak][1][queue]
         found.append(
             QueueForecast(
                 queue=queue,
-                slots=slots[queue],
+                slots=own,
                 arrivals=demand.by_hour[0],
                 seconds=demand.seconds,
-                utilisation=shares[0],
+                utilisation=_share(load, own),
                 peak=shares[peak],
                 peak_at=this_hour + peak * HOUR,
                 waiting=waiting.get(queue, 0),
-                drain=_drain(waiting.get(queue, 0), demand.seconds, slots[queue] - loads[queue]),
+                drain=_drain(waiting.get(queue, 0), demand.seconds, own - load),
                 slots_needed=ceil(round(hours[peak][0][queue] / GOAL, 6)),
             )
         )

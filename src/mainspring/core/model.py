@@ -179,6 +179,7 @@ class JobSpec:
         preempts: its waiting runs may take the slots of preemptible runs of lower tiers; None: if their tier is HIGH.
         preemptible: its runs may be stopped for more urgent work, to start again later.
         notify: who is told when it fails, is late or has recovered; None is nobody.
+        metrics: its runs are counted in figures of its own.
     """
 
     name: str
@@ -209,6 +210,7 @@ class JobSpec:
     preempts: bool | None = None
     preemptible: bool = False
     notify: NotifyRule | None = None
+    metrics: bool = False
 
     @property
     def is_lined_up(self) -> bool:

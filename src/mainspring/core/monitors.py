@@ -26,6 +26,7 @@ from mainspring.errors import InvalidInput
 
 KEY_BYTES = 20
 _KEY = re.compile(r"[a-z2-7]{32}", re.ASCII)
+MOST_MONITORS_OF_TENANT = 500
 MOST_RECENT = 20
 """Pings that a monitor remembers."""
 

@@ -47,7 +47,7 @@ from mainspring.engine.usecases.client import Client
 from mainspring.engine.usecases.identities import Identities
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.archive import Archive
-from mainspring.ports.channel import Sender
+from mainspring.ports.channel import Pinger, Sender
 from mainspring.ports.clock import Clock
 from mainspring.ports.hints import HintChannel
 from mainspring.ports.store import Store
@@ -64,6 +64,7 @@ class Engine:
         sender: delivers what alerts tell; None delivers nothing. Who makes the engine starts and stops it.
         tracer: takes the spans of submissions and fires; None if they are not exported.
         archive: where days of the history go before they are removed; None removes them as they are.
+        pinger: tells a monitor elsewhere that alerts are judged, as `sender` is started; None tells none.
 
     Attributes:
         matcher: where workers' claims wait.
@@ -86,11 +87,12 @@ class Engine:
         sender: Sender | None = None,
         tracer: Tracer | None = None,
         archive: Archive | None = None,
+        pinger: Pinger | None = None,
     ) -> None:
         self.store = store
         self.tracer: Tracer | None = tracer
         self._sender = sender
-        self._archive = archive
+        self._archive, self._pinger = archive, pinger
         self._archiver: Archiver | None = None
         self.clock: Clock = tools.clock
         self._tools = tools
@@ -307,7 +309,7 @@ class Engine:
             ),
             *self._make_archiver(settings),
             *self._make_sealer(settings),
-            *self._make_alerting(settings, restrictions),
+            *self._make_alerting(settings, restrictions, calendars),
             *self._make_usage_hours(settings),
             self.job_check,
         ]
@@ -347,17 +349,22 @@ class Engine:
             waiter=self._tools.waiter(),
         )
 
-    def _make_alerting(self, settings: EngineSettings, restrictions: RestrictionFollower) -> list[Service]:
+    def _make_alerting(
+        self, settings: EngineSettings, restrictions: RestrictionFollower, calendars: CalendarReader
+    ) -> list[Service]:
         if not settings.judges_alerts:
             return []
         return make_alert_services(
             self.store,
             self._sender,
             restrictions,
+            calendars,
             clock=self.clock,
             ownership=self.ownership,
             waiter=self._tools.waiter,
             kept=settings.retention.history,
+            pinger=self._pinger,
+            public_url=settings.public_url,
         )
 
     def _make_preemptor(self, definitions: Definitions, restrictions: RestrictionFollower) -> Preemptor:

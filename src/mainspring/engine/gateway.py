@@ -320,9 +320,9 @@ class LocalGateway:
         at = self._clock.monotonic()
         taken = self._book.take([report.run_id for report in ended])
         if are_successes:
-            self.tally.note_successes(taken, at)
+            self.tally.note_successes(taken, at, now)
         else:
-            self.tally.note_ends(taken, transitions, at)
+            self.tally.note_ends(taken, transitions, at, now)
         for report, given in zip(ended, taken, strict=True):
             if report.took is None or given is None:
                 continue  # most of many are not measured
@@ -333,7 +333,7 @@ class LocalGateway:
         """Count the ends of attempts that no worker reported: they were lost, or their deadline had passed."""
         # Only of runs that are over: others may have been given out again by now, and have new entries in the book.
         over = [end for end in ends if end.to in FINAL_STATES]
-        self.tally.note_taken_back(self._book.take([end.run_id for end in over]), over)
+        self.tally.note_taken_back(self._book.take([end.run_id for end in over]), over, self._clock.now())
 
     def _decide(
         self,

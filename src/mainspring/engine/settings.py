@@ -55,6 +55,7 @@ class EngineSettings:
         judges_alerts: whether it judges the rules of alerts, and delivers what is told.
         trace_sample: the share of runs that are traced if their caller has not decided about it.
         trace_split_after: how long after its submission a run starts that gets a trace of its own.
+        public_url: where people reach the server, for links in messages; None links nowhere.
     """
 
     node: NodeFacts | None
@@ -72,3 +73,4 @@ class EngineSettings:
     judges_alerts: bool = True
     trace_sample: float = SAMPLE
     trace_split_after: timedelta = SPLIT_AFTER
+    public_url: str | None = None

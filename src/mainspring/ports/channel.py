@@ -64,3 +64,24 @@ class Sender(Protocol):
     async def stop(self) -> None:
         """Let go of connections. Messages that are under way fail as unavailable."""
         ...
+
+
+class Pinger(Protocol):
+    """Tells a monitor elsewhere that this cluster is watched. Call `start` first, and `stop` at the end."""
+
+    async def start(self) -> None:
+        """Make ready to ping."""
+        ...
+
+    async def ping(self) -> None:
+        """Ping once; return when the monitor has taken it.
+
+        Raises:
+            MessageRefused: it will never take it.
+            ChannelUnavailable: it did not take it now.
+        """
+        ...
+
+    async def stop(self) -> None:
+        """Let go of connections."""
+        ...

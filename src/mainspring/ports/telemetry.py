@@ -20,6 +20,8 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Upper bounds for durations in seconds."""
 MOST_SERIES = 200
 """Sets of labels of a metric that have values of their own, so that many tenants do not swamp whoever collects them."""
+MOST_MEASURED_JOBS = 500
+"""Jobs of a process that have figures of their own, among those whose definitions ask for them."""
 OTHER = "_other"
 LAGS = BOUNDS
 """Upper bounds for what may take up to hours, in seconds."""
@@ -44,7 +46,8 @@ class Metric:
 
     Attributes:
         words: its description, for the reference page and for exporters.
-        labels: names of its labels; each has few values, never a job, run, worker or error text.
+        labels: names of its labels; each has few values, never a run, worker or error text, and a job only where its
+            definition asks for it.
     """
 
     name: str
@@ -104,6 +107,19 @@ METRICS = MappingProxyType(
                 _COUNTER,
                 "Runs that ended with an attempt whose report this process has stored, or that it took back.",
                 ("tenant", "queue", "type", "state"),
+            ),
+            Metric(
+                "job_runs_total",
+                _COUNTER,
+                "Runs of jobs with `metrics` that have ended, as `runs_ended_total` counts them.",
+                ("tenant", "job_name", "state"),
+            ),
+            Metric(
+                "job_last_success_timestamp_seconds",
+                _GAUGE,
+                "When a run of a job with `metrics` last succeeded, in seconds since 1970; none until this process "
+                "has seen one.",
+                ("tenant", "job_name"),
             ),
             Metric("claims_waiting", _GAUGE, "Requests for work that wait for a run."),
             Metric(
@@ -209,6 +225,12 @@ METRICS = MappingProxyType(
                 ("outcome",),
             ),
             Metric(
+                "watchdog_pings_total",
+                _COUNTER,
+                "Pings of the monitor elsewhere that watches the watchdog: they arrived, or failed.",
+                ("outcome",),
+            ),
+            Metric(
                 "ledger_missing",
                 _GAUGE,
                 "Fires without a record, by the last daily check; of one server only.",
@@ -224,6 +246,13 @@ METRICS = MappingProxyType(
                 _COUNTER,
                 "Spans of traced runs: sent to the collector, dropped while too many waited, or not taken by it.",
                 ("outcome",),
+            ),
+            Metric(
+                "traces_broken_total",
+                _COUNTER,
+                "Traces that were not passed on, because OpenTelemetry failed: the caller's span was to be read, or an "
+                "attempt's attached.",
+                ("step",),
             ),
             Metric(
                 "http_request_seconds",

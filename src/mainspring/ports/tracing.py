@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from enum import StrEnum
+from threading import Lock
 from typing import Protocol
 
 from mainspring.core.tracing import show_traceparent, span_id_of, trace_id_of
@@ -68,15 +68,39 @@ class Tracer(Protocol):
         ...
 
 
+class BrokenTraces:
+    """Counts how often a trace could not be passed on, because OpenTelemetry failed. Any thread may do so.
+
+    Attributes:
+        counts: by what failed: `read`, the caller's span could not be read; `attach`, an attempt's could not be made
+            the current one of its function.
+    """
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {"read": 0, "attach": 0}
+        self._lock = Lock()
+
+    def note(self, step: str) -> None:
+        """Count one."""
+        with self._lock:
+            self.counts[step] += 1
+
+
+BROKEN_TRACES = BrokenTraces()
+"""Those of this process. Users' functions ask for their trace without anything that could count for them."""
+
+
 def find_current_traceparent() -> str | None:
     """Return the `traceparent` of the caller's own span; None if it uses no OpenTelemetry, or is in no span."""
     api = sys.modules.get("opentelemetry.trace")  # who is in a span has imported it
     if api is None:
         return None
-    with suppress(Exception):  # observation must not fail what it observes
+    try:
         found = api.get_current_span().get_span_context()
         if found.is_valid:
             return f"00-{found.trace_id:032x}-{found.span_id:016x}-{int(found.trace_flags) & 1:02x}"
+    except Exception:  # noqa: BLE001 - observation must not fail what it observes
+        BROKEN_TRACES.note("read")
     return None
 
 
@@ -88,7 +112,7 @@ def attach_trace(trace: bytes) -> None:
     api = sys.modules.get("opentelemetry.trace")
     if api is None:
         return
-    with suppress(Exception):
+    try:
         from opentelemetry.context import attach
 
         given = api.SpanContext(
@@ -98,6 +122,8 @@ def attach_trace(trace: bytes) -> None:
             trace_flags=api.TraceFlags(api.TraceFlags.SAMPLED),
         )
         attach(api.set_span_in_context(api.NonRecordingSpan(given)))
+    except Exception:  # noqa: BLE001 - likewise
+        BROKEN_TRACES.note("attach")
 
 
 def headers_of(trace: bytes | None) -> dict[str, str]:

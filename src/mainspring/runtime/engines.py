@@ -40,7 +40,7 @@ from mainspring.errors import InvalidInput
 from mainspring.plugins import load_plugins
 from mainspring.ports.archive import Archive
 from mainspring.ports.backups import BackupStore
-from mainspring.ports.channel import Sender
+from mainspring.ports.channel import Pinger, Sender
 from mainspring.ports.clock import Clock, Waiter
 from mainspring.ports.doctor import StoreExaminer
 from mainspring.ports.hints import HintChannel
@@ -202,6 +202,7 @@ async def open_engine(
         await clock.sample()
         store = await _encrypting(store, settings, clock)
         sender = _sender_beside(settings, clock) if with_scheduler or settings.has_api else None
+        pinger = make_pinger(settings) if with_scheduler else None
         export = make_exporter(settings, "mainspring" if sender is not None else "mainspring-worker")
         engine = Engine(
             store,
@@ -211,16 +212,20 @@ async def open_engine(
             sender=sender,
             tracer=None if export is None else export.tracer,
             archive=make_archive(settings) if with_scheduler else None,
+            pinger=pinger,
         )
         engine.telemetry.watch(times)
         try:
+            if pinger is not None:
+                await pinger.start()
             await engine.start(*await _services_beside(engine, clock, settings), holds_start=holds_start)
             async with sending(export, engine.telemetry, LoopWaiter(), owns_process=owns_process):
                 yield engine
         finally:
             await engine.stop()
-            if sender is not None:
-                await sender.stop()
+            for outward in (sender, pinger):
+                if outward is not None:
+                    await outward.stop()
     finally:
         await store.close()
 
@@ -320,6 +325,7 @@ def _engine_settings(
         accepted=_accepted(settings, registry),
         trace_sample=settings.trace_sample,
         trace_split_after=settings.trace_split_after,
+        public_url=settings.public_url,
     )
 
 
@@ -354,6 +360,26 @@ def make_senders(settings: Settings, clock: Clock) -> Sender:
         secrets=ConfiguredSecrets(settings.secrets),
         clock=clock,
         mail=settings.mail_server,
+        allow=settings.channel_allow,
+        allow_http=settings.channel_allow_http,
+        limit=settings.channel_timeout,
+    )
+
+
+def make_pinger(settings: Settings) -> Pinger | None:
+    """Make what pings a monitor elsewhere while alerts are judged; None if none is named.
+
+    Raises:
+        InvalidInput: the URL cannot be read, or the settings have no such secret.
+    """
+    if settings.watchdog_ping_url is None:
+        return None
+    from mainspring.channels.pings import UrlPinger
+
+    return UrlPinger(
+        settings.watchdog_ping_url,
+        "watchdog.ping_url",
+        secrets=ConfiguredSecrets(settings.secrets),
         allow=settings.channel_allow,
         allow_http=settings.channel_allow_http,
         limit=settings.channel_timeout,

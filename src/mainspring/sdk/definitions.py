@@ -102,6 +102,7 @@ class JobOptions(TypedDict, total=False):
     preempts: bool | None
     preemptible: bool
     notify: Mapping[str, Any] | Notify | None
+    metrics: bool
 
 
 class AllJobOptions(JobOptions, total=False):

@@ -11,6 +11,7 @@ from importlib.metadata import version
 from itertools import chain
 
 from mainspring.ports.telemetry import METRICS, Measure, Metric, MetricKind, Spread, Telemetry
+from mainspring.ports.tracing import BROKEN_TRACES
 
 PREFIX = "mainspring_"
 _KINDS = {
@@ -59,8 +60,10 @@ class ProcessFacts:
     """What every process tells of itself."""
 
     def measures(self) -> Iterator[Measure]:
-        """Yield its release."""
+        """Yield its release, and how often a trace could not be passed on."""
         yield Measure("build_info", 1.0, (version("mainspring"),))
+        for step, count in BROKEN_TRACES.counts.items():
+            yield Measure("traces_broken_total", count, (step,))
 
 
 def _lines_of(metric: Metric, measure: Measure) -> Iterator[str]:

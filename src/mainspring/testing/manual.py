@@ -25,7 +25,7 @@ from mainspring.engine.usecases.client import Client
 from mainspring.engine.usecases.definitions import Accepted
 from mainspring.executors import FunctionExecutor
 from mainspring.executors.runners import InlineRunner
-from mainspring.ports.channel import Sender
+from mainspring.ports.channel import Pinger, Sender
 from mainspring.ports.executor import Executor
 from mainspring.ports.gateway import ClaimCall, ClaimReply, Lease, Registration, Report, ReportResult
 from mainspring.ports.store import Store
@@ -145,6 +145,8 @@ class ManualRuntime:
         beat_period: seconds between heartbeats.
         logs_events: whether the log gets what goes wrong.
         sender: delivers what alerts tell; without one, no alerts are judged.
+        pinger: tells a monitor elsewhere that alerts are judged.
+        public_url: where messages of alerts link to.
     """
 
     def __init__(
@@ -157,6 +159,8 @@ class ManualRuntime:
         beat_period: float = 10.0,
         logs_events: bool = True,
         sender: Sender | None = None,
+        pinger: Pinger | None = None,
+        public_url: str | None = None,
     ) -> None:
         self.registry: FunctionRegistry = registry or FunctionRegistry()
         self.clock: FakeClock = clock or FakeClock()
@@ -174,8 +178,10 @@ class ManualRuntime:
                 accepted=_accept(self.registry),
                 logs_events=logs_events,
                 judges_alerts=sender is not None,
+                public_url=public_url,
             ),
             sender=sender,
+            pinger=pinger,
         )
         self.wakeups: Wakeups = self._engine.wakeups
         self.matcher: Matcher = self._engine.matcher

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from base64 import b32encode
 from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 import pytest
 
+from mainspring.api.ping_gate import UNKNOWN_IN_ALL, UNKNOWN_OF_ADDRESS, PingGate
+from mainspring.errors import TooMany
+from mainspring.ports.store.monitors import StoredMonitor
 from mainspring.registry import FunctionRegistry
+from mainspring.stores.memory import MemoryStore
+from mainspring.testing.clock import FakeClock
+from mainspring.testing.factories import START
 from mainspring.testing.manual import ManualRuntime
 from tests.unit.api.asgi import api_of, client_of
 
@@ -157,3 +164,85 @@ async def test_pings_need_no_token_where_all_else_does(runtime: ManualRuntime) -
         assert (await http.post("/ping/" + "a" * 32)).status_code == 404
         known = {"Authorization": f"Bearer {made.json()['token']}"}
         assert (await http.get(MONITOR, headers=known)).json()["state"] == "UP"
+
+
+class Reading(MemoryStore):
+    """A store that counts how often keys are looked up."""
+
+    looked_up = 0
+
+    async def find_monitor(self, key_hash: bytes) -> StoredMonitor | None:
+        self.looked_up += 1
+        return await super().find_monitor(key_hash)
+
+
+def unknown_key(number: int) -> str:
+    return b32encode(number.to_bytes(20)).decode().lower()
+
+
+async def test_a_stranger_who_guesses_keys_loads_the_store_only_so_much() -> None:
+    clock = FakeClock()
+    store = Reading(time=clock.now)
+    async with (
+        ManualRuntime(FunctionRegistry(), clock=clock, store=store) as runtime,
+        client_of(api_of(runtime)) as http,
+    ):
+        path = await make(http)
+        assert (await http.post(path)).status_code == 200
+        store.looked_up = 0
+        answers = [await http.post(f"/ping/{unknown_key(number)}") for number in range(200)]
+        most = UNKNOWN_OF_ADDRESS.count
+        assert [answer.status_code for answer in answers] == [404] * most + [429] * (200 - most)
+        assert store.looked_up == most
+        assert int(answers[-1].headers["retry-after"]) >= 1
+        assert "limit of unknown ping keys" in answers[-1].json()["detail"]
+        assert unknown_key(199) not in answers[-1].json()["detail"]
+        assert (await http.post(path)).json() == {"state": "UP"}  # what is known goes on
+        clock.advance(60)
+        assert (await http.post(f"/ping/{unknown_key(1)}")).status_code == 404
+
+
+async def test_keys_that_exist_do_not_count_however_many_they_are() -> None:
+    clock = FakeClock()
+    async with (
+        ManualRuntime(FunctionRegistry(), clock=clock) as runtime,
+        client_of(api_of(runtime)) as http,
+        client_of(api_of(runtime)) as after_a_restart,
+    ):
+        paths = []
+        for number in range(UNKNOWN_OF_ADDRESS.count + 5):
+            made = await http.put(f"/api/v1/monitors/m{number}", json={"every": "1h"})
+            paths.append(made.json()["ping_path"])
+        for path in paths:
+            assert (await after_a_restart.post(path)).status_code == 200
+
+
+async def test_the_key_of_a_deleted_monitor_is_unknown(runtime: ManualRuntime) -> None:
+    async with client_of(api_of(runtime)) as http:
+        path = await make(http)
+        assert (await http.post(path)).status_code == 200
+        await http.delete(MONITOR)
+        answers = [(await http.post(path)).status_code for _ in range(UNKNOWN_OF_ADDRESS.count + 2)]
+    assert answers == [404] * (UNKNOWN_OF_ADDRESS.count + 1) + [429]
+
+
+def test_many_addresses_together_have_a_limit_too() -> None:
+    gate = PingGate()
+    for number in range(UNKNOWN_IN_ALL.count):
+        gate.let_in(unknown_key(number), f"2001:db8::{number:x}", now=START)
+    with pytest.raises(TooMany):
+        gate.let_in(unknown_key(0), "2001:db8::ffff", now=START)
+    gate.let_in("no key", "2001:db8::ffff", now=START)  # it is not looked up
+
+
+async def test_a_tenant_has_only_so_many_monitors(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mainspring.engine.usecases.monitors.MOST_MONITORS_OF_TENANT", 1)
+    await make(http)
+    refused = await http.put("/api/v1/monitors/other", json={"every": "1h"})
+    assert refused.status_code == 409
+    assert "tenant 'default' has 1 of at most 1 monitors; delete some first" in refused.text
+    assert (await http.put(MONITOR, json={"every": "2h"})).status_code == 200  # what is there can be changed
+    bank = {"Mainspring-Tenant": "bank"}
+    assert (await http.put("/api/v1/monitors/other", json={"every": "1h"}, headers=bank)).status_code == 201

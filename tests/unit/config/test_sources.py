@@ -429,6 +429,33 @@ def test_all_mistakes_in_one_value_are_named(tmp_path: Path, text: str, said: li
     assert problem.partition(": ")[2].partition(" (in ")[0].split("; ") == said
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "jobs.example.org",
+        "ftp://a",
+        "https://",
+        "https://a/?x",
+        "https://a/#x",
+        "https://u:p@a",
+        "https://a b",
+    ],
+)
+def test_a_public_address_is_one_that_others_may_see(tmp_path: Path, text: str) -> None:
+    (problem,) = problems(tmp_path, f"public_url = '{text}'")
+    assert problem.startswith("public_url: must be an address like https://jobs.example.org")
+    choices = read(tmp_path, "public_url = 'https://a/jobs/'")
+    assert choices["public_url"].value == "https://a/jobs"
+
+
+@pytest.mark.parametrize("text", ["hc.example.com", "ftp://a", "https://a b"])
+def test_the_address_of_an_outer_monitor(tmp_path: Path, text: str) -> None:
+    (problem,) = problems(tmp_path, f"watchdog.ping_url = '{text}'")
+    assert problem.startswith("watchdog.ping_url: must be an address like https://hc.example.com/0e1f")
+    for right in ("https://a/${secret:k}", "${secret:k}", "http://127.0.0.1:8000/ping/x"):
+        assert problems(tmp_path, f"watchdog.ping_url = '{right}'") == []
+
+
 def test_all_mistakes_in_one_variable_are_named() -> None:
     choices = read_sources(environment={"MAINSPRING_EXECUTORS_SHELL_LIMITS": "nproc=5 as stack:1"})
     (problem,) = choices.problems

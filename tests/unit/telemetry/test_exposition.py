@@ -98,7 +98,11 @@ def test_what_functions_measure_follows(monkeypatch: pytest.MonkeyPatch) -> None
     telemetry.watch(ProcessFacts())
     found = samples(expose_process(telemetry))
     assert found["orders_total", ()] == 3
-    assert [name for name, _ in found if name.startswith("mainspring")] == ["mainspring_build_info"]
+    assert [name for name, _ in found if name.startswith("mainspring")] == [
+        "mainspring_build_info",
+        "mainspring_traces_broken_total",
+        "mainspring_traces_broken_total",
+    ]
     monkeypatch.delitem(sys.modules, "prometheus_client")
     assert "orders" not in expose_process(telemetry)
 

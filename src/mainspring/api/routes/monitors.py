@@ -6,6 +6,7 @@ from typing import Any
 
 from mainspring.api.call import Answer, Call, Endpoint, handles
 from mainspring.core.monitors import PingKind
+from mainspring.errors import NotFound
 from mainspring.wire import operations
 from mainspring.wire.monitors import MonitorList, MonitorView, PingTaken, view_monitor
 from mainspring.wire.views import Deleted
@@ -75,7 +76,14 @@ async def post_ping_fail(call: Call) -> PingTaken:
 
 
 async def _take(call: Call, kind: PingKind) -> PingTaken:
-    monitor = await call.engine.monitors.take_ping(call.key, kind, exit_code=call.query.get("exit_code"))
+    gate, address = call.services.pings, "somebody" if call.client is None else call.client.host
+    gate.let_in(call.key, address, now=call.engine.now())
+    try:
+        monitor = await call.engine.monitors.take_ping(call.key, kind, exit_code=call.query.get("exit_code"))
+    except NotFound:
+        gate.note_unknown(call.key)
+        raise
+    gate.note_known(call.key, address)
     return PingTaken(monitor.facts.state.value)
 
 

@@ -20,9 +20,10 @@ from mainspring.wire.views import view_worker
 @handles(operations.GET_HEALTH)
 async def get_health(call: Call) -> HealthView:
     services = call.services
-    await services.ping()
     if not call.sees_all:
+        await services.probe.check(call.engine.now())
         return HealthView(status="ok")
+    await services.ping()
     findings = services.findings()
     scheduler = view_scheduler(services.shards.figures) if services.shards is not None else None
     return HealthView(

@@ -9,7 +9,7 @@ import click
 
 from mainspring.cli.calling import call, plain
 from mainspring.cli.options import caller_options, cluster_option, json_option, kind_option
-from mainspring.cli.output import print_fields, print_json, print_table, show_instant
+from mainspring.cli.output import print_fields, print_json, print_table
 from mainspring.core.alert_rules import DEFAULT_RULES
 from mainspring.core.alerts import RULE_OPTIONS
 from mainspring.core.fields import show
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 _PAGE = Whole(1, 1000)
 _ID = Whole(1, 2**62)
-_WIDTH = 70
 
 
 @click.group("alert")
@@ -48,12 +47,12 @@ def list_command(
     if as_json:
         print_json(plain(page))
         return
-    heading: tuple[str, ...] = ("ALERT", "STATE", "SEVERITY", "RULE", "SINCE", "SUMMARY", "TOLD TO")
+    heading: tuple[str, ...] = ("ALERT", "STATE", "SEVERITY", "RULE", "SINCE", "SUMMARY", "TOLD")
     rows = [_row(alert) for alert in page.items]
     if scope == "cluster":
         heading = ("TENANT", *heading)
         rows = [(alert.tenant, *row) for alert, row in zip(page.items, rows, strict=True)]
-    print_table(heading, rows, empty="no alerts")
+    print_table(heading, rows, empty="no alerts", last=("SUMMARY",))
     if page.next is not None:
         click.echo(f"for earlier ones, add --before {page.next}", err=True)
 
@@ -65,8 +64,8 @@ def _row(alert: AlertView) -> tuple[object, ...]:
         f"{alert.state}{' (silenced)' if alert.silenced else ''}",
         alert.severity,
         alert.rule,
-        show_instant(alert.since),
-        (alert.summary if alert.error is None else f"{alert.summary}: {alert.error}")[:_WIDTH],
+        alert.since,
+        alert.summary if alert.error is None else f"{alert.summary}: {alert.error}",
         told or "-",
     )
 
@@ -89,20 +88,24 @@ def acknowledge_command(alert: str, server: str, *, as_json: bool) -> None:
 @caller_options
 @json_option
 def rules_command(server: str, *, scope: str, as_json: bool) -> None:
-    """List the rules of alerts."""
+    """List the rules of alerts.
+
+    KIND is empty where it is the rule's name. What a rule without channels finds is only listed, by `alert list`.
+    """
     found = call(server, lambda client: client.list_alert_rules(scope=scope))
     if as_json:
         print_json(plain(found))
         return
     heading = ("RULE", "KIND", "QUEUE", "THRESHOLD", "PERIOD", "HOLD", "SEVERITY", "CHANNELS")
-    print_table(heading, map(_rule_row, found.items), empty="no rules; with --cluster, those for all tenants")
+    empty = "no rules; with --cluster, those for all tenants"
+    print_table(heading, map(_rule_row, found.items), empty=empty, last=("RULE",))
 
 
 def _rule_row(rule: AlertRuleView) -> tuple[object, ...]:
-    channels = ", ".join(rule.channels) or "none: only listed here"
+    channels = ", ".join(rule.channels) or "none"
     return (
         rule.name,
-        rule.kind,
+        "" if rule.kind == rule.name else rule.kind,
         rule.queue or "all",
         "-" if rule.threshold is None else f"{rule.threshold:,}",
         "-" if rule.period_seconds is None else show(timedelta(seconds=rule.period_seconds)),
@@ -155,7 +158,23 @@ def set_command(
     if as_json:
         print_json(plain(shown))
     else:
-        print_fields(plain(shown))
+        print_fields(
+            {
+                "rule": shown.name,
+                "kind": shown.kind,
+                "queue": shown.queue or "all",
+                "threshold": None if shown.threshold is None else f"{shown.threshold:,}",
+                "period": None if shown.period_seconds is None else _time(shown.period_seconds),
+                "hold": _time(shown.hold_seconds),
+                "severity": shown.severity,
+                "channels": ", ".join(shown.channels) or "none",
+                "enabled": shown.enabled,
+            }
+        )
+
+
+def _time(seconds: float) -> str:
+    return show(timedelta(seconds=seconds))
 
 
 def _kind_of(rule: str) -> str:

@@ -9,7 +9,7 @@ import click
 
 from mainspring.cli.calling import call, plain
 from mainspring.cli.options import caller_options, cluster_option, json_option
-from mainspring.cli.output import print_json, print_table, show_rough
+from mainspring.cli.output import print_fields, print_json, print_table, show_rough
 from mainspring.core.doctor.findings import weigh
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ def capacity_command(server: str, *, scope: str, as_json: bool) -> None:
     if as_json:
         print_json(plain(found))
         return
-    print_table(_HEADING, map(_row, found.queues), empty="nothing is on record yet; look again in an hour")
+    empty = "nothing is on record yet; look again in an hour"
+    print_table(_HEADING, map(_row, found.queues), empty=empty, last=("QUEUE",))
     if found.disk is not None:
         click.echo()
-        for line in _describe(found.disk):
-            click.echo(line)
+        print_fields(_describe(found.disk))
 
 
 def _row(one: QueueCapacityView) -> tuple[object, ...]:
@@ -64,21 +64,22 @@ def _percent(share: float | None) -> str:
     return "none" if share is None else f"{100 * share:.0f} %"
 
 
-def _describe(disk: DiskCapacityView) -> list[str]:
+def _describe(disk: DiskCapacityView) -> dict[str, object]:
     how = "measured" if disk.measured else "assumed: too few runs to measure"
-    rows = (
-        f"history    {disk.runs_per_day:,.0f} runs a day of {disk.bytes_per_run:,.0f} bytes ({how}),"
-        f" kept for {disk.keep_days:g} days"
-    )
+    runs = f"{disk.runs_per_day:,.0f} runs a day of {disk.bytes_per_run:,.0f} bytes ({how})"
     growth = f"grows by {weigh(round(disk.growth_per_day))} a day" if disk.growth_per_day else "does not grow"
-    lines = [rows, f"store      {weigh(disk.size)}, and {growth}"]
+    return {
+        "history": f"{runs}, kept for {disk.keep_days:g} days",
+        "store": f"{weigh(disk.size)}, and {growth}",
+        "disk": _describe_room(disk),
+    }
+
+
+def _describe_room(disk: DiskCapacityView) -> str:
     if disk.free is None or disk.disk is None:
-        return [
-            *lines,
-            "disk       not known: the server's machine, or its settings, cannot be read from here",
-        ]
-    lines.append(f"disk       {weigh(disk.free)} of {weigh(disk.disk)} free")
+        return "not known: the server's machine, or its settings, cannot be read from here"
+    free = f"{weigh(disk.free)} of {weigh(disk.disk)} free"
     if disk.full_in_days is None:
-        return [*lines, "           the history fits"]
-    lines.append(f"           full in {disk.full_in_days:,.1f} days at this rate")
-    return [*lines, f"           keep less: history.keep = {disk.advised_days}d fits, or take a larger disk"]
+        return f"{free}; the history fits"
+    advice = f"keep less: history.keep = {disk.advised_days}d fits, or take a larger disk"
+    return f"{free}; full in {disk.full_in_days:,.1f} days at this rate; {advice}"

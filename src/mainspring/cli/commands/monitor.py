@@ -10,6 +10,7 @@ import click
 from mainspring.cli.calling import call, plain
 from mainspring.cli.options import caller_options, json_option, kind_option
 from mainspring.cli.output import print_fields, print_json, print_table, show_instant
+from mainspring.core.fields import show
 from mainspring.core.kinds import Whole
 from mainspring.core.times import Duration
 
@@ -74,13 +75,18 @@ def list_command(server: str, *, as_json: bool) -> None:
             one.name,
             one.state,
             one.failures,
-            _at(one.pinged_at) or "",
-            _at(one.due_at) or "",
+            one.pinged_at,
+            one.due_at,
             one.explanation,
         )
         for one in found.items
     ]
-    print_table(("MONITOR", "STATE", "FAILURES", "PINGED", "DUE BY", "BEGINS"), rows, empty="no monitors")
+    print_table(
+        ("MONITOR", "STATE", "FAILURES", "PINGED", "DUE BY", "BEGINS"),
+        rows,
+        empty="no monitors",
+        last=("MONITOR",),
+    )
 
 
 @monitor_group.command("show")
@@ -94,10 +100,7 @@ def show_command(monitor: str, server: str, *, as_json: bool) -> None:
         print_json(plain(found))
         return
     _show(found)
-    rows = [
-        (show_instant(ping.at), ping.kind, "" if ping.exit_code is None else ping.exit_code)
-        for ping in found.recent
-    ]
+    rows = [(ping.at, ping.kind, ping.exit_code) for ping in found.recent]
     click.echo()
     print_table(("PINGED", "KIND", "EXIT CODE"), rows, empty="no pings")
 
@@ -126,8 +129,8 @@ def _show(found: MonitorView) -> None:
             "state": found.state,
             "failures": found.failures,
             "begins": found.explanation,
-            "start grace": f"{found.start_grace_seconds:g} s",
-            "run grace": f"{found.run_grace_seconds:g} s",
+            "start grace": show(timedelta(seconds=found.start_grace_seconds)),
+            "run grace": show(timedelta(seconds=found.run_grace_seconds)),
             "tolerance": found.tolerance,
             "due by": _at(found.due_at),
             "pinged": _at(found.pinged_at),

@@ -59,7 +59,10 @@ def add_command(
 @caller_options
 @json_option
 def list_command(server: str, *, as_json: bool) -> None:
-    """List objectives, and what is left of their budgets."""
+    """List objectives, and what is left of their budgets.
+
+    LEFT is what is left of the budget. BURN is how fast it is used, within the last hour and the last six.
+    """
     found = call(server, lambda client: client.list_slos())
     if as_json:
         print_json(plain(found))
@@ -68,16 +71,16 @@ def list_command(server: str, *, as_json: bool) -> None:
         (
             one.name,
             one.queue or "all",
-            _promise(one),
+            _promise(one, is_short=True),
             _NONE if one.share is None else show_percent(one.share),
             show_percent(one.budget_left),
-            f"{one.within_hour.burn_rate:,.3g} / {one.within_six_hours.burn_rate:,.3g}",
-            _NONE if one.exhausted_at is None else show_instant(one.exhausted_at),
+            f"{one.within_hour.burn_rate:,.3g}/{one.within_six_hours.burn_rate:,.3g}",
+            one.exhausted_at,
         )
         for one in found.items
     ]
-    heading = ("SLO", "QUEUE", "OBJECTIVE", "SO FAR", "BUDGET LEFT", "BURN 1H / 6H", "USED UP")
-    print_table(heading, rows, empty="no objectives")
+    heading = ("SLO", "QUEUE", "OBJECTIVE", "SO FAR", "LEFT", "BURN 1H/6H", "USED UP")
+    print_table(heading, rows, empty="no objectives", last=("SLO",))
 
 
 @slo_group.command("show")
@@ -102,11 +105,12 @@ def remove_command(slo: str, server: str, *, as_json: bool) -> None:
         click.echo(f"objective {slo} removed")
 
 
-def _promise(found: SloView) -> str:
+def _promise(found: SloView, *, is_short: bool = False) -> str:
     share = show_percent(found.objective)
     if found.bound_seconds is None:
         return f"{share} succeed"
-    return f"{share} start within {show(timedelta(seconds=found.bound_seconds))}"
+    bound = show(timedelta(seconds=found.bound_seconds))
+    return f"{share} start in {bound}" if is_short else f"{share} start within {bound}"
 
 
 def _print(found: SloView, *, as_json: bool) -> None:
@@ -117,7 +121,7 @@ def _print(found: SloView, *, as_json: bool) -> None:
         {
             "objective": found.name,
             "queue": found.queue or "all",
-            "promise": f"{_promise(found)}, within {found.days} days",
+            "promise": f"{_promise(found)}, over {found.days} days",
             "so far": None if found.share is None else show_percent(found.share),
             "budget left": show_percent(found.budget_left),
             "used up": None if found.exhausted_at is None else show_instant(found.exhausted_at),

@@ -260,5 +260,11 @@ OPTIONS = _job_options(
         is_nullable=True,
         example={"to": ["ops"], "on": ["failed", "late", "recovered"], "late_after": "15m"},
     ),
+    Option(
+        name="metrics",
+        kind=Flag(),
+        summary="Count its runs, and tell when the last one succeeded, in figures with its name.",
+        detail="For up to 500 jobs of a server. [Measure](../howto/measure.md#one-job) has examples.",
+    ),
 )
 """All others, in the order in which they are shown. Each has a default, that of `JobSpec`."""

@@ -14,6 +14,7 @@ from mainspring.core.model import JobSpec
 from mainspring.core.outcomes import AttemptOutcome, Transition
 from mainspring.core.states import FINAL_STATES, RunState
 from mainspring.core.usage import QueueKey, Times, Usage
+from mainspring.engine.claiming.job_tally import JobTally
 from mainspring.engine.claiming.lease_book import NotedLeases
 from mainspring.ports.gateway import Lease
 from mainspring.ports.telemetry import LAGS, MOST_SERIES, OTHER, Distribution, Measure
@@ -67,11 +68,13 @@ class Tally:
         # By the identity of a definition, which is kept so that no other one gets the same.
         self._of_spec: dict[int, tuple[JobSpec, _Series]] = {}
         self._unknown = _Series(UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
+        self._jobs = JobTally()
 
     def measures(self) -> Iterator[Measure]:
         """Yield what was counted."""
         for series in (*self._series.values(), self._unknown):
             yield from series.measures()
+        yield from self._jobs.measures()
 
     def usage(self) -> Iterator[tuple[QueueKey, Usage]]:
         """Yield what was counted, for parts of queues; several times for one that several series are of."""
@@ -85,24 +88,35 @@ class Tally:
         late = [at - instant for instant in map(datetime.timestamp, due)]
         self._find(noted.tenant, noted.spec).lags.add_all(late)
 
-    def note_successes(self, taken: Iterable[NotedLeases | None], at: float) -> None:
-        """Count attempts that have succeeded."""
+    def note_successes(self, taken: Iterable[NotedLeases | None], at: float, now: datetime) -> None:
+        """Count attempts that have succeeded.
+
+        Args:
+            taken: with which leases each was given.
+            at: now, in monotonic seconds.
+        """
         for noted, count in Counter(taken).items():
-            self._note(noted, AttemptOutcome.SUCCEEDED, RunState.SUCCEEDED, count, at)
+            self._note(noted, AttemptOutcome.SUCCEEDED, RunState.SUCCEEDED, count, at, now)
 
     def note_ends(
-        self, taken: Iterable[NotedLeases | None], transitions: Iterable[Transition], at: float
+        self,
+        taken: Iterable[NotedLeases | None],
+        transitions: Iterable[Transition],
+        at: float,
+        now: datetime,
     ) -> None:
         """Count attempts that have ended in any way.
 
         Args:
-            taken: with which leases each was given.
+            taken, at: as for `note_successes`.
             transitions: how each ended.
         """
         for noted, end in zip(taken, transitions, strict=True):
-            self._note(noted, end.outcome, end.to, 1, at)
+            self._note(noted, end.outcome, end.to, 1, at, now)
 
-    def note_taken_back(self, taken: Iterable[NotedLeases | None], ends: Iterable[Transition]) -> None:
+    def note_taken_back(
+        self, taken: Iterable[NotedLeases | None], ends: Iterable[Transition], now: datetime
+    ) -> None:
         """Count runs that have ended with an attempt that was taken back. The attempts themselves are no reports.
 
         Args:
@@ -112,9 +126,16 @@ class Tally:
         for noted, end in zip(taken, ends, strict=True):
             series = self._unknown if noted is None else self._find(noted.tenant, noted.spec)
             series.ends[end.to] += 1
+            self._note_job(noted, end.to, 1, now)
 
     def _note(
-        self, noted: NotedLeases | None, outcome: AttemptOutcome, to: RunState, count: int, at: float
+        self,
+        noted: NotedLeases | None,
+        outcome: AttemptOutcome,
+        to: RunState,
+        count: int,
+        at: float,
+        now: datetime,
     ) -> None:
         if noted is None:
             series = self._unknown
@@ -124,8 +145,13 @@ class Tally:
         series.outcomes[outcome] += count
         if to in FINAL_STATES:
             series.ends[to] += count
+            self._note_job(noted, to, count, now)
         else:
             series.retried += count
+
+    def _note_job(self, noted: NotedLeases | None, to: RunState, count: int, now: datetime) -> None:
+        if noted is not None and noted.spec.metrics:
+            self._jobs.note(noted.tenant, noted.spec.name, to, count, now)
 
     def _find(self, tenant: str, spec: JobSpec) -> _Series:
         known = self._of_spec.get(id(spec))

@@ -17,6 +17,7 @@ from mainspring.core.ids import LaneId, format_job_id
 from mainspring.core.ledger_check import LedgerCheck
 from mainspring.core.monitors import Monitor
 from mainspring.core.usage_facts import DAY, UsageSeen
+from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.capacity import Capacity, CapacityReader
 from mainspring.engine.common.restrictions import RestrictionFollower
 from mainspring.engine.scheduling.usage_reading import RecentUsage
@@ -40,11 +41,18 @@ _EXPECTED_FOR = timedelta(minutes=10)
 class AlertReader:
     """Reads what there is to judge. What cannot be read in time is left out: it neither fires nor ends anything."""
 
-    def __init__(self, store: Store, restrictions: RestrictionFollower, *, kept: timedelta) -> None:
+    def __init__(
+        self,
+        store: Store,
+        restrictions: RestrictionFollower,
+        calendars: CalendarReader,
+        *,
+        kept: timedelta,
+    ) -> None:
         self._store = store
         self._restrictions = restrictions
         self._usage = RecentUsage(store)
-        self._capacity = CapacityReader(store, kept=kept)
+        self._capacity = CapacityReader(store, calendars, kept=kept)
         self._expected: tuple[datetime, Capacity | None] | None = None
 
     async def read(self, rules: Sequence[AlertRule], now: datetime) -> Seen:

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from mainspring.core.alerts import Channel
+from mainspring.core.links import link_message
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.ports.channel import ChannelUnavailable, MessageRefused, Sender
 from mainspring.ports.clock import Clock, Waiter
@@ -40,17 +41,29 @@ _LONGEST_ERROR = 500
 
 
 class Notifier:
-    """Takes the messages that are due, and has them delivered, if this node owns shard 0."""
+    """Takes the messages that are due, and has them delivered, if this node owns shard 0.
+
+    Args:
+        public_url: where messages link to; None links nowhere.
+    """
 
     name = "notifier"
 
     def __init__(
-        self, store: Store, sender: Sender, *, clock: Clock, ownership: Ownership, waiter: Waiter
+        self,
+        store: Store,
+        sender: Sender,
+        *,
+        clock: Clock,
+        ownership: Ownership,
+        waiter: Waiter,
+        public_url: str | None = None,
     ) -> None:
         self._store = store
         self._sender = sender
         self._clock = clock
         self._ownership = ownership
+        self._public_url = public_url
         self._counts = {"sent": 0, "retried": 0, "given_up": 0}
         self.waiter = waiter
 
@@ -121,7 +134,9 @@ class Notifier:
             return self._give_up(notification, "the channel was disabled")
         try:
             async with asyncio.timeout(LONGEST_SEND):
-                await self._sender.send(channel.config, notification.message)
+                # Not linked in the store: an address that is set anew holds for what waits, too.
+                message = link_message(notification.message, self._public_url)
+                await self._sender.send(channel.config, message)
         except MessageRefused as error:
             return self._give_up(notification, str(error))
         except ChannelUnavailable as error:

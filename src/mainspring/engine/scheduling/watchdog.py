@@ -41,6 +41,9 @@ class Watchdog:
 
     It keeps nothing in memory that it could lose: alerts follow from rows, and what was told is saved with the messages
     that tell it. So the next owner goes on where this one stops.
+
+    Attributes:
+        judged_at: when it last judged, and saved what has changed; None if this node has not, or lost the shard.
     """
 
     name = "watchdog"
@@ -63,6 +66,7 @@ class Watchdog:
         self._pruned_at: datetime | None = None
         self._firing: dict[str, int] | None = None
         self._monitors = MonitorFigures(store)
+        self.judged_at: datetime | None = None
         self.waiter = waiter
 
     def measures(self) -> Iterator[Measure]:
@@ -75,7 +79,7 @@ class Watchdog:
     async def tick(self, now: datetime) -> float:
         """Judge, and save what has changed. Come back sooner if something waits to be told."""
         if 0 not in self._ownership.epochs:
-            self._has_defaults, self._firing = False, None
+            self._has_defaults, self._firing, self.judged_at = False, None, None
             self._monitors.forget()
             return PERIOD
         epochs = {0: self._ownership.epochs[0]}
@@ -97,6 +101,7 @@ class Watchdog:
         ):
             self._ownership.fence([0], used=epochs)
             return PERIOD
+        self.judged_at = now
         self._tell(alerts, verdict)
         await self._prune(epochs, now)
         await self._monitors.look(now)

@@ -137,7 +137,7 @@ class Client:
         self.alerts: Alerts = Alerts(store, clock=clock)
         self.channels: Channels = Channels(store, clock=clock, sender=sender)
         self.monitors: Monitors = Monitors(store, clock=clock, ids=ids)
-        self.capacity: CapacityReader = CapacityReader(store, kept=kept)
+        self.capacity: CapacityReader = CapacityReader(store, calendars, kept=kept)
         self.objectives: Objectives = Objectives(store, clock=clock)
         self.pauses: PauseSwitch = PauseSwitch(store, clock=clock, wakeups=wakeups)
         self.blackouts: Blackouts = Blackouts(store, restrictions, clock=clock, wakeups=wakeups)

@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mainspring.core.actors import Actor
+from mainspring.core.alerts import check_count
 from mainspring.core.audit import Subject, entries
 from mainspring.core.fields import read_word
 from mainspring.core.monitors import (
     KEY_BYTES,
+    MOST_MONITORS_OF_TENANT,
     Monitor,
     Ping,
     PingKind,
@@ -71,6 +73,7 @@ class Monitors:
 
         Raises:
             InvalidInput: a field is wrong. Nothing is stored.
+            Conflict: the tenant has as many monitors as it may.
         """
         read_word(name, "monitor")
         while True:  # until no other has changed it in between
@@ -89,6 +92,8 @@ class Monitors:
                 if await self._store.save_monitor(replace(stored, monitor=monitor), audit=audit):
                     return SetMonitor(monitor, None)
                 continue
+            held = len(await self._store.list_monitors(tenant))
+            check_count(held, MOST_MONITORS_OF_TENANT, tenant, field="monitor", noun="monitors")
             key = write_key(self._ids.new_secret(KEY_BYTES))
             key_hash = hash_key(key)
             assert key_hash is not None, "it has the form of a key"

@@ -97,6 +97,7 @@ UPSERT_ALERT_RULE = Operation(
     body=Body(AlertRuleBody, dict[str, Any]),
     answer=AlertRuleView,
     statuses=(200, 201),
+    is_conflicting=True,
 )
 DELETE_ALERT_RULE = Operation(
     id="delete_alert_rule",
@@ -140,6 +141,7 @@ UPSERT_CHANNEL = Operation(
     body=Body(ChannelBody, dict[str, Any]),
     answer=ChannelView,
     statuses=(200, 201),
+    is_conflicting=True,
 )
 DELETE_CHANNEL = Operation(
     id="delete_channel",
@@ -185,6 +187,7 @@ ADD_SILENCE = Operation(
     body=Body(SilenceBody, SilenceBody),
     answer=SilenceView,
     statuses=(201,),
+    is_conflicting=True,
 )
 END_SILENCE = Operation(
     id="end_silence",

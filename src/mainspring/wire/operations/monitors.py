@@ -45,6 +45,7 @@ UPSERT_MONITOR = Operation(
     body=Body(MonitorBody, dict[str, Any]),
     answer=MonitorView,
     statuses=(200, 201),
+    is_conflicting=True,
 )
 DELETE_MONITOR = Operation(
     id="delete_monitor",
@@ -68,6 +69,7 @@ def _ping(method: str, end: str, summary: str, description: str, *query: Paramet
         description=description,
         query=query,
         answer=PingTaken,
+        is_rationed=True,
     )
 
 

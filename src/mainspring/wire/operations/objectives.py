@@ -41,6 +41,7 @@ UPSERT_SLO = Operation(
     body=Body(SloBody, dict[str, Any]),
     answer=SloView,
     statuses=(200, 201),
+    is_conflicting=True,
 )
 DELETE_SLO = Operation(
     id="delete_slo",

@@ -11,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.core.states import RunState
+from mainspring.engine.claiming.job_tally import JobTally
 from mainspring.engine.claiming.tally import UNKNOWN
 from mainspring.engine.usecases.submissions import Submission
 from mainspring.ports.gateway import ReportResult
-from mainspring.ports.telemetry import LAGS, MOST_SERIES, OTHER, Distribution, Spread
+from mainspring.ports.telemetry import LAGS, MOST_MEASURED_JOBS, MOST_SERIES, OTHER, Distribution, Spread
+from mainspring.testing.factories import START
 from mainspring.testing.manual import TENANT
 from tests.unit.engine.conftest import Bench
 
@@ -119,6 +121,52 @@ async def test_no_more_labels_than_may_be(bench: Bench) -> None:
     found = measured(bench, "attempts_total")
     assert len(found) == MOST_SERIES + 1
     assert found[OTHER, OTHER, OTHER, "succeeded"] == 2
+
+
+async def test_jobs_that_ask_for_it_have_figures_of_their_own(bench: Bench) -> None:
+    asks = await bench.add(name="asks", retry={"max_retries": 1, "delay": "1s", "jitter": 0}, metrics=True)
+    await submit(bench, asks, 1)
+    bench.failures += [ValueError("no")] * 2
+    worker = await bench.runtime.worker()
+    await worker.work()
+    await bench.runtime.advance(5)
+    await worker.work()
+    labels = (TENANT, "asks")
+    assert measured(bench, "job_runs_total") == {(*labels, "FAILED"): 1}
+    assert measured(bench, "job_last_success_timestamp_seconds") == {}
+    await submit(bench, await bench.add(name="silent"), 1)
+    await submit(bench, asks, 2)
+    await worker.work()
+    assert measured(bench, "job_runs_total") == {(*labels, "FAILED"): 1, (*labels, "SUCCEEDED"): 2}
+    seen = bench.runtime.clock.now().timestamp()
+    assert measured(bench, "job_last_success_timestamp_seconds") == {labels: seen}
+    bench.runtime.clock.advance(60)
+    assert measured(bench, "job_last_success_timestamp_seconds") == {labels: seen}
+
+
+async def test_runs_that_were_taken_back_count_for_their_job(bench: Bench) -> None:
+    job_id = await bench.add(name="asks", timeout="10s", retry={"max_retries": 0}, metrics=True)
+    await submit(bench, job_id, 1)
+    worker = await bench.runtime.worker()
+    await worker.claim()
+    for _ in range(60):
+        bench.runtime.clock.advance(1)
+        await worker.beat()
+        await bench.runtime.tick("reaper")
+    assert measured(bench, "job_runs_total") == {(TENANT, "asks", "FAILED"): 1}
+
+
+def test_no_more_jobs_have_figures_than_may() -> None:
+    tally = JobTally()
+    for number in range(MOST_MEASURED_JOBS + 2):
+        tally.note("shop", f"job-{number}", RunState.SUCCEEDED, 1, START)
+    tally.note("shop", "job-0", RunState.SUCCEEDED, 3, START)
+    found = list(tally.measures())
+    runs = {one.labels: one.value for one in found if one.name == "job_runs_total"}
+    assert len(runs) == MOST_MEASURED_JOBS + 1
+    assert runs[OTHER, OTHER, "SUCCEEDED"] == 2
+    assert runs["shop", "job-0", "SUCCEEDED"] == 4
+    assert len(found) - len(runs) == MOST_MEASURED_JOBS
 
 
 @given(st.lists(st.floats(0, 10_000)))
