@@ -55,6 +55,16 @@ def write_form(*, account: str = "", error: str | None = None, provider: str | N
     )
 
 
+def write_code_page(account: str, code: str) -> str:
+    """Return the page with the code that somebody pastes into his command line."""
+    return _write(
+        f"Signed in as {account}",
+        f"""<p>Paste this code into the command line in which you began to sign in. It is good for five minutes.</p>
+<p><code>{escape(code)}</code></p>
+<p>Give it to no one: who asks you for it wants to act as you.</p>""",
+    )
+
+
 def write_me(account: str, grants: Mapping[str, str], *, ends_at: datetime | None, csrf: str) -> str:
     """Return the page that says who is signed in."""
     rows = "".join(
