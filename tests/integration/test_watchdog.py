@@ -239,7 +239,7 @@ async def test_token_expiry_of_an_account_that_does_not_sign_in(bench: Bench) ->
     assert await bench.look(28 * day) == []
     assert await bench.look(100) == [("firing", "token_expiry", "token:aaaaaaaa")]
     [told] = bench.post.messages[0].alerts
-    assert told.summary.endswith("expires in 2 d, unless that signs in again"), told.summary
+    assert told.summary.endswith("expires in 1d23h58m, unless that signs in again"), told.summary
     login = replace(
         make_token("ssssssss", 40 * day), login=LoginWay.OIDC, created_at=bench.runtime.clock.now()
     )

@@ -361,7 +361,12 @@ async def failures_told(http: AsyncClient, admin: dict[str, str]) -> list[tuple[
 
 
 async def test_failures_are_told_though_none_follows(
-    http: AsyncClient, runtime: ManualRuntime, sign_in: Logins, admin: dict[str, str], ann: str
+    http: AsyncClient,
+    runtime: ManualRuntime,
+    sign_in: Logins,
+    identities: Identities,
+    admin: dict[str, str],
+    ann: str,
 ) -> None:
     service = FailedLogins(sign_in, waiter=ManualWaiter())
     for _ in range(3):
@@ -371,6 +376,7 @@ async def test_failures_are_told_though_none_follows(
     await runtime.advance(600, step=300)
     for _ in range(2):
         await service.tick(runtime.clock.now())
+    await identities.refresh()
     assert await failures_told(http, admin) == [("ann", 1), ("ann", 2)]
 
 
@@ -474,6 +480,19 @@ async def test_the_page_escapes_what_was_typed(http: AsyncClient, ann: str) -> N
     assert "&quot;&gt;&lt;script&gt;" in refused.text
 
 
+async def test_the_page_says_what_is_wrong_and_when_to_try_again(http: AsyncClient, ann: str) -> None:
+    assert 'autocapitalize="none" spellcheck="false" required autofocus>' in (await http.get("/login")).text
+    pages = [await post_form(http, "/login/form", account="ann", password="wrong") for _ in range(6)]
+    assert "There is no such account with this password.</p>" in pages[0].text
+    assert 'autocomplete="current-password" required autofocus>' in pages[0].text, (
+        "the name stands there already"
+    )
+    assert pages[0].text.count("autofocus") == 1
+    assert pages[5].status_code == 429
+    seconds = pages[5].headers["retry-after"]
+    assert f"Too many wrong passwords from this address; wait, and try again in {seconds} s." in pages[5].text
+
+
 async def test_a_session_of_a_token_ends_with_it(http: AsyncClient, admin: dict[str, str], ann: str) -> None:
     body = {"name": "ci", "role": "viewer", "account": "ann"}
     made = (await http.post("/api/v1/tokens", json=body, headers=admin)).json()
@@ -511,6 +530,7 @@ async def test_a_token_that_is_made_in_a_session_ends_with_it(
     assert (await http.get("/api/v1/me", headers=bearer)).json()["token"]["parent"] is not None
     await login(http)  # another session, which goes on
     other = http.cookies["mainspring"]
+    http.cookies.clear()
     http.cookies.set("mainspring", first)
     assert (await http.post("/logout", headers=page)).status_code == 204
     assert [await status_of(http, each) for each in (bearer, second, third)] == [401, 401, 401]

@@ -215,7 +215,10 @@ def show_refusal(
     call: Call, error: InvalidInput | Rejected | TooMany | Conflict | ProviderFailed, *, account: str = ""
 ) -> Answer[str]:
     """Show the page to sign in with what was wrong."""
-    page = write_form(account=account, error=words_of(error), provider=_provider_of(call))
+    words = words_of(error)
+    if isinstance(error, TooMany):
+        words = f"{words} in {error.retry_after} s"
+    page = write_form(account=account, error=words, provider=_provider_of(call))
     if isinstance(error, TooMany):
         return Answer(page, status=429, headers={**PAGE_HEADERS, "retry-after": str(error.retry_after)})
     return Answer(page, status=401, headers=PAGE_HEADERS)
