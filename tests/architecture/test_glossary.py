@@ -19,6 +19,7 @@ VERBS = {
     "replace",
     "acknowledge",
     "add",
+    "begin",
     "apply",
     "diff",
     "discard",

@@ -189,6 +189,30 @@ async def test_tokens_that_end_soon_are_seen(subject: Subject) -> None:
     assert [one.name for one in cluster.tokens] == ["soon0000"], "a store from before there were sessions"
 
 
+async def test_tokens_of_an_account_that_does_not_sign_in_are_seen(subject: Subject) -> None:
+    joined = subject.now - timedelta(days=20)
+    root = Account(name="root", grants={"*": AccessRole.ADMIN}, created_at=joined)
+    bea = Account(name="bea", grants={}, created_at=joined, issuer="https://login.example.com", subject="1")
+    for account in (root, bea):
+        await subject.store.write_account(account)
+        made = AccessToken(
+            prefix=f"{account.name:_<8}",
+            account=account.name,
+            name="ci",
+            role=AccessRole.VIEWER,
+            tenant="*",
+            created_at=joined,
+        )
+        assert await subject.store.add_token(NewToken(made, account.name.encode()))
+    cluster = (await subject.look()).cluster
+    assert cluster is not None
+    [found] = cluster.tokens
+    assert abs(found.ends_in - 10 * 86_400) < 300
+    assert replace(found, ends_in=0) == TokenLook(
+        name="ci", account="bea", ends_in=0, is_renewed_by_login=True
+    )
+
+
 async def test_clocks_channels_and_entries_that_wait_are_seen(subject: Subject) -> None:
     job = "'0{0}000000000000000000000000000000'"  # a uuid to PostgreSQL
     if "::" not in subject.instant(0):

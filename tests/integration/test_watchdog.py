@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mainspring.core.access import Account
+from mainspring.core.access import Account, LoginWay
 from mainspring.core.alerting import Verdict
 from mainspring.core.channel_settings import ChannelConfig
 from mainspring.core.dead_letters import DeadFilter
@@ -225,6 +225,25 @@ async def test_token_expiry(bench: Bench) -> None:
     assert await bench.look(day) == []
     assert await bench.look(100) == [("firing", "token_expiry", "token:aaaaaaaa")]
     await bench.store.revoke_token("aaaaaaaa", now=bench.runtime.clock.now())
+    assert await bench.look() == [("resolved", "token_expiry", "token:aaaaaaaa")]
+
+
+async def test_token_expiry_of_an_account_that_does_not_sign_in(bench: Bench) -> None:
+    await bench.rule("token_expiry", period="2d")
+    root = Account(name="root", grants={"*": AccessRole.ADMIN}, created_at=at(0))
+    ann = Account(name="ann", grants={}, created_at=at(0), issuer="https://login.example.com", subject="1")
+    for account in (root, ann):
+        await bench.store.write_account(account)
+    assert await bench.store.add_token(NewToken(make_token("aaaaaaaa", None), b"a" * 32))
+    day = 86_400.0
+    assert await bench.look(28 * day) == []
+    assert await bench.look(100) == [("firing", "token_expiry", "token:aaaaaaaa")]
+    [told] = bench.post.messages[0].alerts
+    assert told.summary.endswith("expires in 1d23h58m, unless that signs in again"), told.summary
+    login = replace(
+        make_token("ssssssss", 40 * day), login=LoginWay.OIDC, created_at=bench.runtime.clock.now()
+    )
+    await bench.store.add_session(NewToken(login, b"s" * 32), password=None, forgets=at(0))
     assert await bench.look() == [("resolved", "token_expiry", "token:aaaaaaaa")]
 
 

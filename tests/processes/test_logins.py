@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import shlex
 import stat
+import sys
 from pathlib import Path
 
 import pytest
+from oidc_provider_mock import User, run_server_in_thread
 
 from tests.processes.processes import run, server
 from tests.processes.test_access import MEMORY, close, say
@@ -59,3 +62,62 @@ def test_the_page_from_the_first_password_to_the_last_session(tmp_path: Path) ->
         assert json.loads(kept.read_text())["servers"] == {}
         assert run("job", "list", *at, cwd=tmp_path, MAINSPRING_TOKEN=token).returncode == 1
         assert "there is no session" in run("logout", *at, cwd=tmp_path, **home).stdout
+
+
+BROWSER = """
+import sys, urllib.parse, urllib.request
+from http.cookiejar import CookieJar
+from pathlib import Path
+
+browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
+form = browser.open(sys.argv[2])
+page = browser.open(form.url, urllib.parse.urlencode({"sub": sys.argv[1]}).encode())
+Path("page.html").write_bytes(page.read())
+"""
+"""Signs in at the provider as its first argument says."""
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_page_from_a_browser_to_a_command_line(tmp_path: Path) -> None:
+    script = tmp_path / "browser.py"
+    script.write_text(BROWSER)
+    home = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
+    users = (User(sub="ann", claims={"groups": ["ops"]}), User(sub="eve", claims={"groups": []}))
+    with run_server_in_thread(user_claims=users) as provider:
+        settings = {
+            "MAINSPRING_AUTH_OIDC_ISSUER": f"http://localhost:{provider.server_port}",
+            "MAINSPRING_AUTH_OIDC_CLIENT_ID": "mainspring",
+            "MAINSPRING_AUTH_OIDC_GROUPS": json.dumps({"ops": ["operator@default"]}),
+        }
+        with server(*MEMORY, cwd=tmp_path, **settings) as (_, url):
+            at = ("--server", url)
+            close(url, tmp_path)
+
+            def browse(sub: str) -> dict[str, str]:
+                return {"BROWSER": shlex.join([sys.executable, str(script), sub, "%s"])}
+
+            refused = run("login", *at, cwd=tmp_path, **home, **browse("eve"))
+            assert refused.returncode == 1
+            assert "none of your groups" in refused.stderr
+            signed = run("login", *at, cwd=tmp_path, **home, **browse("ann"))
+            assert signed.returncode == 0, signed.stderr
+            assert signed.stdout.startswith("signed in as user.")
+            assert "Go back to your terminal" in (tmp_path / "page.html").read_text()
+            kept = json.loads((tmp_path / "config" / "mainspring" / "logins.json").read_text())["servers"]
+            logged = (tmp_path / "stderr.log").read_text()
+            assert kept[url] not in signed.stdout + signed.stderr + logged
+            assert run("job", "list", *at, cwd=tmp_path, **home).returncode == 0
+            assert run("logout", *at, cwd=tmp_path, **home).stdout == "signed out\n"
+
+            wrong = run("login", "--no-browser", *at, cwd=tmp_path, text="a-code\n", **home)
+            assert wrong.returncode == 1
+            assert f"{url}/login/oidc?challenge=" in wrong.stderr
+            assert "this code is unknown" in wrong.stderr
+            both = run("login", "ann", "--no-browser", *at, cwd=tmp_path, **home)
+            assert both.returncode == 2
+    with server(*MEMORY, cwd=tmp_path) as (_, url):
+        close(url, tmp_path)
+        none = run("login", "--server", url, cwd=tmp_path, **home, **browse("ann"))
+        assert none.returncode == 1
+        assert "knows no identity provider" in none.stderr

@@ -37,6 +37,7 @@ from mainspring.core.rights import (
 from mainspring.engine.usecases.identities import Identities, KnownIdentity
 from mainspring.wire.operation import TENANT, Operation
 from mainspring.wire.operations import (
+    BEGIN_LOGIN,
     GET_LOGIN_PAGE,
     LOGIN,
     LOGIN_CALLBACK,
@@ -57,7 +58,10 @@ _LAST_WORDS = frozenset(operation.id for operation in (WORKER_BEAT, WORKER_REPOR
 """What a worker may still call when its token has expired: it ends what it began."""
 _SIGNING_IN = frozenset(
     operation.id
-    for operation in (LOGIN, LOGIN_OIDC, LOGIN_CALLBACK, GET_LOGIN_PAGE, POST_LOGIN_FORM, POST_LOGOUT_FORM)
+    for operation in (
+        *(LOGIN, BEGIN_LOGIN, LOGIN_OIDC, LOGIN_CALLBACK),
+        *(GET_LOGIN_PAGE, POST_LOGIN_FORM, POST_LOGOUT_FORM),
+    )
 )
 _HOW = (
     "send one as `Authorization: Bearer ms_…`; commands and workers take it from MAINSPRING_TOKEN or its file"

@@ -51,6 +51,11 @@ class Account:
     subject: str | None = None
     last_login_at: datetime | None = None
 
+    @property
+    def tokens_end_at(self) -> datetime | None:
+        """When all its tokens end, unless it signs in again; None if it signs in at no provider."""
+        return None if self.issuer is None else (self.last_login_at or self.created_at) + LAST_LOGIN
+
 
 class LoginWay(StrEnum):
     """By what somebody signed in."""
@@ -73,7 +78,8 @@ class AccessToken:
         last_used_at: when a server saw it last, give or take a minute.
         replaces: the prefix of the token in whose place it was made.
         login: by what somebody signed in; None for a token that was made. One with it is a session.
-        parent: the prefix of the token by which somebody signed in. A session ends with it.
+        parent: the prefix of the token with which it ends: the one by which somebody signed in, or the session in
+            which somebody made it who may not administer everything.
     """
 
     prefix: str
@@ -118,6 +124,23 @@ class TokenWish:
     rate: int | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndingToken:
+    """A token that ends soon.
+
+    Attributes:
+        ends_at: when it does: by its own time, or because its account has not signed in at its provider for long.
+    """
+
+    token: AccessToken
+    ends_at: datetime
+
+    @property
+    def is_renewed_by_login(self) -> bool:
+        """Whether it goes on if its account signs in again."""
+        return self.ends_at != self.token.expires_at
+
+
 class TokenState(StrEnum):
     """Whether a token works."""
 
@@ -147,11 +170,10 @@ class Identity:
     @property
     def ends_at(self) -> datetime | None:
         """When the token's time is over: its own, or that of an account whose provider was not asked for long."""
-        own, account = self.token.expires_at, self.account
-        if account.issuer is None:
-            return own
-        bound = (account.last_login_at or account.created_at) + LAST_LOGIN
-        return bound if own is None else min(own, bound)
+        own, bound = self.token.expires_at, self.account.tokens_end_at
+        if own is None or bound is None:
+            return bound if own is None else own
+        return min(own, bound)
 
     def has_expired(self, now: datetime) -> bool:
         """Return whether the token's time is over."""
@@ -219,6 +241,30 @@ def is_of_another(old: Account | None, new: Account) -> bool:
     if old is None or new.subject is None:
         return False
     return (old.issuer, old.subject) != (new.issuer, new.subject)
+
+
+def is_as_expected(old: Account | None, expected: Account | None) -> bool:
+    """Return whether an account still is what a change of it was made from, in all that such a change sets."""
+    if old is None or expected is None:
+        return old is expected
+    return (
+        old.grants == expected.grants
+        and old.hides_payloads == expected.hides_payloads
+        and old.is_disabled == expected.is_disabled
+    )
+
+
+def may_begin(token: AccessToken, parent: AccessToken | None) -> bool:
+    """Return whether a token may begin that ends with another one. That works yet, and not for a shorter time.
+
+    Args:
+        parent: the token that it names as its parent; None if there is no such token.
+    """
+    if parent is None or parent.revoked_at is not None:
+        return False
+    return parent.expires_at is None or (
+        token.expires_at is not None and token.expires_at <= parent.expires_at
+    )
 
 
 def has_admin(accounts: Iterable[Account]) -> bool:

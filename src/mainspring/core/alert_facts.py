@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
-from mainspring.core.access import AccessToken
+from mainspring.core.access import EndingToken
 from mainspring.core.alert_seen import (
     LostWorker,
     ReadyLane,
@@ -218,17 +218,18 @@ def _judge_tokens(rule: AlertRule, seen: Seen, now: datetime) -> Found:
     return None if seen.tokens is None else _find_expiring(rule, seen.tokens, now)
 
 
-def _find_expiring(rule: AlertRule, tokens: Sequence[AccessToken], now: datetime) -> Iterator[Fact]:
-    for token in tokens:
-        if token.expires_at is None or _lasts(rule, token.expires_at - now):
+def _find_expiring(rule: AlertRule, tokens: Sequence[EndingToken], now: datetime) -> Iterator[Fact]:
+    for ending in tokens:
+        token, left = ending.token, ending.ends_at - now
+        if _lasts(rule, left):
             continue
-        left = token.expires_at - now
         summary = f"the access token ms_{token.prefix}_… ({token.name}) of {token.account} expires in"
+        unless = ", unless that signs in again" if ending.is_renewed_by_login else ""
         yield Fact(
             tenant=ALL_TENANTS,
             subject=f"token:{token.prefix}",
             value=left.total_seconds(),
-            summary=f"{summary} {show_roughly(left)}",
+            summary=f"{summary} {show_roughly(left)}{unless}",
         )
 
 

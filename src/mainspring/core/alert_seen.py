@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Protocol
 
-from mainspring.core.access import AccessToken
+from mainspring.core.access import EndingToken
 from mainspring.core.alerts import AlertRule, RuleKind
 from mainspring.core.capacity import DiskForecast, QueueForecast
 from mainspring.core.census import DeadLine
@@ -111,7 +111,7 @@ class Seen:
     ledger: LedgerCheck | None = None
     lost: Sequence[LostWorker] | None = None
     stuck: Sequence[StuckRun] | None = None
-    tokens: Sequence[AccessToken] | None = None
+    tokens: Sequence[EndingToken] | None = None
     scheduler: SchedulerFacts | None = None
     monitors: Sequence[Monitor] | None = None
     usage: UsageSeen | None = None

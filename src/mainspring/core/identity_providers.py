@@ -7,11 +7,12 @@ import re
 from base64 import b32encode, urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from mainspring.core.access import read_tenant
 from mainspring.core.fields import kind, read_mapping
 from mainspring.core.rights import RIGHTS_OF, AccessRole
+from mainspring.core.terminal_logins import TerminalLogin
 from mainspring.errors import InvalidInput
 
 LONGEST_SUBJECT = 255
@@ -52,7 +53,7 @@ class LoginAttempt:
     asked for it, once.
 
     Args:
-        secret: 256 random bits, as text.
+        secret: 256 random bits, as text, and what a command line has begun the login with, if one has.
     """
 
     def __init__(self, secret: str) -> None:
@@ -60,6 +61,22 @@ class LoginAttempt:
         self.state: str = self._derive("state")
         self.nonce: str = self._derive("nonce")
         self.verifier: str = self._derive("verifier")
+
+    @classmethod
+    def of(cls, secret: str, terminal: TerminalLogin | None) -> Self:
+        """Return an attempt with what a command line has begun it with. All that is derived depends on that, too."""
+        if terminal is None:
+            return cls(secret)
+        return cls(".".join((secret, terminal.challenge, str(terminal.port or ""), terminal.state)))
+
+    @property
+    def terminal(self) -> TerminalLogin | None:
+        """What a command line has begun it with; None if it is for the browser itself."""
+        _, *rest = self.secret.split(".")
+        if len(rest) != len(TerminalLogin._fields):
+            return None
+        challenge, port, state = rest
+        return TerminalLogin(challenge, int(port) if port.isdecimal() else None, state)
 
     @property
     def challenge(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -83,8 +84,8 @@ class _Count:
 class FailureLog:
     """Counts failed logins, so that an attack fills neither the audit nor the memory.
 
-    The first failure to an account from an address is told at once. Those of the next ten minutes are counted, and told
-    together.
+    The first failure to an account from an address is told at once. Those of the next ten minutes are counted, and are
+    due together.
     """
 
     def __init__(self) -> None:
@@ -116,6 +117,23 @@ class FailureLog:
             for (account, address), each in due.items()
             if each.untold
         ]
+
+    def take_all(self, now: datetime) -> list[LoginFailures]:
+        """Return all failures that were not told yet: there will be no later time for it."""
+        told = [
+            LoginFailures(account=account, address=address, count=each.untold)
+            for (account, address), each in self._counts.items()
+            if each.untold
+        ]
+        self._counts = {key: _Count(now) for key in self._counts}
+        return told
+
+    def give_back(self, failures: Iterable[LoginFailures]) -> None:
+        """Count what was taken and could not be told. It is due at once."""
+        for each in failures:
+            known = self._counts[each.account, each.address]
+            known.untold += each.count
+            known.told_at -= FAILURES_PERIOD
 
     @property
     def untold(self) -> int:

@@ -23,8 +23,8 @@ from mainspring.api.metrics_app import make_metrics_app
 from mainspring.api.request_times import RequestTimes
 from mainspring.clock import LoopWaiter, UuidSource
 from mainspring.config.secrets import ConfiguredSecrets
-from mainspring.engine.usecases.logins import Logins
-from mainspring.errors import InvalidInput, MainspringError
+from mainspring.engine.usecases.logins import FailedLogins, Logins
+from mainspring.errors import InvalidInput, MainspringError, StoreUnavailable
 from mainspring.host.certificates import read_certificates
 from mainspring.host.logs import process_log
 from mainspring.login.passwords import Argon2Hasher
@@ -119,6 +119,7 @@ async def serve(
     sign_in = Logins(
         engine.store, clock=engine.clock, ids=UuidSource(), hasher=hasher, lasts=settings.auth_session
     )
+    engine.run_beside(FailedLogins(sign_in, waiter=LoopWaiter()))
     rules = settings.identity_provider
     provider = None
     if rules is not None:
@@ -164,11 +165,15 @@ async def serve(
         timeout_keep_alive=75,
         ws="none",
     )
-    async with _running(_Server(config), listener):
-        try:
-            yield
-        finally:
-            engine.matcher.close()  # claims that wait for work would use up the patience
+    try:
+        async with _running(_Server(config), listener):
+            try:
+                yield
+            finally:
+                engine.matcher.close()  # claims that wait for work would use up the patience
+    finally:
+        with contextlib.suppress(StoreUnavailable):
+            await sign_in.tell_failures(at_end=True)
     hasher.close()
     if provider is not None:
         await provider.stop()

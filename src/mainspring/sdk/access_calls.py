@@ -16,7 +16,7 @@ from mainspring.wire.access import (
     TokenPage,
     TokenView,
 )
-from mainspring.wire.logins import LoginView
+from mainspring.wire.logins import BeginLoginView, LoginView
 
 
 class AccessCalls(Transport):
@@ -32,18 +32,37 @@ class AccessCalls(Transport):
         password: str | None = None,
         *,
         token: str | None = None,
+        code: str | None = None,
+        verifier: str | None = None,
         cookie: bool = False,
     ) -> LoginView:
-        """Begin a session, with a password or with a token. The client itself goes on with the token that it has.
+        """Begin a session: with a password, a token, or a code. The client itself goes on with the token that it has.
 
         Args:
             account: the name of an account.
             password: its password.
             token: an access token, instead of the two.
+            code: the code of a login by a browser, instead; see `begin_login`.
+            verifier: the secret with which that login was begun.
             cookie: have the session set as a cookie. This client keeps none, so that is for those who read the answer.
         """
         body = {"account": account, "password": password, "token": token, "cookie": cookie}
+        if code is not None or verifier is not None:  # servers of earlier releases do not know them
+            body |= {"code": code, "verifier": verifier}
         return await self.call(operations.LOGIN, body=body)
+
+    async def begin_login(
+        self, challenge: str, *, port: int | None = None, state: str | None = None
+    ) -> BeginLoginView:
+        """Begin to sign in by a browser, at the identity provider of the server. Return the address to open there.
+
+        Args:
+            challenge: the SHA-256 of a random verifier, in URL-safe base64.
+            port: where this machine waits for the browser to come back with the code; None has the browser show it.
+            state: what the browser is to bring to that port.
+        """
+        body = {"challenge": challenge, "port": port, "state": state}
+        return await self.call(operations.BEGIN_LOGIN, body=body)
 
     async def logout(self) -> None:
         """End the session whose token this client has."""
@@ -65,7 +84,7 @@ class AccessCalls(Transport):
         return await self.call(operations.LIST_ACCOUNTS, query={"after": after, "limit": limit})
 
     async def get_account(self, account: str) -> AccountView:
-        """Return an account, and what it may do."""
+        """Return an account: what it may do, where it signs in, and when it did last."""
         return await self.call(operations.GET_ACCOUNT, account)
 
     async def put_account(

@@ -44,7 +44,7 @@ from mainspring.wire.health import HealthView
 from mainspring.wire.ledger import FireRangeList, LedgerPage, LedgerView
 from mainspring.wire.limits import KeyPage, LimitPage, LimitView
 from mainspring.wire.logging import LoggingView
-from mainspring.wire.logins import LoginView
+from mainspring.wire.logins import BeginLoginView, LoginView
 from mainspring.wire.monitors import MonitorList, MonitorView, PingTaken
 from mainspring.wire.objectives import SloList, SloView
 from mainspring.wire.overview import OverviewView
@@ -600,17 +600,37 @@ class SyncClient(Lists):
         password: str | None = None,
         *,
         token: str | None = None,
+        code: str | None = None,
+        verifier: str | None = None,
         cookie: bool = False,
     ) -> LoginView:
-        """Begin a session, with a password or with a token. The client itself goes on with the token that it has.
+        """Begin a session: with a password, a token, or a code. The client itself goes on with the token that it has.
 
         Args:
             account: the name of an account.
             password: its password.
             token: an access token, instead of the two.
+            code: the code of a login by a browser, instead; see `begin_login`.
+            verifier: the secret with which that login was begun.
             cookie: have the session set as a cookie. This client keeps none, so that is for those who read the answer.
         """
-        return self._perform(lambda client: client.login(account, password, token=token, cookie=cookie))
+        return self._perform(
+            lambda client: client.login(
+                account, password, token=token, code=code, verifier=verifier, cookie=cookie
+            )
+        )
+
+    def begin_login(
+        self, challenge: str, *, port: int | None = None, state: str | None = None
+    ) -> BeginLoginView:
+        """Begin to sign in by a browser, at the identity provider of the server. Return the address to open there.
+
+        Args:
+            challenge: the SHA-256 of a random verifier, in URL-safe base64.
+            port: where this machine waits for the browser to come back with the code; None has the browser show it.
+            state: what the browser is to bring to that port.
+        """
+        return self._perform(lambda client: client.begin_login(challenge, port=port, state=state))
 
     def logout(self) -> None:
         """End the session whose token this client has."""
@@ -631,7 +651,7 @@ class SyncClient(Lists):
         return self._perform(lambda client: client.list_accounts(after=after, limit=limit))
 
     def get_account(self, account: str) -> AccountView:
-        """Return an account, and what it may do."""
+        """Return an account: what it may do, where it signs in, and when it did last."""
         return self._perform(lambda client: client.get_account(account))
 
     def put_account(

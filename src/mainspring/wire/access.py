@@ -69,6 +69,13 @@ class AccountView(Struct, kw_only=True):
     created_at: Instant
     issuer: Annotated[str | None, Meta(description="The identity provider at which it signs in.")] = None
     last_login_at: Annotated[Instant | None, Meta(description="When it signed in last.")] = None
+    tokens_end_at: Annotated[
+        Instant | None,
+        Meta(
+            description="When its tokens end unless it signs in again: 30 days after its last login at the identity"
+            " provider. Null if it signs in at none."
+        ),
+    ] = None
 
 
 class AccountPage(Struct):
@@ -122,6 +129,10 @@ class TokenView(Struct, kw_only=True):
         Meta(
             description="`password`, `token` or `oidc`: how the person signed in whose session it is; else null."
         ),
+    ] = None
+    parent: Annotated[
+        str | None,
+        Meta(description="The token or session with which it was made, and ends; null if it ends with none."),
     ] = None
 
 
@@ -191,6 +202,7 @@ def view_account(account: Account) -> AccountView:
         created_at=account.created_at,
         issuer=account.issuer,
         last_login_at=account.last_login_at,
+        tokens_end_at=account.tokens_end_at,
     )
 
 
@@ -211,6 +223,7 @@ def view_token(token: AccessToken, now: datetime) -> TokenView:
         revoked_at=token.revoked_at,
         replaces=token.replaces,
         login=None if token.login is None else token.login.value,
+        parent=token.parent,
     )
 
 

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from httpx import AsyncClient, Response
 
 from mainspring.api.cookies import csrf_of
 from mainspring.config.access import Access
+from mainspring.core.access import ROTATION_GRACE, TokenWish
+from mainspring.core.actors import Actor, ActorKind
+from mainspring.core.rights import AccessRole
+from mainspring.core.terminal_logins import challenge_of
 from mainspring.engine.usecases.identities import Identities
-from mainspring.engine.usecases.logins import Logins
+from mainspring.engine.usecases.logins import FailedLogins, Logins
 from mainspring.errors import StoreUnavailable
 from mainspring.login.passwords import Argon2Hasher
+from mainspring.ports.store.access import NewToken
+from mainspring.ports.store.logins import SessionAdded
 from mainspring.testing.clock import ManualWaiter
 from mainspring.testing.factories import IdSequence
 from mainspring.testing.manual import ManualRuntime
@@ -30,12 +36,16 @@ async def identities(runtime: ManualRuntime) -> Identities:
 
 
 @pytest.fixture
-async def http(runtime: ManualRuntime, identities: Identities) -> AsyncIterator[AsyncClient]:
+async def sign_in(runtime: ManualRuntime) -> AsyncIterator[Logins]:
     hasher = Argon2Hasher()
-    sign_in = Logins(runtime.store, clock=runtime.clock, ids=IdSequence(2000), hasher=hasher, lasts=LASTS)
+    yield Logins(runtime.store, clock=runtime.clock, ids=IdSequence(2000), hasher=hasher, lasts=LASTS)
+    hasher.close()
+
+
+@pytest.fixture
+async def http(runtime: ManualRuntime, identities: Identities, sign_in: Logins) -> AsyncIterator[AsyncClient]:
     async with client_of(api_of(runtime, identities=identities, sign_in=sign_in)) as client:
         yield client
-    hasher.close()
 
 
 @pytest.fixture
@@ -341,6 +351,79 @@ async def test_an_attack_does_not_fill_the_audit(
     assert "hunter2" not in str(audit)
 
 
+async def failures_told(http: AsyncClient, admin: dict[str, str]) -> list[tuple[str, int]]:
+    audit = (await http.get("/api/v1/audit?action=login", headers=admin)).json()["items"]
+    return [
+        (one["subject_id"], one["after"]["failures"])
+        for one in reversed(audit)
+        if one["outcome"] == "refused"
+    ]
+
+
+async def test_failures_are_told_though_none_follows(
+    http: AsyncClient,
+    runtime: ManualRuntime,
+    sign_in: Logins,
+    identities: Identities,
+    admin: dict[str, str],
+    ann: str,
+) -> None:
+    service = FailedLogins(sign_in, waiter=ManualWaiter())
+    for _ in range(3):
+        await login(http, password="wrong password")
+    assert await service.tick(runtime.clock.now()) == 60
+    assert await failures_told(http, admin) == [("ann", 1)]
+    await runtime.advance(600, step=300)
+    for _ in range(2):
+        await service.tick(runtime.clock.now())
+    await identities.refresh()
+    assert await failures_told(http, admin) == [("ann", 1), ("ann", 2)]
+
+
+async def test_who_is_right_at_last_has_the_failures_told(
+    http: AsyncClient, runtime: ManualRuntime, admin: dict[str, str], ann: str
+) -> None:
+    for _ in range(3):
+        await login(http, password="wrong password")
+    await runtime.advance(600, step=300)
+    assert (await login(http)).status_code == 200
+    assert await failures_told(http, admin) == [("ann", 1), ("ann", 2)]
+
+
+async def test_at_the_end_all_failures_are_told(
+    http: AsyncClient, sign_in: Logins, admin: dict[str, str], ann: str
+) -> None:
+    for _ in range(3):
+        await login(http, password="wrong password")
+    for _ in range(2):
+        await sign_in.tell_failures(at_end=True)
+    assert await failures_told(http, admin) == [("ann", 1), ("ann", 2)]
+
+
+async def test_failures_that_the_store_did_not_take_are_told_later(
+    http: AsyncClient,
+    runtime: ManualRuntime,
+    sign_in: Logins,
+    admin: dict[str, str],
+    ann: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for _ in range(3):
+        await login(http, password="wrong password")
+    await runtime.advance(600, step=300)
+
+    async def fail(_: object) -> None:
+        raise StoreUnavailable("away")
+
+    monkeypatch.setattr(runtime.store, "add_audit", fail)
+    assert (await login(http)).status_code == 200, "whoever is right does not wait for it"
+    with pytest.raises(StoreUnavailable):
+        await sign_in.tell_failures()
+    monkeypatch.undo()
+    await sign_in.tell_failures()
+    assert await failures_told(http, admin) == [("ann", 1), ("ann", 2)]
+
+
 # -- the page ----------------------------------------------------------------------------------------------------------
 
 
@@ -397,6 +480,19 @@ async def test_the_page_escapes_what_was_typed(http: AsyncClient, ann: str) -> N
     assert "&quot;&gt;&lt;script&gt;" in refused.text
 
 
+async def test_the_page_says_what_is_wrong_and_when_to_try_again(http: AsyncClient, ann: str) -> None:
+    assert 'autocapitalize="none" spellcheck="false" required autofocus>' in (await http.get("/login")).text
+    pages = [await post_form(http, "/login/form", account="ann", password="wrong") for _ in range(6)]
+    assert "There is no such account with this password.</p>" in pages[0].text
+    assert 'autocomplete="current-password" required autofocus>' in pages[0].text, (
+        "the name stands there already"
+    )
+    assert pages[0].text.count("autofocus") == 1
+    assert pages[5].status_code == 429
+    seconds = pages[5].headers["retry-after"]
+    assert f"Too many wrong passwords from this address; wait, and try again in {seconds} s." in pages[5].text
+
+
 async def test_a_session_of_a_token_ends_with_it(http: AsyncClient, admin: dict[str, str], ann: str) -> None:
     body = {"name": "ci", "role": "viewer", "account": "ann"}
     made = (await http.post("/api/v1/tokens", json=body, headers=admin)).json()
@@ -405,6 +501,119 @@ async def test_a_session_of_a_token_ends_with_it(http: AsyncClient, admin: dict[
     assert (me["account"], me["token"]["role"], me["token"]["login"]) == ("ann", "viewer", "token")
     assert (await http.post(f"/api/v1/tokens/{made['prefix']}/revoke", headers=admin)).status_code == 200
     assert (await http.get("/api/v1/me")).status_code == 401
+
+
+async def make_token(http: AsyncClient, account: str, role: str = "viewer", **sent: Any) -> dict[str, str]:
+    """Make a token, and return what is sent with it."""
+    made = await http.post("/api/v1/tokens", json={"name": "mine", "role": role, "account": account}, **sent)
+    assert made.status_code == 201, made.text
+    return {"Authorization": f"Bearer {made.json()['token']}"}
+
+
+async def status_of(http: AsyncClient, bearer: dict[str, str]) -> int:
+    http.cookies.clear()
+    return (await http.get("/api/v1/me", headers=bearer)).status_code
+
+
+async def test_a_token_that_is_made_in_a_session_ends_with_it(
+    http: AsyncClient, admin: dict[str, str], ann: str
+) -> None:
+    await login(http)
+    page, first = page_of(http), http.cookies["mainspring"]
+    bearer = await make_token(http, "ann", headers=page)
+    second = await make_token(http, "ann", headers=bearer)
+    rotated = await http.post(f"/api/v1/tokens/{second['Authorization'][7:]}/rotate", headers=bearer)
+    third = {"Authorization": f"Bearer {rotated.json()['token']}"}
+    assert (await http.post("/login", json={"token": bearer["Authorization"][7:]})).status_code == 200
+    session = http.cookies["mainspring"]
+    http.cookies.clear()
+    assert (await http.get("/api/v1/me", headers=bearer)).json()["token"]["parent"] is not None
+    await login(http)  # another session, which goes on
+    other = http.cookies["mainspring"]
+    http.cookies.clear()
+    http.cookies.set("mainspring", first)
+    assert (await http.post("/logout", headers=page)).status_code == 204
+    assert [await status_of(http, each) for each in (bearer, second, third)] == [401, 401, 401]
+    for text, status in ((session, 401), (other, 200)):
+        http.cookies.set("mainspring", text)
+        assert (await http.get("/api/v1/me")).status_code == status
+
+
+async def test_a_token_that_an_administrator_makes_goes_on(
+    http: AsyncClient, admin: dict[str, str], ann: str
+) -> None:
+    """It is for a program, which must not stop when he signs out."""
+    await http.put("/api/v1/accounts/ci", json={"grants": {"default": "operator"}}, headers=admin)
+    await set_password(http, "root", PASSWORD, headers=admin)
+    await login(http, "root")
+    page = page_of(http)
+    tokens = [await make_token(http, account, headers=page) for account in ("ci", "root")]
+    assert (await http.post("/logout", headers=page)).status_code == 204
+    assert (await set_password(http, "root", f"{PASSWORD} 2", old=PASSWORD, headers=admin)).status_code == 204
+    assert [await status_of(http, each) for each in tokens] == [200, 200]
+
+
+async def test_a_new_password_ends_the_tokens_that_were_made_in_sessions(
+    http: AsyncClient, admin: dict[str, str], ann: str
+) -> None:
+    lasting = await make_token(http, "ann", headers=admin)
+    await login(http)
+    lost = await make_token(http, "ann", headers=page_of(http))
+    await login(http)
+    page = page_of(http)
+    mine = await make_token(http, "ann", headers=page)
+    changed = await set_password(http, "ann", f"{PASSWORD} 2", old=PASSWORD, headers=page)
+    assert changed.status_code == 204
+    assert [await status_of(http, each) for each in (lost, mine, lasting)] == [401, 200, 200]
+
+
+async def test_no_token_is_made_in_a_session_that_ends_meanwhile(
+    http: AsyncClient,
+    runtime: ManualRuntime,
+    admin: dict[str, str],
+    ann: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    await login(http)
+    page, me = page_of(http), (await http.get("/api/v1/me")).json()
+    add = runtime.store.add_token
+
+    async def add_after_the_end(new: NewToken, **given: Any) -> bool:
+        await runtime.store.revoke_token(me["token"]["prefix"], now=runtime.clock.now())
+        return await add(new, **given)
+
+    monkeypatch.setattr(runtime.store, "add_token", add_after_the_end)
+    made = await http.post("/api/v1/tokens", json={"name": "mine", "role": "viewer"}, headers=page)
+    assert made.status_code == 409, made.text
+    assert "has ended meanwhile; sign in again" in made.json()["detail"]
+
+
+async def test_a_session_does_not_outlast_a_token_that_is_replaced_meanwhile(
+    runtime: ManualRuntime, http: AsyncClient, admin: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = Logins(
+        runtime.store,
+        clock=runtime.clock,
+        ids=IdSequence(5000),
+        hasher=cast("Any", None),
+        lasts=timedelta(days=30),
+    )
+    access = runtime.client.access
+    made = await access.make_token(TokenWish(name="x", role=AccessRole.VIEWER, account="root"), asker=None)
+    found = await runtime.store.find_token(made.token.prefix)
+    assert found is not None
+    add = runtime.store.add_session
+
+    async def add_after_a_rotation(new: NewToken, **given: Any) -> SessionAdded:
+        monkeypatch.undo()
+        await access.rotate(made.token.prefix, asker=None)
+        return await add(new, **given)
+
+    monkeypatch.setattr(runtime.store, "add_session", add_after_a_rotation)
+    by = Actor(name="somebody", kind=ActorKind.ANYBODY, action="login")
+    session = await long.sign_in_by_token(found.identity, name="x", by=by)
+    assert session is not None
+    assert session.token.expires_at == runtime.clock.now() + ROTATION_GRACE
 
 
 async def test_only_the_owner_who_knows_it_and_administrators_change_a_password(
@@ -430,3 +639,9 @@ async def test_a_bounded_token_sets_no_first_password(http: AsyncClient, admin: 
     text = (await http.post("/api/v1/tokens", json=body, headers=admin)).json()["token"]
     bearer = {"Authorization": f"Bearer {text}"}
     assert (await set_password(http, "root", PASSWORD, headers=bearer)).status_code == 403
+
+
+async def test_nobody_signs_in_by_a_browser_without_a_provider(http: AsyncClient, ann: str) -> None:
+    refused = await http.post("/login/browser", json={"challenge": challenge_of("x")})
+    assert refused.status_code == 409
+    assert "knows no identity provider" in refused.json()["detail"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
@@ -14,8 +15,10 @@ from oidc_provider_mock import User, run_server_in_thread
 
 from mainspring.api.login_desk import LoginDesk
 from mainspring.config.secrets import ConfiguredSecrets
+from mainspring.core.access import Account
 from mainspring.core.actors import Actor, ActorKind
 from mainspring.core.identity_providers import LoginAttempt, ProviderRules, read_group_roles
+from mainspring.core.terminal_logins import challenge_of
 from mainspring.engine.usecases.identities import Identities
 from mainspring.engine.usecases.logins import Logins
 from mainspring.errors import NeedsRight
@@ -241,6 +244,224 @@ async def test_a_disabled_account_is_not_let_in(http: AsyncClient, admin: dict[s
     refused = await sign_in(http, "ann")
     assert refused.status_code == 401
     assert "is disabled" in refused.text
+
+
+async def test_a_login_undoes_nothing_that_an_administrator_changes_meanwhile(
+    http: AsyncClient, admin: dict[str, str], runtime: ManualRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await sign_in(http, "ann")
+    url = f"/api/v1/accounts/{(await http.get('/api/v1/me')).json()['account']}"
+    viewer = {"grants": {"shop": "viewer"}}
+    assert (await http.put(url, json=viewer, headers=admin)).status_code == 200
+    find = runtime.store.find_subject
+
+    async def find_before_a_change(issuer: str, subject: str) -> Account | None:
+        found = await find(issuer, subject)
+        monkeypatch.undo()
+        body = {**viewer, "hides_payloads": ["shop"], "disabled": True}
+        assert (await http.put(url, json=body, headers=admin)).status_code == 200
+        return found
+
+    address = await approve(await go(http), "ann")
+    monkeypatch.setattr(runtime.store, "find_subject", find_before_a_change)
+    refused = await http.get(address)
+    assert refused.status_code == 401, "the login writes the grants of the groups"
+    shown = (await http.get(url, headers=admin)).json()
+    assert (shown["disabled"], shown["hides_payloads"]) == (True, ["shop"])
+
+
+async def test_payloads_stay_hidden_though_an_account_is_disabled_for_a_while(
+    http: AsyncClient, admin: dict[str, str]
+) -> None:
+    await sign_in(http, "ann")
+    me = (await http.get("/api/v1/me")).json()
+    url = f"/api/v1/accounts/{me['account']}"
+    body = {"grants": me["grants"], "hides_payloads": ["shop"]}
+    assert (await http.put(url, json=body, headers=admin)).status_code == 200
+    for disabled in (True, False):
+        body = {"grants": {"*": "viewer"}, "disabled": disabled}
+        assert (await http.put(url, json=body, headers=admin)).status_code == 200
+    assert (await sign_in(http, "ann")).status_code == 303
+    shown = (await http.get(url, headers=admin)).json()
+    assert (shown["grants"], shown["hides_payloads"]) == (me["grants"], ["shop"])
+    body = {"grants": me["grants"], "hides_payloads": []}
+    assert (await http.put(url, json=body, headers=admin)).json()["hides_payloads"] == []
+
+
+async def test_an_account_tells_when_its_tokens_end(
+    http: AsyncClient, admin: dict[str, str], runtime: ManualRuntime, issuer: str
+) -> None:
+    await sign_in(http, "ann")
+    url = f"/api/v1/accounts/{(await http.get('/api/v1/me')).json()['account']}"
+    shown = (await http.get(url, headers=admin)).json()
+    login, end = (datetime.fromisoformat(shown[name]) for name in ("last_login_at", "tokens_end_at"))
+    assert (shown["issuer"], login) == (issuer, runtime.clock.now())
+    assert end - login == timedelta(days=30)
+    root = (await http.get("/api/v1/accounts/root", headers=admin)).json()
+    assert (root["issuer"], root["last_login_at"], root["tokens_end_at"]) == (None, None, None)
+
+
+# -- a command line, which signs in by a browser -----------------------------------------------------------------------
+
+VERIFIER, STATE = "v" * 43, "s" * 43
+
+
+async def begin(http: AsyncClient, **given: Any) -> str:
+    """Begin as a command line does; return the address for the browser."""
+    answer = await http.post("/login/browser", json={"challenge": challenge_of(VERIFIER), **given})
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["url"])
+
+
+async def come_back(http: AsyncClient, url: str, sub: str = "ann") -> Response:
+    """Sign in with a browser at an address; return what its last answer is."""
+    answer = await http.get(url)
+    assert answer.status_code == 303, answer.text
+    return await http.get(await approve(answer.headers["location"], sub))
+
+
+async def exchange(http: AsyncClient, code: str, verifier: str = VERIFIER, **more: Any) -> Response:
+    return await http.post("/login", json={"code": code, "verifier": verifier, "cookie": False, **more})
+
+
+async def test_a_command_line_signs_in_by_a_browser_that_comes_back(
+    http: AsyncClient, admin: dict[str, str], runtime: ManualRuntime
+) -> None:
+    url = await begin(http, port=40_123, state=STATE)
+    assert url.startswith(f"{HERE}/login/oidc?")
+    assert VERIFIER not in url
+    back = await come_back(http, url)
+    assert back.status_code == 303, back.text
+    place = urlsplit(back.headers["location"])
+    assert (place.scheme, place.netloc, place.path) == ("http", "127.0.0.1:40123", "/")
+    brought = asked(back.headers["location"])
+    assert brought["state"] == STATE
+    assert "mainspring" not in http.cookies, "the browser is not signed in"
+    signed = await exchange(http, brought["code"])
+    assert signed.status_code == 200, signed.text
+    view = signed.json()
+    assert datetime.fromisoformat(view["expires_at"]) == runtime.clock.now() + timedelta(hours=12)
+    me = (await http.get("/api/v1/me", headers={"Authorization": f"Bearer {view['token']}"})).json()
+    assert (me["account"], me["token"]["login"]) == (view["account"], "oidc")
+    assert me["grants"] == {"*": "viewer", "shop": "operator"}
+    audit = (await http.get("/api/v1/audit?action=login", headers=admin)).json()["items"]
+    assert [one["after"]["session"] for one in audit] == [me["token"]["prefix"]]
+
+
+async def test_a_code_works_once(http: AsyncClient, admin: dict[str, str]) -> None:
+    code = asked((await come_back(http, await begin(http, port=40_123, state=STATE))).headers["location"])[
+        "code"
+    ]
+    assert (await exchange(http, code)).status_code == 200
+    refused = await exchange(http, code)
+    assert refused.status_code == 401
+    assert "was used before" in refused.json()["detail"]
+
+
+async def test_a_code_is_shown_where_no_port_waits(http: AsyncClient, admin: dict[str, str]) -> None:
+    page = await come_back(http, await begin(http))
+    assert page.status_code == 200
+    assert page.headers["cache-control"] == "no-store"
+    found = re.search("<code>([^<]*)</code>", page.text)
+    assert found is not None
+    assert (await exchange(http, found[1])).status_code == 200
+
+
+async def test_a_code_is_of_use_only_with_its_verifier_and_not_for_long(
+    http: AsyncClient, admin: dict[str, str], runtime: ManualRuntime
+) -> None:
+    """Who sees the addresses of a browser, or is given a code, has no session."""
+    url = await begin(http, port=40_123, state=STATE)
+    code = asked((await come_back(http, url)).headers["location"])["code"]
+    for wrong in ("w" * 43, challenge_of(VERIFIER)):
+        assert (await exchange(http, code, wrong)).status_code == 401
+    for bearer in (code, f"ms_{code}"):
+        headers = {"Authorization": f"Bearer {bearer}"}
+        assert (await http.get("/api/v1/me", headers=headers)).status_code == 401
+        assert (await http.post("/login", json={"token": bearer})).status_code == 401
+    http.cookies.set("mainspring", f"ms_{code}")
+    assert (await http.get("/api/v1/me")).status_code == 401
+    await runtime.advance(300)
+    assert (await exchange(http, code)).status_code == 401
+
+
+async def test_a_code_of_an_account_that_is_disabled_meanwhile_signs_nobody_in(
+    http: AsyncClient, admin: dict[str, str]
+) -> None:
+    code = asked((await come_back(http, await begin(http, port=40_123, state=STATE))).headers["location"])[
+        "code"
+    ]
+    accounts = (await http.get("/api/v1/accounts", headers=admin)).json()["items"]
+    [name] = [one["name"] for one in accounts if one["issuer"] is not None]
+    body = {"grants": {}, "disabled": True}
+    assert (await http.put(f"/api/v1/accounts/{name}", json=body, headers=admin)).status_code == 200
+    assert (await exchange(http, code)).status_code == 401
+
+
+async def test_a_command_line_hears_why_nobody_may_sign_in(http: AsyncClient, admin: dict[str, str]) -> None:
+    back = await come_back(http, await begin(http, port=40_123, state=STATE), "eve")
+    brought = asked(back.headers["location"])
+    assert back.headers["location"].startswith("http://127.0.0.1:40123/?")
+    assert "none of your groups at Example <b> has a role here" in brought["error"]
+    assert (brought["state"], "code" in brought) == (STATE, False)
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"challenge": "short"}, "challenge"),
+        ({"challenge": 7}, "challenge"),
+        ({"port": 80, "state": STATE}, "port"),
+        ({"port": 70_000, "state": STATE}, "port"),
+        ({"port": 40_123}, "state"),
+        ({"port": 40_123, "state": "a b"}, "state"),
+        ({"state": STATE}, "port"),
+    ],
+)
+async def test_what_a_command_line_begins_with_is_read(
+    http: AsyncClient, admin: dict[str, str], given: dict[str, Any], field: str
+) -> None:
+    refused = await http.post("/login/browser", json={"challenge": challenge_of(VERIFIER), **given})
+    assert refused.status_code == 422, refused.text
+    assert refused.json()["errors"][0]["field"] == field
+    query = {"challenge": challenge_of(VERIFIER), **{name: str(value) for name, value in given.items()}}
+    assert (await http.get("/login/oidc", params=query)).status_code == 422
+
+
+async def test_what_a_command_line_began_with_cannot_be_changed_on_the_way(
+    http: AsyncClient, admin: dict[str, str]
+) -> None:
+    sent = (await http.get(await begin(http, port=40_123, state=STATE))).headers["location"]
+    address = await approve(sent, "ann")
+    http.cookies.set("mainspring-login", http.cookies["mainspring-login"].replace("40123", "40124"))
+    refused = await http.get(address)
+    assert refused.status_code == 401
+    assert "did not begin in this browser" in refused.text
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"code": "x"}, "verifier"),
+        ({"verifier": "x"}, "code"),
+        ({"code": "x", "verifier": ""}, "verifier"),
+        ({"code": "x", "verifier": "x" * 129}, "verifier"),
+        ({"code": "x", "verifier": "x", "account": "ann"}, "code"),
+        ({"code": "x", "verifier": "x", "cookie": True}, "cookie"),
+        ({"code": "x", "verifier": "x", "token": "x"}, "token"),
+    ],
+)
+async def test_a_code_goes_with_its_verifier_and_nothing_else(
+    http: AsyncClient, admin: dict[str, str], body: dict[str, Any], field: str
+) -> None:
+    refused = await http.post("/login", json={"cookie": False, **body})
+    assert refused.status_code == 422, refused.text
+    assert refused.json()["errors"][0]["field"] == field
+
+
+async def test_codes_that_are_guessed_count(http: AsyncClient, admin: dict[str, str]) -> None:
+    answers = [(await exchange(http, f"code{number}")).status_code for number in range(7)]
+    assert answers == [401] * 5 + [429] * 2
 
 
 # -- what a browser must prove -----------------------------------------------------------------------------------------

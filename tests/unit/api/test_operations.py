@@ -225,7 +225,7 @@ def test_rights_are_those_of_the_design() -> None:
         Right.PUBLIC: {
             *("get_health", "get_openapi"),
             *("login", "get_login_page", "post_login_form", "post_logout_form"),
-            *("login_oidc", "login_callback"),
+            *("begin_login", "login_oidc", "login_callback"),
             *(
                 f"{method}_ping{end}"
                 for method in ("get", "post")

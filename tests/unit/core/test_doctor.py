@@ -226,6 +226,12 @@ WRONG: list[tuple[str, InstallationFacts, Grade, str]] = [
         WARNING,
         "ci of bot ends in 24 h",
     ),
+    (
+        "tokens",
+        with_cluster(tokens=[TokenLook(name="ci", account="bea", ends_in=DAY, is_renewed_by_login=True)]),
+        WARNING,
+        "ci of bea ends in 24 h",
+    ),
 ]
 
 

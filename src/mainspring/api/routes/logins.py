@@ -15,6 +15,7 @@ from mainspring.core.access import Identity, prefix_of
 from mainspring.core.actors import ActorKind
 from mainspring.core.fields import read_word
 from mainspring.core.logins import read_new_password, read_password
+from mainspring.core.terminal_logins import read_verifier
 from mainspring.engine.usecases.access import MadeToken
 from mainspring.errors import Conflict, InvalidInput, TooMany
 from mainspring.ports.identity_provider import ProviderFailed
@@ -34,13 +35,15 @@ async def login(call: Call, body: LoginBody) -> Answer[LoginView]:
             call.scope, call.fields
         )  # a foreign page would sign a user in as somebody else
     if body.token is not None:
-        if body.account is not None or body.password is not None:
+        if any(each is not None for each in (body.account, body.password, body.code, body.verifier)):
             raise InvalidInput("token", "stands for account and password; leave it or those out")
         made = await _sign_in_by_token(call, body.token, name)
+    elif body.code is not None or body.verifier is not None:
+        made = await _sign_in_by_code(call, body, name)
     elif body.account is None or body.password is None:
         raise InvalidInput(
             "account" if body.account is None else "password",
-            "is missing; give account and password, or a token",
+            "is missing; give account and password, a token, or a code with its verifier",
         )
     else:
         made = await _sign_in(call, body.account, body.password, name)
@@ -144,6 +147,24 @@ async def _sign_in_by_token(call: Call, text: str, name: str) -> MadeToken:
     return made
 
 
+async def _sign_in_by_code(call: Call, body: LoginBody, name: str) -> MadeToken:
+    if body.code is None or body.account is not None or body.password is not None:
+        raise InvalidInput("code", "goes with its verifier, and nothing else")
+    if body.cookie:
+        raise InvalidInput(
+            "cookie", "must be false: a code is for a program, and a browser signs in at /login"
+        )
+    code, verifier = body.code, read_verifier(body.verifier)
+    desk = desk_of(call)
+    with desk.trying("", address_of(call), call.engine.now()) as is_right:
+        made = await desk.logins.sign_in_by_code(code, verifier, name=name, by=call.actor)
+        if made is None:
+            raise Rejected(401, "this code is unknown, was used before, or is over; sign in again")
+        is_right()
+    await call.services.on_access_changed()
+    return made
+
+
 async def _find_session(call: Call) -> tuple[Identity, str] | None:
     """Return who is signed in with the cookie of a request, and its text; None if nobody is.
 
@@ -194,11 +215,18 @@ def show_refusal(
     call: Call, error: InvalidInput | Rejected | TooMany | Conflict | ProviderFailed, *, account: str = ""
 ) -> Answer[str]:
     """Show the page to sign in with what was wrong."""
-    words = error.detail if isinstance(error, Rejected) else getattr(error, "message", None) or str(error)
+    words = words_of(error)
+    if isinstance(error, TooMany):
+        words = f"{words} in {error.retry_after} s"
     page = write_form(account=account, error=words, provider=_provider_of(call))
     if isinstance(error, TooMany):
         return Answer(page, status=429, headers={**PAGE_HEADERS, "retry-after": str(error.retry_after)})
     return Answer(page, status=401, headers=PAGE_HEADERS)
+
+
+def words_of(error: Exception) -> str:
+    """Return what people are told of a refusal."""
+    return error.detail if isinstance(error, Rejected) else getattr(error, "message", None) or str(error)
 
 
 def _provider_of(call: Call) -> str | None:

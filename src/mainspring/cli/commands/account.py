@@ -81,7 +81,7 @@ def set_command(
 @server_option
 @json_option
 def show_command(name: str, server: str, *, as_json: bool) -> None:
-    """Show account NAME, and what it may do."""
+    """Show account NAME, what it may do, where it signs in, and when it did last."""
     _print(call(server, lambda client: client.get_account(name)), as_json=as_json)
 
 
@@ -110,11 +110,17 @@ def list_command(limit: int, after: str | None, server: str, *, as_json: bool) -
         print_json(plain(page))
         return
     rows = [
-        (one.name, _show_grants(one), "disabled" if one.disabled else "active", one.created_at)
+        (
+            one.name,
+            _show_grants(one),
+            "disabled" if one.disabled else "active",
+            one.created_at,
+            one.last_login_at,
+        )
         for one in page.items
     ]
     empty = "there are no accounts; the first token makes one: mainspring token create --role admin"
-    print_table(("ACCOUNT", "ROLES", "STATE", "SINCE"), rows, empty=empty)
+    print_table(("ACCOUNT", "ROLES", "STATE", "SINCE", "LAST LOGIN"), rows, empty=empty)
     if page.next is not None:
         click.echo(f"for later ones, add --after {page.next}", err=True)
 
@@ -153,5 +159,8 @@ def _print(account: AccountView, *, as_json: bool) -> None:
             "payloads": f"hidden in {', '.join(account.hides_payloads)}" if account.hides_payloads else None,
             "state": "disabled" if account.disabled else "active",
             "since": account.created_at,
+            "signs in at": account.issuer,
+            "last login": account.last_login_at,
+            "tokens end": account.tokens_end_at,
         }
     )

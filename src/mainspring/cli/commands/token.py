@@ -171,5 +171,6 @@ def _print(token: TokenView, *, as_json: bool, err: bool = False) -> None:
         "state": token.state,
         "expires": token.expires_at,
         "replaces": None if token.replaces is None else f"ms_{token.replaces}_…",
+        "ends with": None if token.parent is None else f"ms_{token.parent}_…",
     }
     print_fields(fields, err=err)

@@ -205,6 +205,8 @@ def tokens(facts: InstallationFacts) -> Finding | None:
             f"the token {first.name} of {first.account} ends in {tell(first.ends_in)}"
             + (f", and {more} more end soon" if more else ""),
             "who presents it, is not answered then",
-            "mainspring token rotate, and hand out the new one; the old one works for a day yet",
+            f"{first.account} signs in at the identity provider again: its tokens end 30 days after its last login"
+            if first.is_renewed_by_login
+            else "mainspring token rotate, and hand out the new one; the old one works for a day yet",
         )
     return fine("no access token ends within two weeks")

@@ -139,11 +139,16 @@ class WaitingQueue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenLook:
-    """An access token that ends soon, and was not replaced."""
+    """An access token that ends soon, and was not replaced.
+
+    Attributes:
+        is_renewed_by_login: it ends because its account has not signed in at its provider for long.
+    """
 
     name: str
     account: str
     ends_in: float
+    is_renewed_by_login: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

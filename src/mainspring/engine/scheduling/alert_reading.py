@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import structlog
 
-from mainspring.core.access import AccessToken
+from mainspring.core.access import EndingToken
 from mainspring.core.alert_facts import looks_ahead_for, looks_at_lanes_for
 from mainspring.core.alert_seen import LostWorker, OverdueFire, ReadyLane, SchedulerFacts, Seen, StuckRun
 from mainspring.core.alerts import AlertRule, RuleKind
@@ -159,7 +159,7 @@ class AlertReader:
             found.append(StuckRun(one.run_id, tenant, name, one.deadline_at))
         return found
 
-    async def _read_tokens(self, rules: Sequence[AlertRule], now: datetime) -> list[AccessToken] | None:
+    async def _read_tokens(self, rules: Sequence[AlertRule], now: datetime) -> list[EndingToken] | None:
         period = _longest(rules, RuleKind.TOKEN_EXPIRY)
         if period is None:
             return None

@@ -87,32 +87,33 @@ class AccessControl:
 
         Args:
             hides_payloads: the tenants whose grants hide payloads; None leaves that as it is, where it has a role yet.
+                Of an account of an identity provider, it also stays where the role may come back with a login.
             is_disabled: None leaves that as it is.
 
         Raises:
             InvalidInput: payloads cannot be hidden from the account there.
-            Conflict: nobody would be left who may administer everything.
+            Conflict: nobody would be left who may administer everything; or it changes all the time.
         """
-        old = await self._store.get_account(name)
-        if is_disabled is None:
-            is_disabled = old is not None and old.is_disabled
-        if hides_payloads is None:
-            hides_payloads = frozenset() if old is None else old.hides_payloads & grants.keys()
-        account = Account(
-            name=name,
-            grants=grants,
-            hides_payloads=read_hidden(tuple(hides_payloads), grants, "hides_payloads"),
-            is_disabled=is_disabled,
-            created_at=self._clock.now(),
-        )
-        audit = auditing.account_written(by, account)
-        written = await self._store.write_account(account, audit=audit)
-        if written is AccountWritten.REFUSED:
-            raise Conflict(
-                "grants",
-                f"no other account has the role {AccessRole.ADMIN.value!r} for all tenants (*); give it to one first",
+        for _ in range(_TRIES):
+            old = await self._store.get_account(name)
+            account = Account(
+                name=name,
+                grants=grants,
+                hides_payloads=_hidden_of(old, grants, hides_payloads),
+                is_disabled=(old is not None and old.is_disabled) if is_disabled is None else is_disabled,
+                created_at=self._clock.now(),
             )
-        return await self.get_account(name), written is AccountWritten.NEW
+            audit = auditing.account_written(by, account)
+            written = await self._store.write_account(account, expected=old, audit=audit)
+            if written is AccountWritten.REFUSED:
+                raise Conflict(
+                    "grants",
+                    f"no other account has the role {AccessRole.ADMIN.value!r} for all tenants (*); give it to one"
+                    " first",
+                )
+            if written is not AccountWritten.STALE:
+                return await self.get_account(name), written is AccountWritten.NEW
+        raise Conflict("account", f"{name!r} changes all the time; try again")
 
     async def make_first_token(self, account: str, wish: TokenWish, *, by: Actor | None = None) -> MadeToken:
         """Make the first account of all, which may administer everything, with a token. That closes the server.
@@ -146,6 +147,7 @@ class AccessControl:
             NeedsRight: it is another one's, and the asker may not administer that, or it would be able to do more
                 than the asker.
             InvalidInput: the account has no such role.
+            Conflict: the session in which it is asked for has ended meanwhile.
         """
         name = wish.account or (None if asker is None else asker.account.name)
         if name is None:
@@ -158,18 +160,20 @@ class AccessControl:
         if asker is not None:
             wish = _bound(wish, asker, now)
             _check_no_more(asker, wish.role, tenant)
+        parent = _parent_for(asker)
         for _ in range(_TRIES):
-            made = self._make(replace(wish, account=name, tenant=tenant), now)
+            made = self._make(replace(wish, account=name, tenant=tenant), now, parent=parent)
             new = NewToken(made.token, hash_token(made.text))
             if await self._store.add_token(new, audit=auditing.token_made(by, made.token)):
                 return made
-        raise AssertionError("so many prefixes cannot be taken")
+        assert parent is not None, "so many prefixes cannot be taken"
+        raise Conflict("token", f"ms_{parent}_…, with which you ask, has ended meanwhile; sign in again")
 
     async def rotate(self, prefix: str, *, asker: Identity | None, by: Actor | None = None) -> MadeToken:
         """Make a token in place of another one, which works for a while yet.
 
         It lasts as long as that was to last, if an administrator asks for it. Others get one that ends when that
-        would have ended, or a token that somebody took would never end.
+        would have ended, and with what it would have ended with, or a token that somebody took would never end.
 
         Raises:
             NotFound: there is no such token, or it is not the asker's to see.
@@ -178,9 +182,9 @@ class AccessControl:
         old = await self._get_token(prefix, asker)
         now = self._clock.now()
         await self._check_replaceable(old, asker, now)
-        lasts = None
+        is_whole = asker is None or _may_administer(asker)
+        parent, lasts = None if is_whole else old.parent, None
         if old.expires_at is not None:
-            is_whole = asker is None or _may_administer(asker)
             lasts = old.expires_at - (old.created_at if is_whole else now)
         wish = TokenWish(
             name=old.name,
@@ -192,7 +196,7 @@ class AccessControl:
             rate=old.rate,
         )
         for _ in range(_TRIES):
-            made = self._make(wish, now, replaces=old.prefix)
+            made = self._make(wish, now, replaces=old.prefix, parent=parent)
             new = NewToken(made.token, hash_token(made.text))
             audit = auditing.token_made(by, made.token)
             if await self._store.rotate_token(new, ends_at=now + ROTATION_GRACE, audit=audit):
@@ -258,7 +262,9 @@ class AccessControl:
                 return token
         raise NotFound("token", prefix)
 
-    def _make(self, wish: TokenWish, now: datetime, *, replaces: str | None = None) -> MadeToken:
+    def _make(
+        self, wish: TokenWish, now: datetime, *, replaces: str | None = None, parent: str | None = None
+    ) -> MadeToken:
         text = write_token(self._ids.new_secret(TOKEN_BYTES))
         assert wish.account is not None
         assert wish.tenant is not None
@@ -273,6 +279,7 @@ class AccessControl:
             created_at=now,
             expires_at=None if wish.lasts is None else now + wish.lasts,
             replaces=replaces,
+            parent=parent,
         )
         return MadeToken(token=token, text=text)
 
@@ -335,6 +342,36 @@ def _bound(wish: TokenWish, asker: Identity, now: datetime) -> TokenWish:
             raise NeedsRight("rate", f"the token with which you ask has {bounds.rate} requests a second")
         wish = replace(wish, rate=wish.rate or bounds.rate)
     return wish
+
+
+def _parent_for(asker: Identity | None) -> str | None:
+    """Return with which token another one is to end that is made with it.
+
+    What somebody makes in a session ends with that, who may not make lasting tokens; and what is made with that in
+    turn. An administrator's tokens are for programs, which go on when he signs out.
+    """
+    if asker is None or _may_administer(asker):
+        return None
+    bounds = asker.token
+    return bounds.prefix if bounds.is_session or bounds.parent is not None else None
+
+
+def _hidden_of(
+    old: Account | None, grants: Mapping[str, AccessRole], given: Collection[str] | None
+) -> frozenset[str]:
+    """Return where payloads are to be hidden from an account.
+
+    Args:
+        given: None leaves that as it is.
+
+    Raises:
+        InvalidInput: they cannot be hidden there.
+    """
+    kept = old.hides_payloads if given is None and old is not None else frozenset[str]()
+    wanted = kept & grants.keys() if given is None else given
+    hidden = read_hidden(tuple(wanted), grants, "hides_payloads")
+    # At a provider, a grant that is gone may come back at the next login, with the group.
+    return hidden | kept if old is not None and old.issuer is not None else hidden
 
 
 def _usual_tenant(account: Account) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from mainspring.core.access import (
@@ -22,17 +23,24 @@ from mainspring.core.access import (
 from mainspring.core.actors import Actor, ActorKind
 from mainspring.core.identity_providers import ProviderRules, grants_of, name_account
 from mainspring.core.logins import KEPT_SESSIONS, FailureLog, session_role
-from mainspring.core.rights import ALL_TENANTS, AccessRole, Right
+from mainspring.core.rights import ALL_TENANTS, STRANGER, AccessRole, Right
+from mainspring.core.terminal_logins import CODE_LASTS, challenge_of, hash_code, prefix_of_code, write_code
 from mainspring.engine.usecases import auditing
 from mainspring.engine.usecases.access import MadeToken
-from mainspring.errors import Conflict, InvalidInput, NeedsRight, NotFound
-from mainspring.ports.clock import Clock, IdSource
+from mainspring.errors import Conflict, InvalidInput, NeedsRight, NotFound, StoreUnavailable
+from mainspring.ports.clock import Clock, IdSource, Waiter
 from mainspring.ports.passwords import PasswordHasher
 from mainspring.ports.store import Store
 from mainspring.ports.store.access import AccountWritten, NewToken
 from mainspring.ports.store.logins import SessionAdded
 
 _TRIES = 5
+_STRANGER = Actor(name=STRANGER.name, kind=STRANGER.kind, action="login")
+"""Who has failed to sign in. Of failures that are told together, the request is not kept."""
+
+
+FAILURES_TICK = 60.0
+"""Seconds between two looks for failed logins that the audit is to tell of."""
 
 
 class Logins:
@@ -80,16 +88,36 @@ class Logins:
         if token.is_session or token.role is AccessRole.WORKER:
             what = "a session" if token.is_session else "a worker's token"
             raise NeedsRight("token", f"is {what}; sign in with a token that was made for you, or a password")
-        wish = replace(token, expires_at=identity.ends_at)
-        return await self._begin(wish, LoginWay.TOKEN, name=name, by=by)
+        for _ in range(_TRIES):
+            wish = replace(identity.token, expires_at=identity.ends_at)
+            made = await self._begin(wish, LoginWay.TOKEN, name=name, by=by)
+            if made is not None:
+                return made
+            found = await self._store.find_token(
+                token.prefix
+            )  # it may have been replaced: then it ends sooner
+            if found is None or found.identity.is_revoked or found.identity.has_expired(self._clock.now()):
+                return None
+            identity = found.identity
+        raise Conflict("token", "it changes all the time; try again")
 
     async def sign_in_by_provider(
-        self, rules: ProviderRules, claims: Mapping[str, Any], *, name: str, by: Actor
+        self,
+        rules: ProviderRules,
+        claims: Mapping[str, Any],
+        *,
+        name: str,
+        by: Actor,
+        challenge: str | None = None,
     ) -> MadeToken:
         """Begin a session of somebody who has signed in at an identity provider. His groups say what he may do.
 
         His account is found by the provider's name for him, and made at his first login. No other account is ever
         taken for his, whatever his name or his address.
+
+        Args:
+            challenge: of a command line that he signs in on. Then what is made is no session yet, but a code for one
+                (see `write_code`): `sign_in_by_code` begins the session for who has the verifier.
 
         Raises:
             NeedsRight: none of his groups has a role here, or the account is disabled.
@@ -101,10 +129,45 @@ class Logins:
             raise NeedsRight(
                 "groups", f"none of your groups at {rules.name} has a role here; ask an administrator"
             )
-        made = await self._begin(_session_of(account), LoginWay.OIDC, name=name, by=by)
+        pattern = _session_of(account)
+        made = await self._begin(pattern, LoginWay.OIDC, name=name, by=by, challenge=challenge)
         if made is None:
             raise NeedsRight("account", f"the account {account.name!r} is disabled")
         return made
+
+    async def sign_in_by_code(self, code: str, verifier: str, *, name: str, by: Actor) -> MadeToken | None:
+        """Begin the session on a command line for which somebody has signed in with a browser.
+
+        There is none if the code is unknown, was used before or is over, or is not for the one who has this verifier.
+        """
+        prefix = prefix_of_code(code)
+        found = None if prefix is None else await self._store.find_token(prefix)
+        expected = hash_code(code, challenge_of(verifier))
+        if found is None or not hmac.compare_digest(found.hash, expected):
+            return None
+        identity, login = found.identity, found.identity.token.login
+        if login is None or identity.is_revoked or identity.has_expired(self._clock.now()):
+            return None
+        return await self._begin(_session_of(identity.account), login, name=name, by=by, replaces=prefix)
+
+    async def tell_failures(self, *, at_end: bool = False) -> None:
+        """Tell the audit of failed logins that it is to hear of now. Nobody has to fail again for that.
+
+        Args:
+            at_end: this process ends, so it is to hear of all.
+
+        Raises:
+            StoreUnavailable: the store does not answer. They are told later.
+        """
+        now = self._clock.now()
+        failures = self._failures.take_all(now) if at_end else self._failures.take_due(now)
+        if not failures:
+            return
+        try:
+            await self._store.add_audit(auditing.logins_failed(_STRANGER, failures, now))
+        except BaseException:
+            self._failures.give_back(failures)
+            raise
 
     async def sign_out(self, identity: Identity, *, by: Actor) -> None:
         """End a session at once."""
@@ -161,7 +224,7 @@ class Logins:
         """
         issuer, subject = rules.issuer, str(claims["sub"])
         account: Account | None = None
-        for _ in range(_TRIES):
+        for _ in range(_TRIES):  # what an administrator changes meanwhile stays
             account = await self._store.find_subject(issuer, subject)
             if (account is None and not grants) or (account is not None and account.grants == grants):
                 return account
@@ -175,7 +238,9 @@ class Logins:
                 subject=subject,
             )
             actor = replace(by, name=wanted.name, kind=ActorKind.ACCOUNT)
-            written = await self._store.write_account(wanted, audit=auditing.account_written(actor, wanted))
+            written = await self._store.write_account(
+                wanted, expected=account, audit=auditing.account_written(actor, wanted)
+            )
             if written is AccountWritten.REFUSED:
                 raise Conflict("grants", "no other account may administer everything; give that to one first")
             if written is AccountWritten.TAKEN:
@@ -190,10 +255,18 @@ class Logins:
             raise InvalidInput("old_password", "is wrong")
 
     async def _begin(
-        self, wish: AccessToken, way: LoginWay, *, name: str, by: Actor, password: str | None = None
+        self,
+        wish: AccessToken,
+        way: LoginWay,
+        *,
+        name: str,
+        by: Actor,
+        password: str | None = None,
+        challenge: str | None = None,
+        replaces: str | None = None,
     ) -> MadeToken | None:
         now = self._clock.now()
-        ends_at = now + self.lasts
+        ends_at = now + (self.lasts if challenge is None else CODE_LASTS)
         for _ in range(_TRIES):
             text = write_token(self._ids.new_secret(TOKEN_BYTES))
             token = replace(
@@ -202,29 +275,49 @@ class Logins:
                 name=name,
                 login=way,
                 parent=wish.prefix if way is LoginWay.TOKEN else None,
-                replaces=None,
+                replaces=replaces,
                 last_used_at=None,
                 created_at=now,
                 expires_at=ends_at if wish.expires_at is None else min(ends_at, wish.expires_at),
             )
+            if challenge is None:
+                digest, audit = hash_token(text), auditing.session_begun(_as(by, token), token)
+            else:  # the audit has the session that the code is exchanged for
+                digest, audit = hash_code(write_code(text), challenge), ()
             added = await self._store.add_session(
-                NewToken(token, hash_token(text)),
-                password=password,
-                forgets=now - KEPT_SESSIONS,
-                audit=auditing.session_begun(_as(by, token), token),
+                NewToken(token, digest), password=password, forgets=now - KEPT_SESSIONS, audit=audit
             )
             if added is SessionAdded.ADDED:
+                with suppress(StoreUnavailable):  # whoever is right need not wait for it
+                    await self.tell_failures()
                 return MadeToken(token=token, text=text)
             if added is SessionAdded.STALE:
                 return None
         raise AssertionError("so many prefixes cannot be taken")
 
     async def _note_failure(self, account: str | None, by: Actor | None) -> None:
+        await self.tell_failures()
         now = self._clock.now()
         address = None if by is None else by.address
         failures = self._failures.note(account, address, now=now)
         if failures:
             await self._store.add_audit(auditing.logins_failed(by, failures, now))
+
+
+class FailedLogins:
+    """Tells the audit each minute of failed logins, as a service."""
+
+    name = "failed_logins"
+
+    def __init__(self, logins: Logins, *, waiter: Waiter) -> None:
+        self._logins = logins
+        self.waiter: Waiter = waiter
+
+    async def tick(self, now: datetime) -> float:
+        """Tell what is due."""
+        del now
+        await self._logins.tell_failures()
+        return FAILURES_TICK
 
 
 def _hidden_still(account: Account | None, grants: Mapping[str, AccessRole]) -> frozenset[str]:

@@ -21,6 +21,8 @@ class AccountWritten(StrEnum):
     """Nobody would be left who may administer everything."""
     TAKEN = "taken"
     """There is another account of that name: one that is not of this identity provider, or not of this subject."""
+    STALE = "stale"
+    """It is not what was expected: somebody else has changed it meanwhile."""
 
 
 @value()
@@ -66,10 +68,14 @@ class AccessStore(Protocol):
         """Return a page of accounts, by name."""
         ...
 
-    async def write_account(self, account: Account, *, audit: Sequence[AuditEntry] = ()) -> AccountWritten:
+    async def write_account(
+        self, account: Account, *, expected: Account | None = None, audit: Sequence[AuditEntry] = ()
+    ) -> AccountWritten:
         """Insert an account, or give it other grants; when it was created, and where it signs in, stays.
 
-        If the account names a subject, nothing is written to one that has another, or none.
+        If the account names a subject, nothing is written to one that has another, or none. Nor is it if the account's
+        grants, hidden payloads, or whether it is disabled, are others than those of `expected`, which None says does
+        not exist. So a change that is made from what was read undoes no other one.
         `audit` gets what changes of it (see `core.audit_accounts`); if nothing does, there is no entry.
         """
         ...
@@ -81,7 +87,11 @@ class AccessStore(Protocol):
         ...
 
     async def add_token(self, new: NewToken, *, audit: Sequence[AuditEntry] = ()) -> bool:
-        """Insert a token of an account that exists; False if its prefix is taken."""
+        """Insert a token of an account that exists.
+
+        Return False, and store nothing, if its prefix is taken, or if it names a parent with which it cannot begin (see
+        `may_begin`).
+        """
         ...
 
     async def rotate_token(
@@ -89,13 +99,13 @@ class AccessStore(Protocol):
     ) -> bool:
         """Insert a token in place of the one that it `replaces`, which expires at `ends_at` unless it does sooner.
 
-        So do the sessions that were begun with the old one.
+        So does all that was begun with the old one.
         Return False, and store nothing, if the prefix is taken, or the old one is unknown or was revoked.
         """
         ...
 
     async def revoke_token(self, prefix: str, *, now: datetime, audit: Sequence[AuditEntry] = ()) -> bool:
-        """End a token, and the sessions that were begun with it, at once; say whether it exists.
+        """End a token, and all that was begun with it, or with that in turn, at once; say whether it exists.
 
         One that was revoked before keeps that time: it has no entry.
         """

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
-from mainspring.core.access import AccessToken
+from mainspring.core.access import EndingToken
 from mainspring.core.alerting import Undelivered, Verdict
 from mainspring.core.alerts import Alert, AlertRule, Channel, Silence
 from mainspring.core.audit import AuditEntry
@@ -115,10 +115,12 @@ class AlertStore(Protocol):
 
     async def list_expiring_tokens(
         self, *, after: datetime, before: datetime, limit: int
-    ) -> list[AccessToken]:
-        """Return the tokens that expire after an instant and before another, the first ones first.
+    ) -> list[EndingToken]:
+        """Return the tokens that end after an instant and before another, the first ones first.
 
-        Those that were revoked, or in whose place another was made, are left out.
+        They end by their own time, or with that of an account whose provider was not asked for long (see
+        `Identity.ends_at`). Sessions, tokens that were revoked or in whose place another was made, and those of
+        disabled accounts are left out.
         """
         ...
 

@@ -19,7 +19,8 @@ class SessionAdded(StrEnum):
     TAKEN = "taken"
     """Its prefix is taken."""
     STALE = "stale"
-    """What somebody signed in with holds no more: another password, a revoked token or a disabled account."""
+    """What somebody signed in with holds no more: another password, a disabled account, or a token that is revoked,
+    or ends before the session would."""
 
 
 class LoginStore(Protocol):
@@ -45,6 +46,8 @@ class LoginStore(Protocol):
     ) -> bool:
         """Set what is kept of an account's password, and end the sessions that began without a token.
 
+        All that was begun in those sessions ends, too.
+
         Args:
             expected: what is kept of it now; otherwise nothing changes.
             spares: the prefix of the one session that goes on.
@@ -63,6 +66,9 @@ class LoginStore(Protocol):
         audit: Sequence[AuditEntry] = (),
     ) -> SessionAdded:
         """Insert a session, and keep when its account signed in, unless that was by a token.
+
+        One that `replaces` another session takes the place of that, which is revoked at once. It is `STALE` if that is
+        unknown, or was revoked before.
 
         Args:
             password: what is kept of the password with which somebody signed in; None if that was something else.

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Any
 
+from mainspring.core.access import EndingToken
 from mainspring.core.archive import start_of_day
 from mainspring.core.doctor import ChannelLook, ClusterLook, NodeLook, TokenLook, WaitingQueue
 from mainspring.stores._sql.ledger_check import decode_ledger_check
@@ -13,6 +14,21 @@ from mainspring.stores._sql.ledger_check import decode_ledger_check
 LOGINS_SINCE, ARCHIVED_SINCE, ENCRYPTED_SINCE = 40, 42, 44
 """The migrations that brought sessions, the archive, and encryption. A store that is looked at may be older."""
 Rows = Sequence[Mapping[str, Any]]
+SOON, MOST_TOKENS = timedelta(days=14), 20
+"""How soon tokens end that are told of, and how many of them are looked at."""
+
+
+def look_at_tokens(ending: Sequence[EndingToken], now: datetime) -> list[TokenLook]:
+    """Return what is told of tokens that end soon."""
+    return [
+        TokenLook(
+            name=each.token.name,
+            account=each.token.account,
+            ends_in=(each.ends_at - now).total_seconds(),
+            is_renewed_by_login=each.is_renewed_by_login,
+        )
+        for each in ending
+    ]
 
 
 def make_cluster_look(
@@ -20,7 +36,7 @@ def make_cluster_look(
     *,
     nodes: Rows,
     queues: Rows,
-    tokens: Rows,
+    tokens: Sequence[TokenLook],
     channels: Rows,
     ledger: str | None,
     unarchived: date | None,
@@ -38,7 +54,7 @@ def make_cluster_look(
         **cluster,
         nodes=[NodeLook(**row) for row in nodes],
         queues=[WaitingQueue(**row) for row in queues],
-        tokens=[TokenLook(**row) for row in tokens],
+        tokens=tokens,
         channels=[ChannelLook(**row) for row in channels],
         ledger=check,
         ledger_age=None if check is None else (now - check.ended_at).total_seconds(),

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from mainspring.core.access import AccessToken, Account, Identity, has_admin, is_of_another
+from mainspring.core.access import (
+    AccessToken,
+    Account,
+    Identity,
+    has_admin,
+    is_as_expected,
+    is_of_another,
+    may_begin,
+)
 from mainspring.core.audit import AuditEntry
 from mainspring.core.audit_accounts import settle_account
 from mainspring.ports.store.access import AccountWritten, FoundToken, NewToken
@@ -24,10 +33,26 @@ class AccessTables:
     revision: int = 0
 
     def revoke(self, is_meant: Callable[[AccessToken], bool], now: datetime) -> None:
-        """Revoke the tokens that are meant, if they are not yet."""
-        for prefix, each in self.tokens.items():
-            if each.token.revoked_at is None and is_meant(each.token):
+        """Revoke the tokens that are meant, and all that was begun with them, if they are not yet."""
+        meant = {prefix for prefix, each in self.tokens.items() if is_meant(each.token)}
+        for prefix in meant | self.heirs_of(meant):
+            each = self.tokens[prefix]
+            if each.token.revoked_at is None:
                 self.tokens[prefix] = NewToken(replace(each.token, revoked_at=now), each.hash)
+
+    def heirs_of(self, prefixes: AbstractSet[str]) -> set[str]:
+        """Return what was begun with tokens, and with that in turn."""
+        found: set[str] = set()
+        newest: AbstractSet[str] = prefixes
+        while newest:
+            newest = {prefix for prefix, each in self.tokens.items() if each.token.parent in newest} - found
+            found |= newest
+        return found
+
+    def may_begin(self, token: AccessToken) -> bool:
+        """Return whether a token may begin that ends with its parent."""
+        parent = None if token.parent is None else self.tokens.get(token.parent)
+        return token.parent is None or may_begin(token, None if parent is None else parent.token)
 
 
 class MemoryAccessStore:
@@ -53,11 +78,15 @@ class MemoryAccessStore:
         found = [account for name, account in sorted(self._access.accounts.items()) if name > (after or "")]
         return found[:limit]
 
-    async def write_account(self, account: Account, *, audit: Sequence[AuditEntry] = ()) -> AccountWritten:
+    async def write_account(
+        self, account: Account, *, expected: Account | None = None, audit: Sequence[AuditEntry] = ()
+    ) -> AccountWritten:
         known = self._access.accounts
         former = known.get(account.name)
         if is_of_another(former, account):
             return AccountWritten.TAKEN
+        if not is_as_expected(former, expected):
+            return AccountWritten.STALE
         if not has_admin([*(known | {account.name: account}).values()]):
             return AccountWritten.REFUSED
         self._access.revision += 1
@@ -85,7 +114,9 @@ class MemoryAccessStore:
         return await self.add_token(new, audit=audit)
 
     async def add_token(self, new: NewToken, *, audit: Sequence[AuditEntry] = ()) -> bool:
-        is_added = self._access.tokens.setdefault(new.token.prefix, new) is new
+        is_added = (
+            self._access.may_begin(new.token) and self._access.tokens.setdefault(new.token.prefix, new) is new
+        )
         write_audit(self._tables, audit, [is_added])
         return is_added
 
@@ -97,11 +128,11 @@ class MemoryAccessStore:
         if new.token.prefix in tokens or old is None or old.token.revoked_at is not None:
             return False
         self._access.revision += 1
-        for prefix, each in tokens.items():
-            token = each.token
-            if token is old.token or (token.parent == old.token.prefix and token.revoked_at is None):
-                expires_at = min(token.expires_at or ends_at, ends_at)
-                tokens[prefix] = NewToken(replace(token, expires_at=expires_at), each.hash)
+        for prefix in {old.token.prefix} | self._access.heirs_of({old.token.prefix}):
+            each = tokens[prefix]
+            if each.token.revoked_at is None:
+                expires_at = min(each.token.expires_at or ends_at, ends_at)
+                tokens[prefix] = NewToken(replace(each.token, expires_at=expires_at), each.hash)
         return await self.add_token(new, audit=audit)
 
     async def revoke_token(self, prefix: str, *, now: datetime, audit: Sequence[AuditEntry] = ()) -> bool:
@@ -109,9 +140,7 @@ class MemoryAccessStore:
         if found is None:
             return False
         self._access.revision += 1
-        revoked_at = found.token.revoked_at or now
-        self._access.tokens[prefix] = NewToken(replace(found.token, revoked_at=revoked_at), found.hash)
-        self._access.revoke(lambda token: token.parent == prefix, now)
+        self._access.revoke(lambda token: token.prefix == prefix, now)
         write_audit(self._tables, audit, [found.token.revoked_at is None])
         return True
 

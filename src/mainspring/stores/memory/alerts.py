@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import count, islice
 from typing import Any
 
-from mainspring.core.access import AccessToken
+from mainspring.core.access import EndingToken, Identity
 from mainspring.core.alerting import Outgoing, Undelivered, Verdict
 from mainspring.core.alerts import Alert, AlertRule, Channel, Silence, channel_key
 from mainspring.core.audit import AuditEntry
@@ -221,19 +221,16 @@ class MemoryAlertStore:
 
     async def list_expiring_tokens(
         self, *, after: datetime, before: datetime, limit: int
-    ) -> list[AccessToken]:
+    ) -> list[EndingToken]:
         tokens = [each.token for each in self._access.tokens.values()]
         replaced = {token.replaces for token in tokens}
-        found = [
-            (token.expires_at, token.prefix, token)
-            for token in tokens
-            if token.expires_at is not None
-            and after < token.expires_at < before
-            and token.revoked_at is None
-            and token.login is None
-            and token.prefix not in replaced
-        ]
-        return [token for _, _, token in sorted(found)[:limit]]
+        found = []
+        for token in tokens:
+            identity = Identity(token, self._access.accounts[token.account], 0)
+            is_left_out = identity.is_revoked or token.is_session or token.prefix in replaced
+            if not is_left_out and identity.ends_at is not None and after < identity.ends_at < before:
+                found.append(EndingToken(token=token, ends_at=identity.ends_at))
+        return sorted(found, key=lambda each: (each.ends_at, each.token.prefix))[:limit]
 
     async def take_notifications(
         self,

@@ -72,11 +72,14 @@ class MemoryLoginStore:
             return SessionAdded.STALE
         if password is not None and access.passwords.get(account.name) != password:
             return SessionAdded.STALE
-        parent = None if token.parent is None else access.tokens.get(token.parent)
-        if token.parent is not None and (parent is None or parent.token.revoked_at is not None):
+        if not access.may_begin(token):
+            return SessionAdded.STALE
+        former = access.tokens.get(token.replaces or "")
+        if token.replaces is not None and (former is None or former.token.revoked_at is not None):
             return SessionAdded.STALE
         if token.prefix in access.tokens:
             return SessionAdded.TAKEN
+        access.revoke(lambda each: each.prefix == token.replaces, token.created_at)
         access.tokens = {
             prefix: each for prefix, each in access.tokens.items() if not _is_past(each, new, forgets)
         }

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from asyncpg import Record
 
-from mainspring.core.access import AccessToken, Account, Identity, LoginWay, has_admin, is_of_another
+from mainspring.core.access import (
+    LAST_LOGIN,
+    AccessToken,
+    Account,
+    EndingToken,
+    Identity,
+    LoginWay,
+    has_admin,
+    is_as_expected,
+    is_of_another,
+    may_begin,
+)
 from mainspring.core.audit import AuditEntry
 from mainspring.core.audit_accounts import settle_account
 from mainspring.core.rights import AccessRole
@@ -56,7 +67,9 @@ class PostgresAccessStore:
         )
         return list(map(account_of, rows))
 
-    async def write_account(self, account: Account, *, audit: Sequence[AuditEntry] = ()) -> AccountWritten:
+    async def write_account(
+        self, account: Account, *, expected: Account | None = None, audit: Sequence[AuditEntry] = ()
+    ) -> AccountWritten:
         async def work(transaction: Transaction) -> AccountWritten:
             await transaction.execute("hold_access_revision")
             rows = await transaction.fetch("list_all_accounts")
@@ -64,6 +77,8 @@ class PostgresAccessStore:
             old = known.get(account.name)
             if is_of_another(old, account):
                 return AccountWritten.TAKEN
+            if not is_as_expected(old, expected):
+                return AccountWritten.STALE
             if not has_admin([*(known | {account.name: account}).values()]):
                 return AccountWritten.REFUSED
             await transaction.execute("raise_access_revision")
@@ -90,7 +105,11 @@ class PostgresAccessStore:
 
     async def add_token(self, new: NewToken, *, audit: Sequence[AuditEntry] = ()) -> bool:
         async def work(transaction: Transaction) -> bool:
-            is_added = bool(await transaction.fetch("add_token", **values_of_token(new)))
+            if new.token.parent is not None:  # which must not end meanwhile
+                await transaction.execute("hold_access_revision")
+            is_added = await has_parent(transaction, new) and bool(
+                await transaction.fetch("add_token", **values_of_token(new))
+            )
             await write_audit(transaction, audit, [is_added])
             return is_added
 
@@ -180,6 +199,24 @@ def values_of_token(new: NewToken) -> dict[str, Any]:
         "login": None if token.login is None else token.login.value,
         "parent": token.parent,
     }
+
+
+async def has_parent(transaction: Transaction, new: NewToken) -> bool:
+    """Return whether a token may begin that ends with its parent. One without a parent may."""
+    if new.token.parent is None:
+        return True
+    rows = await transaction.fetch("find_token", prefix=new.token.parent)
+    return may_begin(new.token, token_of(rows[0]) if rows else None)
+
+
+def values_of_ending(*, after: datetime, before: datetime, limit: int) -> dict[str, Any]:
+    """Return the parameters of `list_expiring_tokens`."""
+    lasts = LAST_LOGIN // timedelta(microseconds=1)
+    return {"after": after, "before": before, "lasts": lasts, "limit": limit}
+
+
+def ending_of(row: Record) -> EndingToken:
+    return EndingToken(token=token_of(row), ends_at=row["ends_at"])
 
 
 def account_of(row: Record) -> Account:

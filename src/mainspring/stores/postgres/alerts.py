@@ -7,7 +7,7 @@ from datetime import datetime
 
 from asyncpg import Record
 
-from mainspring.core.access import AccessToken
+from mainspring.core.access import EndingToken
 from mainspring.core.alerting import Undelivered, Verdict
 from mainspring.core.alerts import Alert, AlertRule, Channel, Silence
 from mainspring.core.audit import AuditEntry
@@ -30,7 +30,7 @@ from mainspring.stores._sql.alerts import (
     make_undelivered,
     repeats_of,
 )
-from mainspring.stores.postgres.access import token_of
+from mainspring.stores.postgres.access import ending_of, values_of_ending
 from mainspring.stores.postgres.audit import write_audit
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
@@ -227,11 +227,12 @@ class PostgresAlertStore:
 
     async def list_expiring_tokens(
         self, *, after: datetime, before: datetime, limit: int
-    ) -> list[AccessToken]:
+    ) -> list[EndingToken]:
+        values = values_of_ending(after=after, before=before, limit=limit)
         rows = await self._connections.fetch(
-            Role.BROWSE, "list_expiring_tokens", is_repeatable=True, after=after, before=before, limit=limit
+            Role.BROWSE, "list_expiring_tokens", is_repeatable=True, **values
         )
-        return list(map(token_of, rows))
+        return list(map(ending_of, rows))
 
     async def take_notifications(
         self,

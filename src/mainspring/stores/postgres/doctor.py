@@ -8,10 +8,19 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from mainspring.core.doctor import ClusterLook, ServerLook, StoreLook
+from mainspring.core.doctor import ClusterLook, ServerLook, StoreLook, TokenLook
 from mainspring.errors import MainspringError
-from mainspring.stores._sql.doctor import ARCHIVED_SINCE, ENCRYPTED_SINCE, LOGINS_SINCE, make_cluster_look
+from mainspring.stores._sql.doctor import (
+    ARCHIVED_SINCE,
+    ENCRYPTED_SINCE,
+    LOGINS_SINCE,
+    MOST_TOKENS,
+    SOON,
+    look_at_tokens,
+    make_cluster_look,
+)
 from mainspring.stores._sql.queries import load_queries
+from mainspring.stores.postgres.access import ending_of, values_of_ending
 from mainspring.stores.postgres.connecting import LOST, ConnectionOptions, Dialer
 from mainspring.stores.postgres.connection import Transaction
 from mainspring.stores.postgres.refusals import explain_connect
@@ -95,11 +104,19 @@ async def _look_at_cluster(transaction: Transaction, now: datetime, *, schema: i
         await transaction.fetch("find_unarchived_day", before=now) if schema >= ARCHIVED_SINCE else []
     )
     keys = await transaction.fetch("list_encryption_keys") if schema >= ENCRYPTED_SINCE else []
+    if schema >= LOGINS_SINCE:
+        soon = values_of_ending(after=now, before=now + SOON, limit=MOST_TOKENS)
+        ending = map(ending_of, await transaction.fetch("list_expiring_tokens", **soon))
+        tokens = look_at_tokens(list(ending), now)
+    else:
+        tokens = [
+            TokenLook(**row) for row in await transaction.fetch("look_at_tokens_before_logins", now=now)
+        ]
     return make_cluster_look(
         found[0],
         nodes=await rows("look_at_nodes"),
         queues=await rows("look_at_queues"),
-        tokens=await rows("look_at_tokens" if schema >= LOGINS_SINCE else "look_at_tokens_before_logins"),
+        tokens=tokens,
         channels=[dict(row) for row in await transaction.fetch("look_at_channels")],
         ledger=ledger[0]["body"] if ledger else None,
         unarchived=unarchived[0]["day"] if unarchived else None,

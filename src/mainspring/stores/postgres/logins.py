@@ -9,7 +9,7 @@ from mainspring.core.access import Account, renews_tokens
 from mainspring.core.audit import AuditEntry
 from mainspring.ports.store.access import NewToken
 from mainspring.ports.store.logins import SessionAdded
-from mainspring.stores.postgres.access import account_of, values_of_token
+from mainspring.stores.postgres.access import account_of, has_parent, values_of_token
 from mainspring.stores.postgres.audit import write_audit
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
@@ -72,6 +72,8 @@ class PostgresLoginStore:
                 return SessionAdded.STALE
             if not await transaction.fetch("add_token", **values_of_token(new)):
                 return SessionAdded.TAKEN
+            if token.replaces is not None:
+                await transaction.execute("revoke_token", prefix=token.replaces, now=token.created_at)
             await transaction.execute("forget_logins", account=token.account, before=forgets)
             if token.parent is None:  # who has a token has not shown who he is
                 await transaction.execute("note_login", account=token.account, now=token.created_at)
@@ -99,7 +101,8 @@ async def _holds(transaction: Transaction, new: NewToken, password: str | None) 
     """Return whether what somebody signed in with still holds."""
     if password is not None and await _find_password(transaction, new.token.account) != password:
         return False
-    if new.token.parent is None:
-        return True
-    parents = await transaction.fetch("find_token", prefix=new.token.parent)
-    return bool(parents) and parents[0]["revoked_at"] is None
+    if new.token.replaces is not None:
+        formers = await transaction.fetch("find_token", prefix=new.token.replaces)
+        if not formers or formers[0]["revoked_at"] is not None:
+            return False
+    return await has_parent(transaction, new)

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import apsw
 
-from mainspring.core.access import AccessToken, Account, Identity, LoginWay, has_admin, is_of_another
+from mainspring.core.access import (
+    LAST_LOGIN,
+    AccessToken,
+    Account,
+    EndingToken,
+    Identity,
+    LoginWay,
+    has_admin,
+    is_as_expected,
+    is_of_another,
+    may_begin,
+)
 from mainspring.core.audit import AuditEntry
 from mainspring.core.audit_accounts import settle_account
 from mainspring.core.rights import AccessRole
@@ -74,7 +85,9 @@ class SqliteAccessStore:
         rows = await self._reader.call(lambda db: fetch_rows(db, "list_accounts", values))
         return list(map(make_account, rows))
 
-    async def write_account(self, account: Account, *, audit: Sequence[AuditEntry] = ()) -> AccountWritten:
+    async def write_account(
+        self, account: Account, *, expected: Account | None = None, audit: Sequence[AuditEntry] = ()
+    ) -> AccountWritten:
         """See `AccessStore`."""
 
         def work(db: apsw.Connection) -> AccountWritten:
@@ -82,6 +95,8 @@ class SqliteAccessStore:
             old = known.get(account.name)
             if is_of_another(old, account):
                 return AccountWritten.TAKEN
+            if not is_as_expected(old, expected):
+                return AccountWritten.STALE
             if not has_admin([*(known | {account.name: account}).values()]):
                 return AccountWritten.REFUSED
             execute(db, "raise_access_revision")
@@ -111,7 +126,7 @@ class SqliteAccessStore:
         """See `AccessStore`."""
 
         def work(db: apsw.Connection) -> bool:
-            is_added = bool(fetch_values(db, "add_token", values_of_token(new)))
+            is_added = has_parent(db, new) and bool(fetch_values(db, "add_token", values_of_token(new)))
             write_audit(db, audit, [is_added])
             return is_added
 
@@ -198,6 +213,28 @@ def values_of_token(new: NewToken) -> dict[str, Any]:
         "login": None if token.login is None else token.login.value,
         "parent": token.parent,
     }
+
+
+def has_parent(db: apsw.Connection, new: NewToken) -> bool:
+    """Return whether a token may begin that ends with its parent. One without a parent may."""
+    if new.token.parent is None:
+        return True
+    row = fetch_row(db, "find_token", {"prefix": new.token.parent})
+    return may_begin(new.token, None if row is None else make_token(row))
+
+
+def find_ending(db: apsw.Connection, *, after: datetime, before: datetime, limit: int) -> list[EndingToken]:
+    """Return the tokens that end after an instant and before another; see `AlertStore`."""
+    values = {
+        "after": to_micros(after),
+        "before": to_micros(before),
+        "lasts": LAST_LOGIN // timedelta(microseconds=1),
+        "limit": limit,
+    }
+    return [
+        EndingToken(token=make_token(row), ends_at=to_instant(row.ends_at))
+        for row in fetch_rows(db, "list_expiring_tokens", values)
+    ]
 
 
 def make_account(row: NamedRow) -> Account:

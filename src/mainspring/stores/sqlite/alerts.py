@@ -8,7 +8,7 @@ from typing import Any
 
 import apsw
 
-from mainspring.core.access import AccessToken
+from mainspring.core.access import EndingToken
 from mainspring.core.alerting import Undelivered, Verdict
 from mainspring.core.alerts import Alert, AlertRule, Channel, Silence
 from mainspring.core.audit import AuditEntry
@@ -31,7 +31,7 @@ from mainspring.stores._sql.alerts import (
     make_undelivered,
     repeats_of,
 )
-from mainspring.stores.sqlite.access import make_token
+from mainspring.stores.sqlite.access import find_ending
 from mainspring.stores.sqlite.audit import write_audit
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.nodes import owns_shard_0
@@ -250,11 +250,9 @@ class SqliteAlertStore:
 
     async def list_expiring_tokens(
         self, *, after: datetime, before: datetime, limit: int
-    ) -> list[AccessToken]:
+    ) -> list[EndingToken]:
         """See `AlertStore`."""
-        values = {"after": to_micros(after), "before": to_micros(before), "limit": limit}
-        rows = await self._reader.call(lambda db: fetch_rows(db, "list_expiring_tokens", values))
-        return list(map(make_token, rows))
+        return await self._reader.call(lambda db: find_ending(db, after=after, before=before, limit=limit))
 
     async def take_notifications(
         self,

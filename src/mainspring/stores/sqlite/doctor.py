@@ -13,9 +13,18 @@ from typing import Any
 
 import apsw
 
-from mainspring.core.doctor import ClusterLook, FolderFacts, StoreLook
+from mainspring.core.doctor import ClusterLook, FolderFacts, StoreLook, TokenLook
 from mainspring.errors import MainspringError
-from mainspring.stores._sql.doctor import ARCHIVED_SINCE, ENCRYPTED_SINCE, LOGINS_SINCE, make_cluster_look
+from mainspring.stores._sql.doctor import (
+    ARCHIVED_SINCE,
+    ENCRYPTED_SINCE,
+    LOGINS_SINCE,
+    MOST_TOKENS,
+    SOON,
+    look_at_tokens,
+    make_cluster_look,
+)
+from mainspring.stores.sqlite.access import find_ending
 from mainspring.stores.sqlite.archive import find_unarchived
 from mainspring.stores.sqlite.connection import translate
 from mainspring.stores.sqlite.rows import to_instant, to_micros
@@ -147,7 +156,9 @@ def _look_at_cluster(db: apsw.Connection, now: datetime, *, schema: int) -> Clus
         found[0],
         nodes=rows("look_at_nodes"),
         queues=rows("look_at_queues"),
-        tokens=rows("look_at_tokens" if schema >= LOGINS_SINCE else "look_at_tokens_before_logins"),
+        tokens=look_at_tokens(find_ending(db, after=now, before=now + SOON, limit=MOST_TOKENS), now)
+        if schema >= LOGINS_SINCE
+        else [TokenLook(**row) for row in rows("look_at_tokens_before_logins")],
         channels=[row._asdict() for row in fetch_rows(db, "look_at_channels")],
         ledger=fetch_value(db, "read_ledger_check"),
         unarchived=find_unarchived(db, now) if schema >= ARCHIVED_SINCE else None,

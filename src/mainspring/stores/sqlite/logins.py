@@ -11,7 +11,7 @@ from mainspring.core.access import Account, renews_tokens
 from mainspring.core.audit import AuditEntry
 from mainspring.ports.store.access import NewToken
 from mainspring.ports.store.logins import SessionAdded
-from mainspring.stores.sqlite.access import make_account, values_of_token
+from mainspring.stores.sqlite.access import has_parent, make_account, values_of_token
 from mainspring.stores.sqlite.audit import write_audit
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.rows import to_micros
@@ -78,6 +78,8 @@ class SqliteLoginStore:
                 return SessionAdded.STALE
             if not fetch_values(db, "add_token", values_of_token(new)):
                 return SessionAdded.TAKEN
+            if token.replaces is not None:
+                execute(db, "revoke_token", {"prefix": token.replaces, "now": to_micros(token.created_at)})
             execute(db, "forget_logins", past)
             if token.parent is None:  # who has a token has not shown who he is
                 execute(db, "note_login", login)
@@ -103,7 +105,8 @@ def _holds(db: apsw.Connection, new: NewToken, password: str | None) -> bool:
     """Return whether what somebody signed in with still holds."""
     if password is not None and _find_password(db, new.token.account) != password:
         return False
-    if new.token.parent is None:
-        return True
-    parent = fetch_row(db, "find_token", {"prefix": new.token.parent})
-    return parent is not None and parent.revoked_at is None
+    if new.token.replaces is not None:
+        former = fetch_row(db, "find_token", {"prefix": new.token.replaces})
+        if former is None or former.revoked_at is not None:
+            return False
+    return has_parent(db, new)

@@ -10,6 +10,7 @@ from mainspring.core.access import AccessToken, Account, Identity, hash_token
 from mainspring.core.rights import AccessRole
 from mainspring.ports.store import Store
 from mainspring.ports.store.access import AccountWritten, FoundToken, NewToken
+from mainspring.testing.conformance.audit import note, noted
 from mainspring.testing.factories import at
 
 ROOT = Account(name="root", grants={"*": AccessRole.ADMIN}, created_at=at(0.5))
@@ -32,6 +33,11 @@ def make_token(prefix: str, **fields: Any) -> NewToken:
         **fields,
     }
     return NewToken(AccessToken(prefix=prefix, **values), hash_token(prefix))
+
+
+async def rewrite(store: Store, account: Account, **given: Any) -> AccountWritten:
+    """Write an account in place of what it is now."""
+    return await store.write_account(account, expected=await store.get_account(account.name), **given)
 
 
 async def found(store: Store, prefix: str) -> AccessToken:
@@ -67,7 +73,7 @@ class Accounts:
             is_disabled=True,
             created_at=at(9),
         )
-        assert await store.write_account(other) is AccountWritten.CHANGED
+        assert await store.write_account(other, expected=ANN) is AccountWritten.CHANGED
         assert await store.get_account("ann") == replace(other, created_at=at(1))
 
     async def test_a_page_of_accounts_goes_by_name(self, store: Store) -> None:
@@ -84,22 +90,54 @@ class Accounts:
             replace(ROOT, grants={"*": AccessRole.EDITOR}),
             replace(ROOT, grants={"shop": AccessRole.ADMIN}),
         ):
-            assert await store.write_account(other) is AccountWritten.REFUSED
+            assert await store.write_account(other, expected=ROOT) is AccountWritten.REFUSED
         assert await store.list_accounts() == [ROOT]
         await store.write_account(replace(ROOT, name="second"))
-        assert await store.write_account(replace(ROOT, is_disabled=True)) is AccountWritten.CHANGED
+        assert await rewrite(store, replace(ROOT, is_disabled=True)) is AccountWritten.CHANGED
 
     async def test_two_administrators_cannot_disable_each_other_at_once(self, store: Store) -> None:
         pair = [ROOT, replace(ROOT, name="second")]
         for one in pair:
             await store.write_account(one)
-        written = await asyncio.gather(*(store.write_account(replace(one, is_disabled=True)) for one in pair))
+        written = await asyncio.gather(
+            *(store.write_account(replace(one, is_disabled=True), expected=one) for one in pair)
+        )
         assert sorted(written) == [AccountWritten.CHANGED, AccountWritten.REFUSED]
+
+    async def test_a_change_of_what_is_no_more_as_expected_is_not_made(self, store: Store) -> None:
+        """A login must not undo that an administrator disables the account, nor the other way round."""
+        await store.write_account(ROOT)
+        assert await store.write_account(ANN, expected=ROOT) is AccountWritten.STALE
+        assert await store.get_account("ann") is None
+        await store.write_account(ANN)
+        for change in (
+            {"grants": {"*": AccessRole.VIEWER}},
+            {"hides_payloads": frozenset({"*"})},
+            {"is_disabled": True},
+        ):
+            changed = replace(ANN, **change)
+            assert await rewrite(store, changed) is AccountWritten.CHANGED
+            before = await store.read_access_revision()
+            mine = replace(ANN, grants={"mail": AccessRole.EDITOR}, hides_payloads=frozenset())
+            for expected in (ANN, None):
+                written = await store.write_account(mine, expected=expected, audit=note("stale"))
+                assert written is AccountWritten.STALE
+            assert await store.get_account("ann") == changed
+            assert await store.read_access_revision() == before
+            assert await rewrite(store, ANN) is AccountWritten.CHANGED
+        assert await noted(store) == []
+
+    async def test_of_changes_at_once_one_is_made(self, store: Store) -> None:
+        await store.write_account(ROOT)
+        await store.write_account(ANN)
+        changes = (replace(ANN, is_disabled=True), replace(ANN, grants={}, hides_payloads=frozenset()))
+        written = await asyncio.gather(*(store.write_account(one, expected=ANN) for one in changes))
+        assert sorted(written) == [AccountWritten.CHANGED, AccountWritten.STALE]
 
     async def test_changes_of_accounts_raise_the_revision(self, store: Store) -> None:
         revisions = [await store.read_access_revision()]
         for account in (ROOT, ANN, replace(ANN, is_disabled=True)):
-            await store.write_account(account)
+            await rewrite(store, account)
             revisions.append(await store.read_access_revision())
         assert sorted(set(revisions)) == revisions
 
@@ -169,6 +207,34 @@ class Tokens:
         assert (await found(store, "abcdefgh")).revoked_at == at(5)
         assert not await store.revoke_token("zzzzzzzz", now=at(5))
 
+    async def test_what_was_begun_with_a_token_ends_with_it(self, store: Store) -> None:
+        await store.write_account(ROOT)
+        for prefix, parent in (("a", None), ("b", "a"), ("c", "b"), ("d", None), ("e", "d")):
+            new = make_token(prefix * 8, parent=parent and parent * 8)
+            assert await store.add_token(new)
+            assert await found(store, prefix * 8) == new.token
+        await store.revoke_token("cccccccc", now=at(4))
+        await store.revoke_token("aaaaaaaa", now=at(5))
+        ended = {prefix: (await found(store, prefix * 8)).revoked_at for prefix in "abcde"}
+        assert ended == {"a": at(5), "b": at(5), "c": at(4), "d": None, "e": None}
+
+    async def test_none_begins_with_what_works_no_more_or_not_as_long(self, store: Store) -> None:
+        await store.write_account(ROOT)
+        for prefix, ends in (("aaaaaaaa", None), ("bbbbbbbb", at(50))):
+            assert await store.add_token(make_token(prefix, expires_at=ends))
+        assert await store.add_token(make_token("cccccccc", parent="bbbbbbbb", expires_at=at(50)))
+        await store.revoke_token("aaaaaaaa", now=at(5))
+        for parent, ends in (
+            ("aaaaaaaa", at(9)),
+            ("zzzzzzzz", at(9)),
+            ("bbbbbbbb", at(51)),
+            ("bbbbbbbb", None),
+        ):
+            new = make_token("dddddddd", parent=parent, expires_at=ends)
+            assert not await store.add_token(new, audit=note("stale"))
+        assert await store.find_token("dddddddd") is None
+        assert await noted(store) == []
+
     async def test_the_latest_use_of_a_token_is_kept(self, store: Store) -> None:
         await store.write_account(ROOT)
         for prefix in ("abcdefgh", "bbbbbbbb"):
@@ -210,6 +276,14 @@ class TokensAreReplaced:
         for old in ("abcdefgh", "zzzzzzzz"):
             assert not await store.rotate_token(make_token("bbbbbbbb", replaces=old), ends_at=at(50))
         assert await store.find_token("bbbbbbbb") is None
+
+    async def test_what_was_begun_with_it_does_not_outlast_it(self, store: Store) -> None:
+        await store.write_account(ROOT)
+        for prefix, parent in (("a", None), ("b", "a"), ("c", "b"), ("d", None)):
+            await store.add_token(make_token(prefix * 8, parent=parent and parent * 8))
+        assert await store.rotate_token(make_token("eeeeeeee", replaces="aaaaaaaa"), ends_at=at(50))
+        ends = {prefix: (await found(store, prefix * 8)).expires_at for prefix in "abcde"}
+        assert ends == {"a": at(50), "b": at(50), "c": at(50), "d": None, "e": None}
 
     async def test_a_prefix_that_is_taken_replaces_nothing(self, store: Store) -> None:
         await store.write_account(ROOT)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from mainspring.core.access import AccessToken, Account
+from dataclasses import replace
+from datetime import datetime
+
+from mainspring.core.access import LAST_LOGIN, AccessToken, Account, EndingToken, LoginWay
 from mainspring.core.rights import AccessRole
 from mainspring.ports.store import Store
 from mainspring.ports.store.access import NewToken
 from mainspring.ports.store.alerts import LostSession
+from mainspring.ports.store.logins import SessionAdded
 from mainspring.testing.factories import add_session, at
 
 
@@ -43,18 +47,68 @@ class AlertsLookAtOthers:
             await store.add_token(NewToken(token, bytes([number]) * 32))
         await store.revoke_token("eeeeeeee", now=at(1))
         found = await store.list_expiring_tokens(after=at(30), before=at(60), limit=10)
-        assert [token.prefix for token in found] == ["bbbbbbbb", "aaaaaaaa"]
-        assert found[1] == first
+        assert [each.token.prefix for each in found] == ["bbbbbbbb", "aaaaaaaa"]
+        assert found[1] == EndingToken(token=first, ends_at=at(50))
+        assert not found[1].is_renewed_by_login
         one = await store.list_expiring_tokens(after=at(30), before=at(60), limit=1)
-        assert [token.prefix for token in one] == ["bbbbbbbb"]
+        assert [each.token.prefix for each in one] == ["bbbbbbbb"]
         assert await store.list_expiring_tokens(after=at(50), before=at(60), limit=10) == []
 
+    async def test_tokens_also_end_with_an_account_that_does_not_sign_in(self, store: Store) -> None:
+        """At its provider, it may be long gone."""
+        root = Account(name="root", grants={"*": AccessRole.ADMIN}, created_at=at(0))
+        assert await store.write_account(root)
+        for name, joined in (("ann", 0), ("bea", 100), ("kim", 0)):
+            account = Account(
+                name=name, grants={}, created_at=at(joined), issuer="https://login.example.com", subject=name
+            )
+            assert await store.write_account(account)
+        month = LAST_LOGIN.total_seconds()
+        for number, token in enumerate(
+            (
+                make_token("aaaaaaaa", None),
+                make_token("bbbbbbbb", month - 5),
+                make_token("cccccccc", month + 5),
+                make_token("dddddddd", month + 15, account="bea"),
+                make_token("eeeeeeee", None, account="bea"),
+                make_token("ffffffff", None, account="root"),
+                make_token("gggggggg", None, account="kim"),
+                make_token("hhhhhhhh", None),
+                make_token("iiiiiiii", None, replaces="hhhhhhhh"),
+            )
+        ):
+            assert await store.add_token(NewToken(token, bytes([number]) * 32))
+        session = replace(make_token("jjjjjjjj", month + 10, account="kim"), login=LoginWay.OIDC)
+        login = NewToken(replace(session, created_at=at(90)), b"j" * 32)
+        assert await store.add_session(login, password=None, forgets=at(0)) is SessionAdded.ADDED
 
-def make_token(prefix: str, expires: float | None, replaces: str | None = None) -> AccessToken:
+        async def look(after: float, before: float, limit: int = 10) -> list[tuple[str, datetime, bool]]:
+            found = await store.list_expiring_tokens(
+                after=at(month + after), before=at(month + before), limit=limit
+            )
+            return [(each.token.prefix[0], each.ends_at, each.is_renewed_by_login) for each in found]
+
+        first = [("b", at(month - 5), False), *((name, at(month), True) for name in "aci")]
+        assert await look(-10, 10) == first
+        assert await look(-10, 10, limit=2) == first[:2]
+        assert await look(0, 101) == [
+            ("d", at(month + 15), False),
+            ("g", at(month + 90), True),
+            ("e", at(month + 100), True),
+        ]
+        disabled = await store.get_account("ann")
+        assert disabled is not None
+        await store.write_account(replace(disabled, is_disabled=True), expected=disabled)
+        assert await look(-10, 10) == []
+
+
+def make_token(
+    prefix: str, expires: float | None, replaces: str | None = None, account: str = "ann"
+) -> AccessToken:
     """Return a token that expires so many seconds after the start."""
     return AccessToken(
         prefix=prefix,
-        account="ann",
+        account=account,
         name="ci",
         role=AccessRole.VIEWER,
         tenant="*",

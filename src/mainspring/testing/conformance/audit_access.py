@@ -9,7 +9,8 @@ from typing import Any
 from mainspring.core.audit import cut_all
 from mainspring.core.rights import AccessRole
 from mainspring.ports.store import Store
-from mainspring.testing.conformance.access import ANN, ROOT, make_token
+from mainspring.ports.store.access import AccountWritten
+from mainspring.testing.conformance.access import ANN, ROOT, make_token, rewrite
 from mainspring.testing.conformance.audit import kept, note, noted
 from mainspring.testing.factories import at
 
@@ -25,20 +26,16 @@ class AccessIsAudited:
         await store.write_account(ANN, audit=note("refused"))
         await store.write_account(ROOT, audit=note("new"))
         for subject in ("changed", "as it was"):
-            await store.write_account(
-                replace(ROOT, grants={**ROOT.grants, "shop": SHOP}), audit=note(subject)
-            )
+            await rewrite(store, replace(ROOT, grants={**ROOT.grants, "shop": SHOP}), audit=note(subject))
         await store.write_account(replace(ROOT, name="root2"), audit=note("other"))
-        await store.write_account(replace(ROOT, is_disabled=True), audit=note("disabled"))
+        await rewrite(store, replace(ROOT, is_disabled=True), audit=note("disabled"))
         assert await noted(store) == ["new", "changed", "other", "disabled"]
 
     async def test_an_entry_shows_what_changes_of_an_account(self, store: Store) -> None:
         await store.write_account(ROOT, audit=note())
         wider = replace(ROOT, grants={**ROOT.grants, "shop": SHOP})
-        await store.write_account(wider, audit=note())
-        await store.write_account(
-            replace(ROOT, grants={"*": AccessRole.ADMIN}, is_disabled=False), audit=note()
-        )
+        await rewrite(store, wider, audit=note())
+        await rewrite(store, replace(ROOT, grants={"*": AccessRole.ADMIN}, is_disabled=False), audit=note())
         shown = [(one.entry.before, one.entry.after) for one in await kept(store)]
         none: dict[str, Any] = {"grants": {}, "is_disabled": False}
         shop = none | {"grants": {"shop": "editor"}}
@@ -47,7 +44,7 @@ class AccessIsAudited:
     async def test_of_many_grants_none_is_left_out(self, store: Store) -> None:
         await store.write_account(ROOT)
         many = {f"{number:0>64}": SHOP for number in range(120)}
-        await store.write_account(replace(ROOT, grants={**ROOT.grants, **many}), audit=note())
+        await rewrite(store, replace(ROOT, grants={**ROOT.grants, **many}), audit=note())
         entries = [one.entry for one in await kept(store)]
         assert len(entries) == 3
         found = [tenant for entry in entries for tenant in (entry.after or {})["grants"]]
@@ -56,11 +53,13 @@ class AccessIsAudited:
 
     async def test_of_writes_at_once_each_shows_what_the_one_before_left(self, store: Store) -> None:
         await store.write_account(ROOT)
-        calls = [
-            store.write_account(replace(ROOT, grants={**ROOT.grants, f"t{number}": SHOP}), audit=note())
-            for number in range(4)
-        ]
-        await asyncio.gather(*calls)
+
+        async def write(number: int) -> None:
+            changed = replace(ROOT, grants={**ROOT.grants, f"t{number}": SHOP})
+            while await rewrite(store, changed, audit=note()) is AccountWritten.STALE:
+                pass
+
+        await asyncio.gather(*map(write, range(4)))
         found = [one.entry for one in await kept(store)]
         assert len(found) == 4
         left: dict[str, Any] = {}

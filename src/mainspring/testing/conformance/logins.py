@@ -12,7 +12,7 @@ from mainspring.core.rights import AccessRole
 from mainspring.ports.store import Store
 from mainspring.ports.store.access import AccountWritten, NewToken
 from mainspring.ports.store.logins import SessionAdded
-from mainspring.testing.conformance.access import ANN, ROOT, found, make_token
+from mainspring.testing.conformance.access import ANN, ROOT, found, make_token, rewrite
 from mainspring.testing.conformance.audit import note, noted
 from mainspring.testing.factories import START, at
 
@@ -99,6 +99,17 @@ class LoginPasswords:
         ended = {prefix: (await found(store, prefix * 8)).revoked_at for prefix in "abct"}
         assert ended == {"a": at(5), "b": None, "c": None, "t": None}
 
+    async def test_it_ends_what_was_begun_in_those_sessions(self, store: Store) -> None:
+        await people(store)
+        for prefix in "ab":
+            assert await begin(store, make_session(prefix * 8)) is SessionAdded.ADDED
+        for prefix, parent in (("c", "a"), ("d", "b"), ("e", "c"), ("f", None)):
+            new = make_token(prefix * 8, account="ann", parent=parent and parent * 8, expires_at=at(1000))
+            assert await store.add_token(new)
+        assert await set_password(store, "other", expected="kept", spares="bbbbbbbb")
+        ended = {prefix: (await found(store, prefix * 8)).revoked_at for prefix in "abcdef"}
+        assert ended == {"a": at(5), "b": None, "c": at(5), "d": None, "e": at(5), "f": None}
+
 
 class LoginSessions:
     """A session begins only as long as what somebody signed in with holds."""
@@ -128,10 +139,29 @@ class LoginSessions:
         by_token = make_session("cccccccc", login=LoginWay.TOKEN, parent="tttttttt")
         assert await begin(store, by_token, password=None) is SessionAdded.STALE
         assert await begin(store, make_session("aaaaaaaa"), password=FORMER) is SessionAdded.STALE
-        await store.write_account(replace(ANN, is_disabled=True))
+        await rewrite(store, replace(ANN, is_disabled=True))
         assert await begin(store, make_session("aaaaaaaa")) is SessionAdded.STALE
         assert await begin(store, make_session("aaaaaaaa", account="nobody")) is SessionAdded.STALE
         assert await store.find_token("aaaaaaaa") is None
+
+    async def test_it_takes_the_place_of_another_one_once(self, store: Store) -> None:
+        await people(store)
+        assert await begin(store, make_session("aaaaaaaa")) is SessionAdded.ADDED
+        assert await begin(store, make_session("bbbbbbbb")) is SessionAdded.ADDED
+        taken = make_session("bbbbbbbb", replaces="aaaaaaaa")
+        assert await begin(store, taken, password=None) is SessionAdded.TAKEN
+        assert (await found(store, "aaaaaaaa")).revoked_at is None
+        begun = await asyncio.gather(
+            *(
+                begin(store, make_session(prefix, replaces="aaaaaaaa", created_at=at(7)), password=None)
+                for prefix in ("cccccccc", "dddddddd")
+            )
+        )
+        assert sorted(begun) == [SessionAdded.ADDED, SessionAdded.STALE]
+        assert (await found(store, "aaaaaaaa")).revoked_at == at(7)
+        assert (await found(store, "bbbbbbbb")).revoked_at is None
+        unknown = make_session("eeeeeeee", replaces="zzzzzzzz")
+        assert await begin(store, unknown, password=None) is SessionAdded.STALE
 
     async def test_it_ends_with_the_token_that_it_began_with(self, store: Store) -> None:
         await people(store)
@@ -158,6 +188,33 @@ class LoginSessions:
         assert await store.rotate_token(replacing, ends_at=at(50))
         ends = {prefix: (await found(store, prefix * 8)).expires_at for prefix in "tcedn"}
         assert ends == {"t": at(50), "c": at(50), "e": at(20), "d": at(1000), "n": None}
+
+    async def test_none_begins_that_would_outlast_a_token_that_was_replaced_meanwhile(
+        self, store: Store
+    ) -> None:
+        await people(store)
+        assert await store.add_token(make_token("tttttttt", account="ann"))
+        assert await store.rotate_token(
+            make_token("nnnnnnnn", account="ann", replaces="tttttttt"), ends_at=at(50)
+        )
+        late = make_session("cccccccc", login=LoginWay.TOKEN, parent="tttttttt", expires_at=at(51))
+        assert await begin(store, late, password=None) is SessionAdded.STALE
+        assert await store.find_token("cccccccc") is None
+        timely = make_session("cccccccc", login=LoginWay.TOKEN, parent="tttttttt", expires_at=at(50))
+        assert await begin(store, timely, password=None) is SessionAdded.ADDED
+
+    async def test_of_a_login_and_a_replacement_at_once_none_outlasts_the_other(self, store: Store) -> None:
+        await people(store)
+        for number in range(8):
+            old, new, session = (f"{letter}{number:07d}" for letter in "tns")
+            assert await store.add_token(make_token(old, account="ann"))
+            late = make_session(session, login=LoginWay.TOKEN, parent=old, expires_at=at(1000))
+            await asyncio.gather(
+                store.rotate_token(make_token(new, account="ann", replaces=old), ends_at=at(50)),
+                begin(store, late, password=None),
+            )
+            left = await store.find_token(session)
+            assert left is None or left.identity.token.expires_at == at(50)
 
     async def test_those_that_are_long_over_are_forgotten(self, store: Store) -> None:
         await people(store)
@@ -189,7 +246,7 @@ class LoginSessions:
         assert await begin(store, make_session("aaaaaaaa", expires_at=at(10)))
         assert await store.add_token(make_token("tttttttt", account="ann", expires_at=at(10)))
         expiring = await store.list_expiring_tokens(after=at(1), before=at(20), limit=10)
-        assert [token.prefix for token in expiring] == ["tttttttt"]
+        assert [each.token.prefix for each in expiring] == ["tttttttt"]
 
     async def test_entries_are_written_about_what_changes_nothing(self, store: Store) -> None:
         await store.add_audit([*note("one"), *note("two")])
@@ -216,7 +273,7 @@ class LoginSubjects:
         await store.write_account(ROOT)
         await store.write_account(BEA)
         plain = replace(BEA, issuer=None, subject=None, grants={"shop": AccessRole.EDITOR})
-        assert await store.write_account(plain) is AccountWritten.CHANGED
+        assert await rewrite(store, plain) is AccountWritten.CHANGED
         assert await store.get_account(BEA.name) == replace(BEA, grants=plain.grants)
 
     async def test_no_account_of_another_gets_its_grants(self, store: Store) -> None:
@@ -225,7 +282,7 @@ class LoginSubjects:
         await store.write_account(BEA)
         for name, subject in (("ann", BEA.subject), ("root", "1"), (BEA.name, "other")):
             wrong = replace(BEA, name=name, subject=subject, grants={"*": AccessRole.ADMIN})
-            assert await store.write_account(wrong, audit=note()) is AccountWritten.TAKEN
+            assert await rewrite(store, wrong, audit=note()) is AccountWritten.TAKEN
         assert await store.list_accounts() == [ANN, BEA, ROOT]
         assert await noted(store) == []
 

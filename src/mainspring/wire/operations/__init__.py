@@ -95,6 +95,7 @@ from mainspring.wire.operations.limits import (
 )
 from mainspring.wire.operations.logging import GET_LOGGING, SET_LOGGING
 from mainspring.wire.operations.logins import (
+    BEGIN_LOGIN,
     GET_LOGIN_PAGE,
     LOGIN,
     LOGIN_CALLBACK,
@@ -321,6 +322,7 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     ROTATE_TOKEN,
     REVOKE_TOKEN,
     LOGIN,
+    BEGIN_LOGIN,
     LOGOUT,
     SET_PASSWORD,
     GET_LOGIN_PAGE,
@@ -342,6 +344,7 @@ __all__ = [
     "APPLY_DEFINITIONS",
     "APPLY_JOBS",
     "BEAT_LIMIT",
+    "BEGIN_LOGIN",
     "CANCEL_BACKFILL",
     "CANCEL_REDRIVE",
     "CANCEL_RUN",

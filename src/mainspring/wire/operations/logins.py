@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import NoneType
 
 from mainspring.core.rights import Right
-from mainspring.wire.logins import LoginBody, LoginView, PasswordBody
+from mainspring.wire.logins import BeginLoginBody, BeginLoginView, LoginBody, LoginView, PasswordBody
 from mainspring.wire.operation import Body, Operation, Parameter
 from mainspring.wire.operations.common import API
 
@@ -19,13 +19,26 @@ LOGIN = Operation(
     path="/login",
     right=Right.PUBLIC,
     summary="Sign in",
-    description="Begin a session with a password, or with a token. A browser gets it as a cookie; programs ask for its"
-    " token. It lasts 12 hours, unless `auth.session` says otherwise, and may do what its account may. At most five"
-    " wrong passwords a minute are looked at for an account from an address.",
+    description="Begin a session with a password, with a token, or with a code (see `begin_login`). A browser gets it"
+    " as a cookie; programs ask for its token. It lasts 12 hours, unless `auth.session` says otherwise, and may do what"
+    " its account may. At most five wrong passwords a minute are looked at for an account from an address.",
     body=Body(LoginBody, LoginBody, limit=_FORM_LIMIT),
     answer=LoginView,
     is_conflicting=True,
     is_rationed=True,
+)
+BEGIN_LOGIN = Operation(
+    id="begin_login",
+    method="POST",
+    path="/login/browser",
+    right=Right.PUBLIC,
+    summary="Begin to sign in by a browser",
+    description="Return the address at which somebody signs in with a browser, at the identity provider of `auth.oidc`,"
+    " for a command line. The browser then gets a code, which `login` takes for a session, once, within five minutes,"
+    " from the one who has the verifier. Nothing is stored before.",
+    body=Body(BeginLoginBody, BeginLoginBody, limit=_FORM_LIMIT),
+    answer=BeginLoginView,
+    is_conflicting=True,
 )
 LOGOUT = Operation(
     id="logout",
@@ -70,6 +83,11 @@ LOGIN_OIDC = Operation(
     right=Right.PUBLIC,
     summary="Sign in at the identity provider",
     description="Send the browser to the identity provider of `auth.oidc`.",
+    query=(
+        Parameter("challenge", "With what a command line has begun it."),
+        Parameter("port", "Where that waits."),
+        Parameter("state", "What the browser brings there."),
+    ),
     answer=str,
     statuses=(303,),
     media_type=HTML,

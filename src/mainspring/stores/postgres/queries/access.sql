@@ -49,15 +49,26 @@ WHERE prefix = :prefix AND revoked_at IS NULL
 RETURNING prefix;
 
 -- name: shorten_children
--- The sessions that were begun with a token do not outlast it.
-UPDATE token SET expires_at = least(expires_at, :ends_at) WHERE parent = :prefix AND revoked_at IS NULL;
+-- What was begun with a token, and with that in turn, does not outlast it.
+WITH RECURSIVE heir (prefix) AS (
+    SELECT child.prefix FROM token AS child WHERE child.parent = :prefix
+    UNION
+    SELECT child.prefix FROM heir JOIN token AS child ON child.parent = heir.prefix
+)
+UPDATE token SET expires_at = least(expires_at, :ends_at)
+WHERE prefix IN (SELECT heir.prefix FROM heir) AND revoked_at IS NULL;
 
 -- name: revoke_token
 UPDATE token SET revoked_at = :now WHERE prefix = :prefix AND revoked_at IS NULL RETURNING prefix;
 
 -- name: revoke_children
--- The sessions that were begun with a token end with it.
-UPDATE token SET revoked_at = :now WHERE parent = :prefix AND revoked_at IS NULL;
+-- What was begun with a token, and with that in turn, ends with it.
+WITH RECURSIVE heir (prefix) AS (
+    SELECT child.prefix FROM token AS child WHERE child.parent = :prefix
+    UNION
+    SELECT child.prefix FROM heir JOIN token AS child ON child.parent = heir.prefix
+)
+UPDATE token SET revoked_at = :now WHERE prefix IN (SELECT heir.prefix FROM heir) AND revoked_at IS NULL;
 
 -- name: list_tokens
 SELECT {token_columns} FROM token WHERE prefix > :after ORDER BY prefix LIMIT :limit;

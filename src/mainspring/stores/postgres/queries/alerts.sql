@@ -107,10 +107,27 @@ WHERE session.state = 'dead' AND session.ended_at >= :since
 ORDER BY session.id;
 
 -- name: list_expiring_tokens
-SELECT {token.token_columns} FROM token
-WHERE token.expires_at > :after AND token.expires_at < :before AND token.revoked_at IS NULL AND token.login IS NULL
-  AND NOT EXISTS (SELECT 1 FROM token AS newer WHERE newer.replaces = token.prefix)
-ORDER BY token.expires_at, token.prefix LIMIT :limit;
+-- By their own time, or because their account has not signed in at its provider for long, whichever comes first. Each is
+-- found by one of the two. `lasts` is in microseconds.
+SELECT {ending.token_columns}, ending.ends_at FROM (
+    SELECT {token.token_columns}, {token_ends_at} AS ends_at
+    FROM token JOIN account ON account.name = token.account
+    WHERE
+        token.prefix IN (
+            SELECT soon.prefix FROM token AS soon
+            WHERE soon.expires_at > :after::timestamptz AND soon.expires_at < :before::timestamptz AND soon.revoked_at IS NULL
+            UNION
+            SELECT own.prefix FROM account AS silent JOIN token AS own ON own.account = silent.name
+            WHERE
+                silent.issuer IS NOT NULL AND own.revoked_at IS NULL
+                AND coalesce(silent.last_login_at, silent.created_at) > :after::timestamptz - :lasts::bigint * interval '1 microsecond'
+                AND coalesce(silent.last_login_at, silent.created_at) < :before::timestamptz - :lasts::bigint * interval '1 microsecond'
+        )
+        AND token.revoked_at IS NULL AND token.login IS NULL AND NOT account.is_disabled
+        AND NOT EXISTS (SELECT 1 FROM token AS newer WHERE newer.replaces = token.prefix)
+) AS ending
+WHERE ending.ends_at > :after::timestamptz AND ending.ends_at < :before::timestamptz
+ORDER BY ending.ends_at, ending.prefix LIMIT :limit;
 
 -- name: drop_repeats
 -- That something still fires is told once when a channel takes messages again.

@@ -110,3 +110,13 @@ tenant = :tenant::text
 -- Instants of a run as microseconds since 1970.
 (extract(epoch FROM run.fire_at) * 1000000)::bigint, (extract(epoch FROM run.due_at) * 1000000)::bigint,
 (extract(epoch FROM run.created_at) * 1000000)::bigint, (extract(epoch FROM run.started_at) * 1000000)::bigint;
+
+-- fragment: token_ends_at
+-- The same as Identity.ends_at: `least` leaves nulls out.
+CASE
+    WHEN account.issuer IS NULL THEN token.expires_at
+    ELSE least(
+        token.expires_at,
+        coalesce(account.last_login_at, account.created_at) + :lasts::bigint * interval '1 microsecond'
+    )
+END;

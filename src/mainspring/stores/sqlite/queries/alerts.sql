@@ -112,10 +112,27 @@ WHERE session.state = 'dead' AND session.ended_at >= :since
 ORDER BY session.id;
 
 -- name: list_expiring_tokens
-SELECT {token.token_columns} FROM token INDEXED BY token_expiring
-WHERE token.expires_at > :after AND token.expires_at < :before AND token.revoked_at IS NULL AND token.login IS NULL
-  AND NOT EXISTS (SELECT 1 FROM token AS newer WHERE newer.replaces = token.prefix)
-ORDER BY token.expires_at, token.prefix LIMIT :limit;
+-- By their own time, or because their account has not signed in at its provider for long, whichever comes first. Each is
+-- found by one of the two. `lasts` is in microseconds.
+SELECT {ending.token_columns}, ending.ends_at FROM (
+    SELECT {token.token_columns}, {token_ends_at} AS ends_at
+    FROM token JOIN account ON account.name = token.account
+    WHERE
+        token.prefix IN (
+            SELECT soon.prefix FROM token AS soon INDEXED BY token_expiring
+            WHERE soon.expires_at > :after AND soon.expires_at < :before AND soon.revoked_at IS NULL
+            UNION
+            SELECT own.prefix FROM account AS silent JOIN token AS own ON own.account = silent.name
+            WHERE
+                silent.issuer IS NOT NULL AND own.revoked_at IS NULL
+                AND coalesce(silent.last_login_at, silent.created_at) > :after - :lasts
+                AND coalesce(silent.last_login_at, silent.created_at) < :before - :lasts
+        )
+        AND token.revoked_at IS NULL AND token.login IS NULL AND NOT account.is_disabled
+        AND NOT EXISTS (SELECT 1 FROM token AS newer WHERE newer.replaces = token.prefix)
+) AS ending
+WHERE ending.ends_at > :after AND ending.ends_at < :before
+ORDER BY ending.ends_at, ending.prefix LIMIT :limit;
 
 -- name: drop_repeats
 -- That something still fires is told once when a channel takes messages again.

@@ -50,19 +50,8 @@ GROUP BY lane.queue
 ORDER BY runs DESC, lane.queue
 LIMIT 20;
 
--- name: look_at_tokens
--- Not at sessions: they are to end soon.
-SELECT token.name, token.account, (token.expires_at - :now) / 1e6 AS ends_in
-FROM token
-WHERE
-    token.revoked_at IS NULL AND token.expires_at > :now AND token.expires_at < :now + 1209600000000
-    AND token.login IS NULL
-    AND NOT EXISTS (SELECT 1 FROM token AS newer WHERE newer.replaces = token.prefix)
-ORDER BY token.expires_at
-LIMIT 20;
-
 -- name: look_at_tokens_before_logins
--- As above, in a store that knows no sessions yet.
+-- As list_expiring_tokens, in a store that knows no sessions yet, nor accounts of providers.
 SELECT token.name, token.account, (token.expires_at - :now) / 1e6 AS ends_in
 FROM token
 WHERE

@@ -50,3 +50,13 @@ tenant = :tenant AND (:job_id IS NULL OR job_id = :job_id) AND (:queue IS NULL O
     AND (:action IS NULL OR audit.action = :action)
     AND (:since IS NULL OR audit.at >= :since)
     AND (:until IS NULL OR audit.at < :until);
+
+-- fragment: token_ends_at
+-- The same as Identity.ends_at: `min` of SQLite knows no null.
+CASE
+    WHEN account.issuer IS NULL THEN token.expires_at
+    ELSE min(
+        coalesce(token.expires_at, coalesce(account.last_login_at, account.created_at) + :lasts),
+        coalesce(account.last_login_at, account.created_at) + :lasts
+    )
+END;
