@@ -45,7 +45,7 @@ LONG, SHORT = "long", "short"
 SLEEP = 8
 """Seconds that a long run takes."""
 LIFE = 30
-"""Seconds that the token lasts that is to expire: its worker has to start, and to hold long runs."""
+"""Seconds that the token lasts that is to expire: its worker has to hold long runs by then."""
 _SLOTS = 3
 _STEADY_SLOTS = 12
 _BURST = 20
@@ -246,10 +246,7 @@ class Trial:
         return bool(self.fetch(_HELD, worker, begun)[0][0])
 
     def carry_out_round(self, number: int) -> None:
-        """Have three tokens end, each in its way, while their workers hold long runs.
-
-        The worker whose token expires is the last to start, so that a slow start of others costs it no time.
-        """
+        """Have three tokens end, each in its way, while their workers hold long runs."""
         names = {how: f"{how}-{number}" for how in ("revoked", "replaced", "expired")}
         with contextlib.ExitStack() as stack:
             tokens: dict[str, str] = {}
@@ -280,10 +277,14 @@ class Trial:
     @contextmanager
     def _expiring(self, name: str) -> Iterator[Holder]:
         """Run a worker whose token expires; provide it when what it held then has ended."""
-        made = self.make_token(name, expires_in=f"{LIFE * self.slow}s")
-        assert made.expires_at is not None, "it expires"
-        expires_at = made.expires_at
-        with self.worker(name, made.token) as holder:
+        first = self.make_token(f"{name}, at first").token
+        with self.worker(name, first) as holder:
+            # Only now, so that a slow start takes none of its life.
+            made = self.make_token(name, expires_in=f"{LIFE * self.slow}s")
+            expires_at = made.expires_at
+            assert expires_at is not None, "it expires"
+            _put(holder.file, made.token)
+            self.admin.sync.revoke_token(first[:11])
             while (left := (expires_at - datetime.now(UTC)).total_seconds()) > 0:
                 self._submit_long()  # as much as all workers can do until the next: it always holds some
                 time.sleep(min(SLEEP * self.slow, left))
@@ -297,9 +298,7 @@ class Trial:
         self.endings.append(Ending("revoked", worker, datetime.now(UTC)))
 
     def _replace(self, worker: str, token: str, file: Path) -> None:
-        new = file.with_suffix(".new")
-        new.write_text(str(self.admin.sync.rotate_token(token[:11]).token))
-        new.rename(file)
+        _put(file, self.admin.sync.rotate_token(token[:11]).token)
         self.admin.sync.revoke_token(token[:11])
         self.endings.append(Ending("replaced", worker, datetime.now(UTC)))
 
@@ -329,6 +328,13 @@ class Trial:
             f"{succeeded} of {len(states)} succeeded, {len(attempts)} attempts, {lost} lost with a revoked token\n"
             f"the last that a revoked token still did came {self.latest.total_seconds():.2f} s after its revocation"
         )
+
+
+def _put(file: Path, token: str) -> None:
+    """Put a token into a file at once: none reads a half of it."""
+    new = file.with_suffix(".new")
+    new.write_text(token)
+    new.rename(file)
 
 
 def _end(holders: Iterable[Holder]) -> None:
