@@ -29,7 +29,7 @@ ifeq ($(OWN),F40)
 CHAOS := tests.chaos.alerting.watchdog_kills --kills $(or $(KILLS),100) --seed $(or $(SEED),1)
 endif
 ifeq ($(OWN),F41)
-CHAOS := tests.chaos.revoking --rounds $(or $(ROUNDS),10)
+CHAOS := tests.chaos.revoking --rounds $(or $(ROUNDS),10) --slow $(or $(SLOW),1)
 endif
 
 .PHONY: help setup demo test lint fmt types arch docs docs-generate dist bench bench-table bench-scale bench-idle chaos fuzz simulate show-alerts show-restore show-trace proof proof-peer ci lock clean

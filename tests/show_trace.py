@@ -3,7 +3,8 @@
     make show-trace
 
 The server and the worker send to the collector, and the collector sends on to a receiver of this program, which decodes
-what comes. The run fails once, makes a span of its own, and submits a run of a job that calls a URL.
+what comes. The run of a function fails once, makes a span of its own, and submits two more: one calls a URL, the other
+is a command. Each must hang on what caused it, and the target and the command must be told the span that they are in.
 """
 
 from __future__ import annotations
@@ -40,9 +41,10 @@ async def pay(order: int) -> str:
     if current_attempt().attempt == 1:
         raise ConnectionError("the bank does not answer")
     with trace.get_tracer("shop").start_as_current_span("charge"):
-        handle = await app.submit("notify", [{"order": order}])
-    return handle[0].id
+        runs = [*await app.submit("notify", [{"order": order}]), *await app.submit("export", [{"order": order}])]
+    return " ".join(run.id for run in runs)
 """
+_COMMAND = 'echo "$TRACEPARENT"'
 _SHOP = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 _CONFIG = """
 receivers:
@@ -75,8 +77,13 @@ EXPECTED = {
     "queue notify": "submit notify",
     "attempt notify": "submit notify",
     "callback": "attempt notify",
+    "submit export": "charge",
+    "queue export": "submit export",
+    "attempt export": "submit export",
 }
 """Each step, and on which it must hang."""
+_NAMED = {"submit", "queue"}
+"""Steps that do not name their job."""
 
 
 class _Target(BaseHTTPRequestHandler):
@@ -133,36 +140,46 @@ def _target() -> Iterator[int]:
         receiver.server_close()
 
 
-def _carry_out(folder: Path, otlp: str, port: int) -> None:
+def _carry_out(folder: Path, otlp: str, port: int) -> str:
+    """Have the runs carried out; return what the command was told of its span."""
     (folder / "app.py").write_text(_APP)
-    options = ("--otlp", otlp, "--callback-allow", f"127.0.0.1:{port}")
+    options = ("--otlp", otlp, "--callback-allow", f"127.0.0.1:{port}", "--allow-shell")
     with (
         server("--data", "data", "--slots", 0, *options, cwd=folder) as (host, url),
         running("worker", "app:app", "--server", url, *options, cwd=folder) as worker,
     ):
         worker.wait_for("ready")
-        job = {"name": "notify", "callback_url": f"http://127.0.0.1:{port}/hook"}
-        httpx.post(f"{url}/api/v1/jobs", json=job).raise_for_status()
+        for job in (
+            {"name": "notify", "callback_url": f"http://127.0.0.1:{port}/hook"},
+            {"name": "export", "command": _COMMAND, "shell": True},
+        ):
+            httpx.post(f"{url}/api/v1/jobs", json=job).raise_for_status()
         done = run(
             *("job", "run", "pay", "--payload", '{"order": 7}', "--traceparent", _SHOP),
             *("--wait", 120, "--json", "--server", url),
             cwd=folder,
         )
         assert done.returncode == 0, done
-        child = json.loads(done.stdout)["result"]
         app = App(url)
-        assert app.wait_for_sync(child, 120).status == "SUCCEEDED"
+        children = [app.wait_for_sync(child, 120) for child in json.loads(done.stdout)["result"].split()]
         app.close()
+        assert [child.status for child in children] == ["SUCCEEDED"] * 2, children
         assert (worker.stop(), host.stop()) == (0, 0)
+        return str(children[1].output).strip()
 
 
 def _label(span: Received) -> str:
-    is_of_notify = span.name in {"submit", "queue"} and span.attributes.get("mainspring.job") == "notify"
-    return f"{span.name} notify" if is_of_notify else span.name
+    job = span.attributes.get("mainspring.job")
+    return f"{span.name} {job}" if span.name in _NAMED and job != "pay" else span.name
 
 
-def check(spans: list[Received], heads: list[str]) -> list[str]:
-    """Return what is wrong with a trace; nothing if all is right."""
+def check(spans: list[Received], heads: list[str], told: str) -> list[str]:
+    """Return what is wrong with a trace; nothing if all is right.
+
+    Args:
+        heads: what the target was told of the spans that it was called in.
+        told: the same of the command.
+    """
     found = {span.span_id: span for span in spans}
     wrong = [f"{span.name} is in another trace" for span in spans if span.trace_id != _SHOP.split("-")[1]]
     labels = [_label(span) for span in spans]
@@ -176,9 +193,10 @@ def check(spans: list[Received], heads: list[str]) -> list[str]:
         )
         if EXPECTED.get(_label(span), name) != name:
             wrong.append(f"{_label(span)} hangs on {name}, not on {EXPECTED[_label(span)]}")
-    calls = [f"00-{span.trace_id}-{span.span_id}-01" for span in spans if span.name == "callback"]
-    if calls != heads:
-        wrong.append(f"the target was called with {heads}, not with {calls}")
+    for name, given in {"callback": heads, "attempt export": [told]}.items():
+        own = [f"00-{span.trace_id}-{span.span_id}-01" for span in spans if span.name == name]
+        if own != given:
+            wrong.append(f"the trace context that {name} passed on was {given}, not {own}")
     return wrong
 
 
@@ -200,11 +218,13 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name, collector() as received:
         folder = Path(name)
         with _target() as port, _real_collector(binary, folder, received.url) as otlp:
-            _carry_out(folder, otlp, port)
-            received.wait_for("submit", "queue", "attempt pay", "charge", "attempt notify", "callback")
+            told = _carry_out(folder, otlp, port)
+            received.wait_for(
+                "submit", "queue", *(step for step in EXPECTED if step.split()[0] not in _NAMED)
+            )
             received.wait_for_metrics("mainspring_spans_total")
     show(received.spans, _SHOP.split("-")[2])
-    wrong = check(received.spans, _Target.heads)
+    wrong = check(received.spans, _Target.heads, told)
     sys.stdout.write("\n".join(["", *(wrong or ["every span hangs where it should; figures came, too"]), ""]))
     return 1 if wrong else 0
 

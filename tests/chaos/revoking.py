@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import signal
 import sys
 import tempfile
 import threading
@@ -33,8 +34,9 @@ import asyncpg
 from mainspring import App, MainspringError
 from mainspring.core.ids import RunId, format_run_id
 from mainspring.errors import NotAuthenticated
+from mainspring.wire.access import MadeTokenView
 from tests.chaos.processes import free_port
-from tests.processes.processes import await_that, run, running
+from tests.processes.processes import Running, await_that, run, running
 from tests.support.postgres import call, missing_reason, server_dsn, temporary_database
 
 WITHIN = timedelta(seconds=2)
@@ -42,11 +44,11 @@ WITHIN = timedelta(seconds=2)
 LONG, SHORT = "long", "short"
 SLEEP = 8
 """Seconds that a long run takes."""
-LIFE = 45
-"""Seconds that the token lasts that is to expire."""
+LIFE = 30
+"""Seconds that the token lasts that is to expire: its worker has to hold long runs by then."""
 _SLOTS = 3
 _STEADY_SLOTS = 12
-_BURST = 24
+_BURST = 20
 """Long runs that are submitted together: more than all slots, so that each worker gets some."""
 _LATEST = 180.0
 _HELD = """
@@ -54,6 +56,12 @@ _HELD = """
     WHERE session.worker = $1 AND run.created_at >= $2 AND job.name = 'long'
 """
 _ATTEMPTS = "SELECT run_id, worker, outcome, started_at, finished_at FROM attempt ORDER BY started_at"
+_AT_ONCE = """
+    SELECT id, session_id, lower(state), started_at, finished_at FROM ended_run
+    WHERE NOT EXISTS (SELECT 1 FROM attempt WHERE run_id = ended_run.id AND token = ended_run.token)
+"""
+"""Runs that ended at their first try: of these, the store keeps no attempt apart."""
+_SESSIONS = "SELECT id, worker FROM session"
 _STATES = "SELECT id, state FROM ended_run"
 
 
@@ -66,6 +74,18 @@ class AttemptRow:
     outcome: str
     started_at: datetime
     finished_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A worker with a token of its own.
+
+    Attributes:
+        file: what it reads its token from.
+    """
+
+    file: Path
+    process: Running
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +108,7 @@ def judge(ending: Ending, attempts: Sequence[AttemptRow]) -> list[str]:
     lost = [one for one in own if one.outcome == "lost"]
     begun = [one for one in own if one.started_at > ending.at + WITHIN]
     ended = [one for one in own if one.outcome != "lost" and one.finished_at > ending.at + WITHIN]
-    across = [one for one in ended if one.started_at < ending.at]
+    across = [one for one in own if one.outcome != "lost" and one.started_at < ending.at < one.finished_at]
     what = f"{ending.worker}, {ending.how} at {ending.at:%H:%M:%S.%f}"
     wrong = []
     if ending.how == "revoked":
@@ -97,7 +117,7 @@ def judge(ending: Ending, attempts: Sequence[AttemptRow]) -> list[str]:
         if not lost:
             wrong.append(f"{what}: it held no long run, so nothing is proved")
         return wrong
-    wrong += [f"{what}: run {one.run_id} was lost" for one in lost]
+    wrong += [f"{what}: run {one.run_id} was lost at {one.finished_at}" for one in lost]
     if not across:
         wrong.append(f"{what}: it held no long run, so nothing is proved")
     if ending.how == "expired":
@@ -105,6 +125,21 @@ def judge(ending: Ending, attempts: Sequence[AttemptRow]) -> list[str]:
     elif not begun:
         wrong.append(f"{what}: it did not go on")
     return wrong
+
+
+def last_after(revoked_at: datetime, instants: Iterable[datetime]) -> timedelta:
+    """Return how long after its end a token still did something."""
+    return max((at - revoked_at for at in instants if at > revoked_at), default=timedelta(0))
+
+
+def judge_others(endings: Iterable[Ending], attempts: Iterable[AttemptRow]) -> list[str]:
+    """Return what was lost by workers whose token nothing happened to."""
+    known = {ending.worker for ending in endings}
+    return [
+        f"{one.worker}, whose token nothing happened to: run {one.run_id} was lost at {one.finished_at}"
+        for one in attempts
+        if one.outcome == "lost" and one.worker not in known
+    ]
 
 
 def judge_client(server: str, revoked_at: datetime, acknowledged: Sequence[datetime]) -> list[str]:
@@ -154,6 +189,8 @@ class Trial:
     Attributes:
         admin: an app that may do everything, on both servers.
         slow: how many times longer everything may take than on an idle host; not the end of a revoked token.
+        latest: how long after its revocation a token still did something, at most.
+        sessions: whose they are. Those that are over do not stay in the store.
     """
 
     folder: Path
@@ -164,6 +201,8 @@ class Trial:
     endings: list[Ending] = field(default_factory=list)
     acknowledged: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
+    latest: timedelta = timedelta(0)
+    sessions: dict[int, str] = field(default_factory=dict)
 
     def fetch(self, query: str, *arguments: object) -> list[Any]:
         """Return a query's rows."""
@@ -174,28 +213,34 @@ class Trial:
         found: list[Any] = call(self.dsn, fetch)
         return found
 
-    def make_token(self, name: str, role: str = "worker", **options: Any) -> str:
-        """Return a new token of the account of workers or of clients."""
-        made = self.admin.sync.make_token(name, role, account=f"{role}s", **options)
-        return str(made.token)
+    def make_token(self, name: str, role: str = "worker", **options: Any) -> MadeTokenView:
+        """Make a token of the account of workers or of clients."""
+        return self.admin.sync.make_token(name, role, account=f"{role}s", **options)
 
     @contextmanager
-    def worker(self, name: str, token: str, slots: int = _SLOTS) -> Iterator[Path]:
+    def worker(self, name: str, token: str, slots: int = _SLOTS) -> Iterator[Holder]:
         """Run a worker with a token in a file."""
         file = self.folder / f"{name}.token"
         file.write_text(token)
         options = ("--name", name, "--slots", slots, "--allow-shell", "--server", ",".join(self.urls))
         with running("worker", *options, cwd=self.folder, MAINSPRING_TOKEN_FILE=str(file)) as process:
             process.wait_for("ready")
-            yield file
+            yield Holder(file, process)
 
     def have_run(self, workers: Iterable[str]) -> None:
         """Submit long runs, and wait until each of the workers has begun one of them."""
         begun = datetime.now(UTC)
-        answers = self.admin.sync.submit_runs([{"job": LONG}] * _BURST)
-        self.acknowledged += [one.run_id for one in answers if one.run_id is not None]
+        self._submit_long()
         for worker in workers:
             await_that(f"{worker} holds long runs", partial(self._holds, worker, begun))
+        self._note_sessions()
+
+    def _note_sessions(self) -> None:
+        self.sessions |= {row["id"]: row["worker"] for row in self.fetch(_SESSIONS)}
+
+    def _submit_long(self) -> None:
+        answers = self.admin.sync.submit_runs([{"job": LONG}] * _BURST)
+        self.acknowledged += [one.run_id for one in answers if one.run_id is not None]
 
     def _holds(self, worker: str, begun: datetime) -> bool:
         return bool(self.fetch(_HELD, worker, begun)[0][0])
@@ -204,43 +249,56 @@ class Trial:
         """Have three tokens end, each in its way, while their workers hold long runs."""
         names = {how: f"{how}-{number}" for how in ("revoked", "replaced", "expired")}
         with contextlib.ExitStack() as stack:
-            tokens, files = {}, {}
-            made_at = datetime.now(UTC)
-            for how, name in names.items():
-                life = {"expires_in": f"{LIFE * self.slow}s"} if how == "expired" else {}
-                made_at = datetime.now(UTC)
-                tokens[how] = self.make_token(name, **life)
-                files[how] = stack.enter_context(self.worker(name, tokens[how]))
-            expires_at = made_at + timedelta(seconds=LIFE * self.slow)
-            leaver = self.make_token(f"leaver-{number}", "operator")
+            tokens: dict[str, str] = {}
+            holders: dict[str, Holder] = {}
+            for how in ("revoked", "replaced"):
+                tokens[how] = self.make_token(names[how]).token
+                holders[how] = stack.enter_context(self.worker(names[how], tokens[how]))
+            leaver = self.make_token(f"leaver-{number}", "operator").token
             leavers = [Client(url, leaver, SHORT, 0.05) for url in self.urls]
             for client in leavers:
                 stack.callback(client.stop)
-            self.have_run(names.values())
+            self.have_run([names[how] for how in tokens])
             self._revoke(names["revoked"], tokens["revoked"])
-            self._replace(names["replaced"], tokens["replaced"], files["replaced"])
+            self._replace(names["replaced"], tokens["replaced"], holders["replaced"].file)
             self.admin.sync.revoke_token(leaver[:11])
             left_at = datetime.now(UTC)
-            self.endings.append(Ending("expired", names["expired"], expires_at))
-            _sleep_until(expires_at - timedelta(seconds=SLEEP * self.slow / 2))
-            self.have_run([names["expired"]])
-            _sleep_until(expires_at + timedelta(seconds=SLEEP * self.slow) + WITHIN)
+            holders["expired"] = stack.enter_context(self._expiring(names["expired"]))
             for client in leavers:
                 client.stop()
                 times = [at for _, at in client.acknowledged]
                 self.wrong += judge_client(client.url, left_at, times)
+                self.latest = max(self.latest, last_after(left_at, times))
                 self.acknowledged += [run_id for run_id, _ in client.acknowledged]
                 if not client.refused:
                     self.wrong.append(f"{client.url} never refused the client")
+            _end(holders.values())
+
+    @contextmanager
+    def _expiring(self, name: str) -> Iterator[Holder]:
+        """Run a worker whose token expires; provide it when what it held then has ended."""
+        first = self.make_token(f"{name}, at first").token
+        with self.worker(name, first) as holder:
+            # Only now, so that a slow start takes none of its life.
+            made = self.make_token(name, expires_in=f"{LIFE * self.slow}s")
+            expires_at = made.expires_at
+            assert expires_at is not None, "it expires"
+            _put(holder.file, made.token)
+            self.admin.sync.revoke_token(first[:11])
+            while (left := (expires_at - datetime.now(UTC)).total_seconds()) > 0:
+                self._submit_long()  # as much as all workers can do until the next: it always holds some
+                time.sleep(min(SLEEP * self.slow, left))
+            self.endings.append(Ending("expired", name, expires_at))
+            time.sleep(SLEEP * self.slow + WITHIN.total_seconds())
+            self._note_sessions()
+            yield holder
 
     def _revoke(self, worker: str, token: str) -> None:
         self.admin.sync.revoke_token(token[:11])
         self.endings.append(Ending("revoked", worker, datetime.now(UTC)))
 
     def _replace(self, worker: str, token: str, file: Path) -> None:
-        new = file.with_suffix(".new")
-        new.write_text(str(self.admin.sync.rotate_token(token[:11]).token))
-        new.rename(file)
+        _put(file, self.admin.sync.rotate_token(token[:11]).token)
         self.admin.sync.revoke_token(token[:11])
         self.endings.append(Ending("replaced", worker, datetime.now(UTC)))
 
@@ -250,8 +308,14 @@ class Trial:
         while self.fetch("SELECT 1 FROM run LIMIT 1") and time.monotonic() < deadline:
             time.sleep(0.5)
         attempts = [AttemptRow(*row) for row in self.fetch(_ATTEMPTS)]
+        attempts += [AttemptRow(run, self.sessions[by], *rest) for run, by, *rest in self.fetch(_AT_ONCE)]
         for ending in self.endings:
             self.wrong += judge(ending, attempts)
+            if ending.how == "revoked":
+                own = [one for one in attempts if one.worker == ending.worker and one.outcome != "lost"]
+                instants = [at for one in own for at in (one.started_at, one.finished_at)]
+                self.latest = max(self.latest, last_after(ending.at, instants))
+        self.wrong += judge_others(self.endings, attempts)
         states = {format_run_id(RunId(row["id"])): row["state"] for row in self.fetch(_STATES)}
         succeeded = sum(state == "SUCCEEDED" for state in states.values())
         unlike = [one for one in self.acknowledged if states.get(one) != "SUCCEEDED"]
@@ -261,12 +325,25 @@ class Trial:
         lost = sum(one.outcome == "lost" for one in attempts)
         print(
             f"{len(self.endings)} tokens of workers ended; {len(self.acknowledged)} runs acknowledged, "
-            f"{succeeded} of {len(states)} succeeded, {len(attempts)} attempts, {lost} lost with a revoked token"
+            f"{succeeded} of {len(states)} succeeded, {len(attempts)} attempts, {lost} lost with a revoked token\n"
+            f"the last that a revoked token still did came {self.latest.total_seconds():.2f} s after its revocation"
         )
 
 
-def _sleep_until(instant: datetime) -> None:
-    time.sleep(max((instant - datetime.now(UTC)).total_seconds(), 0.0))
+def _put(file: Path, token: str) -> None:
+    """Put a token into a file at once: none reads a half of it."""
+    new = file.with_suffix(".new")
+    new.write_text(token)
+    new.rename(file)
+
+
+def _end(holders: Iterable[Holder]) -> None:
+    """End workers in order. One that is killed loses what it holds, whatever its token is worth."""
+    workers = [holder.process for holder in holders]
+    for worker in workers:
+        worker.process.send_signal(signal.SIGTERM)
+    for worker in workers:
+        worker.process.wait(_LATEST)
 
 
 @contextmanager
@@ -289,7 +366,7 @@ def opened(folder: Path, dsn: str, slow: int) -> Iterator[Trial]:
         app.sync.create_job({"name": LONG, "command": ["sleep", str(SLEEP * slow)]})
         app.sync.create_job({"name": SHORT, "command": ["true"]})
         trial = Trial(folder, dsn, urls, app, slow)
-        stack.enter_context(trial.worker("steady", trial.make_token("steady"), _STEADY_SLOTS))
+        stack.enter_context(trial.worker("steady", trial.make_token("steady").token, _STEADY_SLOTS))
         yield trial
 
 
@@ -308,7 +385,7 @@ def main() -> int:
         folder = given.keep or Path(name)
         folder.mkdir(exist_ok=True)
         with opened(folder, dsn, given.slow) as trial:
-            client = trial.make_token("client", "operator")
+            client = trial.make_token("client", "operator").token
             load = [Client(url, client, SHORT, 0.2) for url in trial.urls]
             try:
                 for number in range(given.rounds):

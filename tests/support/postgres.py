@@ -47,16 +47,20 @@ def missing_reason() -> str:
 
 
 @contextmanager
-def temporary_database(server: str, *, template: str = "template1") -> Iterator[str]:
+def temporary_database(
+    server: str, *, template: str = "template1", tablespace: str = "pg_default"
+) -> Iterator[str]:
     """Create a database, yield its DSN, drop it with whatever is still connected.
 
     Args:
         server: what `server_dsn` returned.
         template: the database to copy; nobody may be connected to it.
+        tablespace: where the server keeps it.
     """
     name = f"test_{os.getpid()}_{next(_numbers)}"
     # The default writes all pages to the log as well, and takes longer.
-    execute(server, f'CREATE DATABASE "{name}" TEMPLATE "{template}" STRATEGY file_copy')
+    options = f'TEMPLATE "{template}" TABLESPACE "{tablespace}" STRATEGY file_copy'
+    execute(server, f'CREATE DATABASE "{name}" {options}')
     try:
         yield f"{server}/{name}"
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import ssl
+from collections.abc import Mapping
 from pathlib import Path
 
 from mainspring.config.setting import PREFIX
@@ -13,6 +14,7 @@ TOKEN_VARIABLE = f"{PREFIX}TOKEN"
 TOKEN_FILE_VARIABLE = f"{PREFIX}TOKEN_FILE"
 CERT_VARIABLE = f"{PREFIX}CLIENT_CERT"
 KEY_VARIABLE = f"{PREFIX}CLIENT_KEY"
+_HEADER = "Authorization"
 _LARGEST = 4096
 
 
@@ -39,10 +41,10 @@ class Credentials:
             InvalidInput: the file cannot be read, or holds no token.
         """
         if self._lent is not None:
-            return {"Authorization": f"Bearer {self._lent}"}
+            return {_HEADER: f"Bearer {self._lent}"}
         if not self._is_read:
             self._token, self._is_read = read_token(), True
-        return {} if self._token is None else {"Authorization": f"Bearer {self._token}"}
+        return {} if self._token is None else {_HEADER: f"Bearer {self._token}"}
 
     @property
     def is_lent(self) -> bool:
@@ -66,16 +68,19 @@ class Credentials:
             self._contexts[is_own] = _make_context(is_verifying=not is_own)
         return self._contexts[is_own]
 
-    def renew(self) -> bool:
+    def renew(self, refused: Mapping[str, str]) -> bool:
         """Read the token again, after a server has refused it; say whether it is another one now.
+
+        Args:
+            refused: the headers of the refused request. Another request may have had the token read again meanwhile.
 
         Raises:
             InvalidInput: the file cannot be read, or holds no token.
         """
         if self._is_given or self._lent is not None:
             return False
-        former, self._token = self._token, read_token()
-        return self._token != former
+        self._token, self._is_read = read_token(), True
+        return self.headers.get(_HEADER) != refused.get(_HEADER)
 
 
 def _make_context(*, is_verifying: bool) -> ssl.SSLContext | bool:

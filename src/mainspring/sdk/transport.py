@@ -188,7 +188,7 @@ class Transport:
         )
         may_repeat = given.get("may_repeat", False) or operation.method == "GET"
         server, status, text = await self._ask(request, may_repeat=may_repeat)
-        if status == 401 and self.credentials.renew():
+        if status == 401 and self.credentials.renew(request.headers):
             request = request._replace(headers={**request.headers, **self.credentials.headers})
             server, status, text = await self._ask(request, may_repeat=may_repeat)
         if status >= 400:

@@ -15,8 +15,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.chaos.alerting.faults import FAULTS, RULES
+from tests.chaos.alerting.faults import DISK, FAULTS, RULES
 from tests.chaos.alerting.scene import CHANNELS, Scene, await_jobs, opened
+from tests.chaos.alerting.small_disk import NoSmallDiskError, database_on_small_disk
 from tests.chaos.alerting.told import MOST_SECONDS, Findings, Owed, Shown, are_told, judge, table
 from tests.deployment.alertmanagers import NoAlertmanagerError
 from tests.support.postgres import missing_reason, server_dsn, temporary_database
@@ -80,12 +81,19 @@ def main() -> int:
     if server is None:
         print(missing_reason())
         return 1
-    with tempfile.TemporaryDirectory() as name, temporary_database(server) as dsn:
-        folder = given.keep or Path(name)
+    faults = given.fault or list(FAULTS)
+    with contextlib.ExitStack() as stack:
+        folder = given.keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         folder.mkdir(exist_ok=True)
         try:
-            with opened(folder, dsn, as_shipped=given.as_shipped) as scene:
-                findings = show(scene, given.fault or list(FAULTS))
+            dsn, disk = stack.enter_context(database_on_small_disk(server))
+        except NoSmallDiskError as error:
+            print(f"left out: {DISK}: {error}")
+            faults = [fault for fault in faults if fault != DISK]
+            dsn, disk = stack.enter_context(temporary_database(server)), None
+        try:
+            with opened(folder, dsn, as_shipped=given.as_shipped, disk=disk) as scene:
+                findings = show(scene, faults)
         except NoAlertmanagerError as error:
             print(f"no Alertmanager: {error}")
             return 1

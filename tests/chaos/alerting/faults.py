@@ -18,6 +18,7 @@ import httpx
 from mainspring.core.rights import ALL_TENANTS
 from mainspring.errors import RunFailed
 from tests.chaos.alerting.scene import LOST_AFTER, Scene
+from tests.chaos.alerting.small_disk import filled
 from tests.chaos.alerting.told import Owed
 from tests.processes.processes import await_that
 
@@ -28,6 +29,7 @@ RULES: dict[str, tuple[object, ...]] = {
     "dead_letters": ("--threshold", 0),
     "missed_run": (),
     "monitor": (),
+    "disk": (),
 }
 """The rules that tell here, with what they are set to."""
 
@@ -55,10 +57,14 @@ def job_fails(scene: Scene) -> Iterator[tuple[Owed, ...]]:
     with contextlib.suppress(RunFailed):
         run.wait_sync(60)
     failed_at = time.time()
-    hold = scene.true_after("dead_letters") if scene.as_shipped else 0.0
     yield (
         Owed(rule="job_failed", subject="job:charge", since=failed_at),
-        Owed(rule="dead_letters", subject="queue:billing", since=failed_at, after=hold),
+        Owed(
+            rule="dead_letters",
+            subject="queue:billing",
+            since=failed_at,
+            after=scene.true_after("dead_letters"),
+        ),
     )
     (scene.folder / "bank-is-back").touch()
     redriven = scene.app.submit_sync("charge", [None])[0]
@@ -108,6 +114,20 @@ def job_elsewhere_fails(scene: Scene) -> Iterator[tuple[Owed, ...]]:
     httpx.get(address).raise_for_status()
 
 
+@contextmanager
+def disk_is_nearly_full(scene: Scene) -> Iterator[tuple[Owed, ...]]:
+    """A large file takes nearly all of the disk that the database is on."""
+    assert scene.disk is not None, "the database has a disk of its own"
+    with filled(scene.disk):
+        since = time.time()
+        yield (
+            Owed(
+                tenant=ALL_TENANTS, rule="disk", subject="disk", since=since, after=scene.true_after("disk")
+            ),
+        )
+
+
+DISK = "disk nearly full"
 FaultMaker = Callable[[Scene], AbstractContextManager[tuple[Owed, ...]]]
 FAULTS: dict[str, FaultMaker] = {
     "workers killed": workers_are_gone,
@@ -115,6 +135,7 @@ FAULTS: dict[str, FaultMaker] = {
     "job never fires": job_never_fires,
     "queue is stuck": queue_is_stuck,
     "job elsewhere fails": job_elsewhere_fails,
+    DISK: disk_is_nearly_full,
 }
 
 

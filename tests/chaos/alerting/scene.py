@@ -64,6 +64,7 @@ class Scene:
     Attributes:
         url: the addresses of both servers.
         as_shipped: rules keep the periods and holds that every store has.
+        disk: the folder of the disk that the database is on, if that is a disk of its own.
         workers: by name.
     """
 
@@ -72,6 +73,7 @@ class Scene:
     url: str
     app: App
     as_shipped: bool = False
+    disk: Path | None = None
     workers: dict[str, Running] = field(default_factory=dict)
     _ends: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
@@ -108,7 +110,9 @@ class Scene:
     def true_after(self, rule: str) -> float:
         """Return how many seconds after it began something is so by a rule: its period and its hold."""
         of = DEFAULT_RULES[rule]
-        period, hold = (of.period or timedelta(0), of.hold) if self.as_shipped else (QUICK, timedelta(0))
+        period, hold = of.period or timedelta(0), of.hold
+        if not self.as_shipped:
+            period, hold = min(period, QUICK), timedelta(0)
         return (period + hold).total_seconds()
 
     def set_rule(self, rule: str, *options: object) -> None:
@@ -175,7 +179,7 @@ def write_settings(folder: Path, *, mail: int | None = None) -> None:
 
 
 @contextmanager
-def opened(folder: Path, dsn: str, *, as_shipped: bool = False) -> Iterator[Scene]:
+def opened(folder: Path, dsn: str, *, as_shipped: bool = False, disk: Path | None = None) -> Iterator[Scene]:
     """Run receivers, two servers and no worker yet; channels lead to the receivers."""
     key = make_key()
     (folder / "shop.py").write_text(SHOP)
@@ -201,7 +205,7 @@ def opened(folder: Path, dsn: str, *, as_shipped: bool = False) -> Iterator[Scen
             server = stack.enter_context(running("server", *options, cwd=folder, OPS_HOOK=key))
             urls.append(server.wait_for("listening on "))
         url = ",".join(urls)
-        scene = Scene(folder, dsn, url, App(server=url), as_shipped)
+        scene = Scene(folder, dsn, url, App(server=url), as_shipped, disk)
         stack.callback(scene.close)
         places: dict[str, tuple[str, ...]] = {
             WEBHOOK: ("--webhook", f"{hook}/hook", "--signing", "secret:ops-hook")
