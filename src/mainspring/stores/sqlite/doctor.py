@@ -15,7 +15,13 @@ import apsw
 
 from mainspring.core.doctor import ClusterLook, FolderFacts, StoreLook
 from mainspring.errors import MainspringError
-from mainspring.stores._sql.doctor import ARCHIVED_SINCE, ENCRYPTED_SINCE, LOGINS_SINCE, make_cluster_look
+from mainspring.stores._sql.doctor import (
+    ARCHIVED_SINCE,
+    ENCRYPTED_SINCE,
+    INSTALLED_SINCE,
+    LOGINS_SINCE,
+    make_cluster_look,
+)
 from mainspring.stores.sqlite.archive import find_unarchived
 from mainspring.stores.sqlite.connection import translate
 from mainspring.stores.sqlite.rows import to_instant, to_micros
@@ -154,5 +160,6 @@ def _look_at_cluster(db: apsw.Connection, now: datetime, *, schema: int) -> Clus
         keys=[row._asdict() for row in fetch_rows(db, "list_encryption_keys")]
         if schema >= ENCRYPTED_SINCE
         else [],
+        home=rows("read_archive")[0] if schema >= INSTALLED_SINCE else {},
         now=now,
     )
