@@ -28,8 +28,11 @@ from mainspring.engine.scheduling.archiver import RETRY
 from mainspring.engine.usecases.archiving import write_day
 from mainspring.objects import open_place, read_place
 from mainspring.ports.store import Store
+from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.memory import MemoryStore
 from mainspring.stores.postgres import PostgresStore
+from mainspring.stores.postgres.connecting import Role
+from mainspring.stores.postgres.schema import PACKAGE
 from mainspring.stores.sqlite import SqliteStore
 from mainspring.testing.conformance.archive import TODAY, end_runs
 from mainspring.testing.factories import START, add_job, at, submit
@@ -46,8 +49,17 @@ from tests.support.archives import (
     settle,
 )
 from tests.support.buckets import bucket_server
+from tests.support.postgres_plans import explain
 
 STORES = ["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
+RUNS_WITHOUT_A_TABLE = """
+INSERT INTO run_history (id, job_id, version, queue, route, tenant, priority, kind, state, due_at, created_at,
+    finished_at, attempt, token, crashes)
+SELECT n * 256, md5((n % 50)::text)::uuid, 1, 'q1', 'http', 'default', 1, 'manual', 'SUCCEEDED', ended, ended,
+    ended, 1, 1, 0
+FROM (SELECT n, timestamptz '2001-01-01' + n * interval '50 milliseconds' AS ended FROM generate_series(1, 200000) AS n)
+    AS finished;
+"""
 SMALLEST = 160_000_000
 """The least that `archive.memory` may be."""
 
@@ -443,3 +455,49 @@ async def test_days_are_looked_for_while_one_is_copied(postgres_database: str) -
         assert not copying.done()
         go_on.set()
         await copying
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("role", [Role.UPKEEP, Role.ARCHIVE])
+async def test_days_are_looked_for_by_the_names_of_tables(postgres_database: str, role: Role) -> None:
+    """It is asked each minute: none of the rows of days is read, and of those without a table only what is over."""
+    async with opened(PostgresStore(postgres_database, random=system_random())) as store:
+        await end_runs(store, 1, retried=True)
+    query = load_queries(PACKAGE)["find_unarchived_day"]
+    connection = await asyncpg.connect(postgres_database)
+    await connection.execute(RUNS_WITHOUT_A_TABLE)
+    await connection.execute("VACUUM ANALYZE")
+    await connection.close()
+    before = "timestamptz '2001-01-01 00:10:00+00'"
+    nodes = await explain(postgres_database, role, query, values={"before": before})
+    read_from = {node["Relation Name"] for node in nodes if "Relation Name" in node}
+    assert read_from == {"pg_inherits", "pg_class", "archive_part", "run_history_default", "attempt_default"}
+    large = [node["Node Type"] for node in nodes if node.get("Relation Name") == "run_history_default"]
+    assert large == ["Bitmap Heap Scan"]
+
+
+@pytest.mark.postgres
+async def test_a_day_is_cut_by_ranges_of_pages(postgres_database: str) -> None:
+    """None of them is looked at twice, and what lies beside the pages is not read."""
+    async with opened(PostgresStore(postgres_database, random=system_random())) as store:
+        await store.prepare_history(now=START)
+        job = await add_job(store)
+        ids = await submit(
+            store, job, 50, payload=json.dumps(system_random().randbytes(30_000).hex()).encode()
+        )
+        await store.cancel_runs(ids, reason="operator", now=at(1))
+        name = f"run_history_{TODAY:%Y%m%d}"
+        connection = await asyncpg.connect(postgres_database)
+        await connection.execute("SELECT pg_stat_force_next_flush()")
+        read = "SELECT toast_blks_read + toast_blks_hit FROM pg_statio_all_tables WHERE relname = $1"
+        before = await connection.fetchval(read, name)
+        ranges = await connection.fetch(
+            "SELECT first, until, bytes FROM cut_archive_pages('run_history', $1, 0, 9, 1000000, 4096, 8)",
+            TODAY,
+        )
+        await connection.execute("SELECT pg_stat_force_next_flush()")
+        assert await connection.fetchval(read, name) == before
+        await connection.close()
+    assert [row["first"] for row in ranges] == [0, *(row["until"] for row in ranges[:-1])]
+    assert ranges[-1]["until"] == 9
+    assert sum(row["bytes"] for row in ranges) == 50 * (300 + 2 * 60_002 + len("operator"))

@@ -24,12 +24,12 @@ NULL = r"\N"
 BATCH = 100_000
 """A day that is in the archive and has rows that are not, gets a batch of parts whose numbers begin at the next
 multiple of this. Files that are there are left as they are."""
-PART_WEIGHT = 128 << 20
-"""Bytes of a copy that become one part."""
+PART_WEIGHT = 64 << 20
+"""Bytes of a copy that become one part, unless something else is asked for."""
 WIDE = 4096
 """Bytes of a row in a copy from which on it counts `WIDE_FACTOR` times: what makes a file of rows has two thousand of
 them in memory at once."""
-WIDE_FACTOR = 8
+WIDE_FACTOR = 2
 LINE = 300
 """Bytes that a row takes in a copy without its contents, about."""
 

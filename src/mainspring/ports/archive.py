@@ -44,6 +44,11 @@ class Archive(Protocol):
         """The address of the archive; it holds no password."""
         ...
 
+    @property
+    def part_weight(self) -> int:
+        """How much one part may weigh, by `core.archive.weigh`, so that it can be made in the memory that there is."""
+        ...
+
     async def begin(self, day: date, *, installation: str) -> int | None:
         """Make sure that the archive is this installation's, and say what it has of a day.
 

@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from datetime import date, datetime
 from typing import Protocol
 
-from mainspring.core.archive import ArchiveDay, ArchiveHome, ArchivePart, ArchiveRange, RowSum
+from mainspring.core.archive import (
+    PART_WEIGHT,
+    ArchiveDay,
+    ArchiveHome,
+    ArchivePart,
+    ArchiveRange,
+    RowSum,
+)
 from mainspring.ports.store.nodes import Epochs
 
 
@@ -52,10 +59,11 @@ class ArchiveStore(Protocol):
         """
         ...
 
-    async def outline_archive_day(self, day: date) -> list[ArchiveRange]:
+    async def outline_archive_day(self, day: date, *, most: int = PART_WEIGHT) -> list[ArchiveRange]:
         """Cut a day that is over into ranges, runs first; together they have all its rows.
 
-        Each is at most of `PART_WEIGHT`, but for what cannot be cut.
+        Args:
+            most: what a range weighs at most, by `core.archive.weigh`, but for what cannot be cut.
         """
         ...
 
