@@ -267,8 +267,8 @@ async def test_a_stale_owner_does_not_put_less_over_what_was_verified(store: Sto
         def __getattr__(self, name: str) -> Any:
             return getattr(store, name)
 
-        async def outline_archive_day(self, day: Any) -> Any:
-            found = await store.outline_archive_day(day)
+        async def outline_archive_day(self, day: Any, **given: Any) -> Any:
+            found = await store.outline_archive_day(day, **given)
             await settle(make_archiver(store, archive, ownership), make_janitor(store))
             return found
 
@@ -415,13 +415,12 @@ async def test_ends_at_one_instant_are_copied_once(
 
     monkeypatch.setattr(verbs, "PAGE", 2)
     monkeypatch.setattr(verbs, "LOOK", 5)
-    monkeypatch.setattr(verbs, "PART_WEIGHT", 1000)
     async with opened(SqliteStore(tmp_path / "mainspring.db")) as store:
         job = await add_job(store)
         ids = await submit(store, job, 12)
         for number, some in enumerate((ids[:1], ids[1:8], ids[8:9], ids[9:])):
             await store.cancel_runs(some, reason="operator", now=at(number))
-        ranges = await store.outline_archive_day(TODAY)
+        ranges = await store.outline_archive_day(TODAY, most=1000)
         sums = [(await store.count_archive_range(TODAY, of)).rows for of in ranges]
         assert sums == [3, 3, 3, 3]
         await settle(make_archiver(store, archive_in(folder), await own(store)), make_janitor(store))

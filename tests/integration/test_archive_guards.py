@@ -93,6 +93,7 @@ class Measured(ChildArchive):
         return done
 
 
+@pytest.mark.timeout(580)  # a dozen processes, on a host that may be busy
 @pytest.mark.parametrize("made_of", ["letters that are packed", "what cannot be packed"])
 async def test_wide_rows_become_parts_that_fit_into_the_least_memory(
     store: Store, folder: Path, tmp_path: Path, made_of: str
@@ -419,10 +420,10 @@ async def test_a_day_is_cut_once(store: Store, folder: Path) -> None:
         def __getattr__(self, name: str) -> Any:
             return getattr(store, name)
 
-        async def outline_archive_day(self, day: Any) -> Any:
+        async def outline_archive_day(self, day: Any, **given: Any) -> Any:
             nonlocal cuts
             cuts += 1
-            return await store.outline_archive_day(day)
+            return await store.outline_archive_day(day, **given)
 
     archiver = make_archiver(Counted(), archive_in(folder), await own(store))
     ticks = 0

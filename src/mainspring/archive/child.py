@@ -19,6 +19,7 @@ from mainspring.archive.parquet import connect, sum_rows, write_parquet
 from mainspring.archive.tasks import (
     INSTALLATION,
     MANIFEST,
+    OWN_MEMORY,
     BeginTask,
     CheckTask,
     DayManifest,
@@ -44,8 +45,6 @@ from mainspring.objects import (
     read_place,
 )
 
-OWN_MEMORY = 80 << 20
-"""What the process takes besides DuckDB's memory, in bytes."""
 LEAST_MEMORY = 64 << 20
 
 

@@ -11,6 +11,8 @@ from mainspring.core.archive import ArchiveKind
 FORMAT = 1
 MANIFEST = "day.json"
 """What a day has beside its parts."""
+OWN_MEMORY = 80 << 20
+"""What the process that writes takes besides DuckDB's memory, in bytes."""
 INSTALLATION = "history/installation.json"
 """Says whose archive it is."""
 

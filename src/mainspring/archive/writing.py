@@ -18,6 +18,7 @@ import msgspec
 from mainspring.archive.tasks import (
     FORMAT,
     MANIFEST,
+    OWN_MEMORY,
     BeginTask,
     CheckTask,
     DayManifest,
@@ -47,6 +48,8 @@ ERRORS = {
     FailureKind.FULL: ArchiveFull,
     FailureKind.OTHER: ArchiveUnavailable,
 }
+SHARE = 0.4
+"""Of the memory for making a file, what a copy may be: measured with narrow and wide rows."""
 COPIES = 3
 """What a copy takes while a file is made of it: itself, what does not fit into the memory, and the file."""
 ROOM = 64 << 20
@@ -134,6 +137,11 @@ class ChildArchive:
     def url_of(self, name: str) -> str:
         """See `Archive`."""
         return self._place.url_of(name)
+
+    @property
+    def part_weight(self) -> int:
+        """See `Archive`."""
+        return int((self._memory - OWN_MEMORY) * SHARE)
 
     async def begin(self, day: date, *, installation: str) -> int | None:
         """See `Archive`."""

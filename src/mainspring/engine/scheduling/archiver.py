@@ -160,7 +160,7 @@ class Archiver:
         written = [part.number for part in known if part.state is ArchiveState.WRITTEN]
         last = await self._archive.begin(day, installation=self._installation)
         first = first_of_batch(min(written)) if written else next_batch(known, last=last)
-        ranges = await self._store.outline_archive_day(day)
+        ranges = await self._store.outline_archive_day(day, most=self._archive.part_weight)
         return _Plan(day, first, [replace(of, number=first + of.number) for of in ranges])
 
     async def _work_on(self, day: date, epochs: Epochs, now: datetime) -> bool:

@@ -49,7 +49,8 @@ async def write_day(store: Store, archive: Archive, day: date, *, now: datetime)
     home = await store.read_archive()
     last = await archive.begin(day, installation=home.installation)
     first = next_batch(await store.list_archive_parts(day), last=last)
-    ranges = [replace(of, number=first + of.number) for of in await store.outline_archive_day(day)]
+    outline = await store.outline_archive_day(day, most=archive.part_weight)
+    ranges = [replace(of, number=first + of.number) for of in outline]
     parts = []
     for of in ranges:
         part = await write_part(store, archive, day, of, now=now, may=is_whole)

@@ -69,14 +69,14 @@ class MemoryArchiveStore:
         reopen_days(self._tables, self._archive)
         return find_unarchived(self._tables, self._archive, before)
 
-    async def outline_archive_day(self, day: date) -> list[ArchiveRange]:
-        return [of for kind in ArchiveKind for of in self._outline(day, kind)]
+    async def outline_archive_day(self, day: date, *, most: int = PART_WEIGHT) -> list[ArchiveRange]:
+        return [of for kind in ArchiveKind for of in self._outline(day, kind, most)]
 
-    def _outline(self, day: date, kind: ArchiveKind) -> Iterator[ArchiveRange]:
+    def _outline(self, day: date, kind: ArchiveKind, most: int) -> Iterator[ArchiveRange]:
         number = first = weight = size = count = 0
         for row in self._rows(day, kind):
             row_size = len(encode_line(row, COLUMNS[kind]))
-            if weight and weight + weigh(row_size) > PART_WEIGHT:
+            if weight and weight + weigh(row_size) > most:
                 yield ArchiveRange(kind, number, first, count, bytes=size)
                 number, first, weight, size = number + 1, count, 0, 0
             weight, size, count = weight + weigh(row_size), size + row_size, count + 1

@@ -51,16 +51,16 @@ class PostgresArchiveStore:
         day: date | None = row["day"]
         return day
 
-    async def outline_archive_day(self, day: date) -> list[ArchiveRange]:
-        return [of for kind in ArchiveKind for of in await self._outline(day, kind)]
+    async def outline_archive_day(self, day: date, *, most: int = PART_WEIGHT) -> list[ArchiveRange]:
+        return [of for kind in ArchiveKind for of in await self._outline(day, kind, most)]
 
-    async def _outline(self, day: date, kind: ArchiveKind) -> list[ArchiveRange]:
+    async def _outline(self, day: date, kind: ArchiveKind, most: int) -> list[ArchiveRange]:
         of_day = {"kind": TABLES[kind], "day": day}
         cuts = []
         for pages in await self._fetch_archived("outline_archive", step=PAGES, **of_day):
             bounds = {"first": pages["first"], "until": pages["until"]}
             cuts += await self._fetch_archived(
-                "cut_archive_pages", most=PART_WEIGHT, wide=WIDE, factor=WIDE_FACTOR, **bounds, **of_day
+                "cut_archive_pages", most=most, wide=WIDE, factor=WIDE_FACTOR, **bounds, **of_day
             )
         ends = [cut["until"] for cut in cuts[:-1]] + [_LAST_PAGE]  # the last has also what comes yet
         return [

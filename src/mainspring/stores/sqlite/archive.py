@@ -71,11 +71,11 @@ class SqliteArchiveStore:
         """See `ArchiveStore`."""
         return await self._reader.call(lambda db: find_unarchived(db, before))
 
-    async def outline_archive_day(self, day: date) -> list[ArchiveRange]:
+    async def outline_archive_day(self, day: date, *, most: int = PART_WEIGHT) -> list[ArchiveRange]:
         """See `ArchiveStore`."""
-        return [of for kind in ArchiveKind for of in await self._outline(day, kind)]
+        return [of for kind in ArchiveKind for of in await self._outline(day, kind, most)]
 
-    async def _outline(self, day: date, kind: ArchiveKind) -> list[ArchiveRange]:
+    async def _outline(self, day: date, kind: ArchiveKind, most: int) -> list[ArchiveRange]:
         since, until = _bounds(day)
         first: _Place = (since, _LOWEST)
         ranges: list[ArchiveRange] = []
@@ -88,7 +88,7 @@ class SqliteArchiveStore:
             if not rows:
                 break
             for ended_at, place, row_size in rows:
-                if weight and weight + weigh(row_size) > PART_WEIGHT:
+                if weight and weight + weigh(row_size) > most:
                     ranges.append(_make_range(kind, len(ranges), first, (ended_at, place), size))
                     first, weight, size = (ended_at, place), 0, 0
                 weight, size = weight + weigh(row_size), size + row_size
