@@ -8,7 +8,6 @@ import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,45 +17,43 @@ import pytest
 
 from mainspring.archive.child import NotAsCopied, run_task
 from mainspring.archive.parquet import connect
-from mainspring.archive.reading import ArchiveReader, QueryLimits
-from mainspring.archive.tasks import CheckTask, PartFacts, Task
+from mainspring.archive.reading import QueryLimits
+from mainspring.archive.tasks import CheckTask
 from mainspring.archive.writing import ChildArchive, FileSpool
-from mainspring.clock import LoopWaiter, system_random
+from mainspring.clock import system_random
 from mainspring.core.archive import ArchiveKind, ArchiveState, start_of_day
 from mainspring.core.ciphertexts import FIRST_BYTE
 from mainspring.core.ids import RunId, format_run_id
-from mainspring.engine.scheduling.archiver import RETRY, Archiver
-from mainspring.engine.scheduling.ownership import Ownership
-from mainspring.engine.settling.janitor import Janitor, Retention
+from mainspring.engine.scheduling.archiver import RETRY
 from mainspring.engine.usecases.archiving import write_day
-from mainspring.errors import Conflict, InvalidInput, MainspringError
-from mainspring.objects import open_place, read_place
-from mainspring.ports.archive import ArchiveMismatch, ArchiveUnavailable
+from mainspring.errors import Conflict, InvalidInput
+from mainspring.objects import read_place
+from mainspring.ports.archive import ArchiveUnavailable
 from mainspring.ports.store import Store
 from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.memory import MemoryStore
 from mainspring.stores.postgres import PostgresStore
 from mainspring.stores.sqlite import SqliteStore
 from mainspring.testing.conformance.archive import TODAY, end_runs
-from mainspring.testing.factories import START, add_job, at, own_shards, submit
+from mainspring.testing.factories import START, add_job, at, submit
+from tests.support.archives import (
+    KEEP,
+    LATER,
+    LIMITS,
+    archive_in,
+    files_in,
+    make_archiver,
+    make_janitor,
+    new_folder,
+    opened,
+    own,
+    read,
+    reader_of,
+    settle,
+)
 from tests.support.buckets import bucket_server
 
-KEEP = timedelta(days=1)
-LATER = START + timedelta(days=3)
-LIMITS = QueryLimits(memory=256_000_000, seconds=20, fetched=10**9, rows=1000)
 STORES = ["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
-
-
-class InProcess(ChildArchive):
-    """Does the tasks of the child process in a thread of this one, which takes less time."""
-
-    async def _run(self, task: Task) -> PartFacts | None:
-        try:
-            return await asyncio.to_thread(run_task, task)
-        except NotAsCopied as error:
-            raise ArchiveMismatch(str(error)) from None
-        except MainspringError as error:
-            raise ArchiveUnavailable(str(error)) from None
 
 
 class Crash(Exception):
@@ -83,15 +80,6 @@ class Crashing:
         return call
 
 
-@asynccontextmanager
-async def opened(store: Store) -> AsyncIterator[Store]:
-    await store.open()
-    try:
-        yield store
-    finally:
-        await store.close()
-
-
 @pytest.fixture(params=STORES)
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
     made: Store
@@ -110,56 +98,6 @@ def folder(tmp_path: Path) -> Path:
     path = tmp_path / "archive"
     path.mkdir()
     return path
-
-
-def archive_in(url: object) -> InProcess:
-    return InProcess(str(url), read_place(str(url), "archive.url"), memory=256_000_000)
-
-
-def new_folder(path: Path) -> Path:
-    path.mkdir()
-    return path
-
-
-def files_in(folder: Path, pattern: str = "*") -> list[Path]:
-    return [path for path in folder.rglob(pattern) if path.is_file()]
-
-
-async def own(store: Any) -> Ownership:
-    ownership = Ownership()
-    ownership.update(await own_shards(store))
-    return ownership
-
-
-def make_archiver(store: Any, archive: Any, ownership: Ownership) -> Archiver:
-    return Archiver(store, archive, ownership=ownership, waiter=LoopWaiter(), keep=KEEP)
-
-
-def make_janitor(store: Any) -> Janitor:
-    return Janitor(store, waiter=LoopWaiter(), retention=Retention(history=KEEP), archives=True)
-
-
-async def settle(archiver: Archiver, janitor: Janitor) -> None:
-    """Let both work until nothing is left to do."""
-    for _ in range(30):
-        waits = await archiver.tick(LATER)
-        again = await janitor.tick(LATER)
-        if waits and again >= 1:
-            break
-    await archiver.tick(LATER)
-
-
-def reader_of(url: object, scratch: Path) -> ArchiveReader:
-    scratch.mkdir(exist_ok=True)
-    return ArchiveReader(
-        open_place(read_place(str(url), "archive.url"), feature="archive.url", extra="archive"),
-        scratch=scratch,
-    )
-
-
-def read(url: object, sql: str, scratch: Path, *, tenant: str | None = None) -> list[Any]:
-    reader = reader_of(url, scratch)
-    return [tuple(row) for row in reader.query(sql, reader.list_days(), tenant=tenant, limits=LIMITS).rows]
 
 
 async def test_a_day_is_archived_then_removed(store: Store, folder: Path, tmp_path: Path) -> None:
@@ -329,8 +267,8 @@ async def test_a_stale_owner_does_not_put_less_over_what_was_verified(store: Sto
         def __getattr__(self, name: str) -> Any:
             return getattr(store, name)
 
-        async def outline_archive_day(self, day: Any) -> Any:
-            found = await store.outline_archive_day(day)
+        async def outline_archive_day(self, day: Any, **given: Any) -> Any:
+            found = await store.outline_archive_day(day, **given)
             await settle(make_archiver(store, archive, ownership), make_janitor(store))
             return found
 
@@ -476,16 +414,15 @@ async def test_ends_at_one_instant_are_copied_once(
     from mainspring.stores.sqlite import archive as verbs
 
     monkeypatch.setattr(verbs, "PAGE", 2)
-    monkeypatch.setattr(verbs, "ROWS", 3)
+    monkeypatch.setattr(verbs, "LOOK", 5)
     async with opened(SqliteStore(tmp_path / "mainspring.db")) as store:
         job = await add_job(store)
         ids = await submit(store, job, 12)
         for number, some in enumerate((ids[:1], ids[1:8], ids[8:9], ids[9:])):
             await store.cancel_runs(some, reason="operator", now=at(number))
-        ranges = await store.outline_archive_day(TODAY)
-        assert len(ranges) > 2
+        ranges = await store.outline_archive_day(TODAY, most=1000)
         sums = [(await store.count_archive_range(TODAY, of)).rows for of in ranges]
-        assert (sum(sums), max(sums)) == (12, 7)
+        assert sums == [3, 3, 3, 3]
         await settle(make_archiver(store, archive_in(folder), await own(store)), make_janitor(store))
     assert read(folder, "SELECT id FROM runs ORDER BY id", tmp_path / "r") == [(one,) for one in sorted(ids)]
 

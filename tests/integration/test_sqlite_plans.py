@@ -293,7 +293,7 @@ def test_usage_is_found_by_its_time(database: apsw.Connection, name: str) -> Non
     assert not any(step.startswith(("SCAN", "USE TEMP")) for step in of_tables)
 
 
-@pytest.mark.parametrize("verb", ["find_ended", "cut_archived", "copy_archived", "count_archived"])
+@pytest.mark.parametrize("verb", ["find_ended", "weigh_archived", "copy_archived", "count_archived"])
 @pytest.mark.parametrize("kind", ["runs", "attempts"])
 def test_a_day_is_copied_in_the_order_of_its_index(database: apsw.Connection, verb: str, kind: str) -> None:
     name = f"{verb}_{kind.removesuffix('s') if verb == 'find_ended' else kind}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,11 @@ group of a file."""
 LONGEST_LINE = 4 << 20
 """Bytes. A run has a payload and a result of 64 KiB each, in hexadecimal, and shorter texts."""
 _RAW = {"number": "BIGINT", "instant": "BIGINT", "uuid": "UUID", "text": "VARCHAR", "bytes": "VARCHAR"}
+_IDENTITY = {
+    ArchiveKind.RUNS: ("id", "job_id", "finished_at"),
+    ArchiveKind.ATTEMPTS: ("run_id", "token", "finished_at"),
+}
+"""By which a row is known again. Ids alone may be those of another installation."""
 _TYPES = {"number": "BIGINT", "instant": "TIMESTAMPTZ", "uuid": "UUID", "text": "VARCHAR"}
 
 
@@ -52,19 +58,42 @@ def id_column(kind: ArchiveKind) -> str:
     return COLUMNS[kind][0][0]
 
 
-def write_parquet(db: DuckDBPyConnection, kind: ArchiveKind, source: Path, target: Path) -> None:
-    """Make a Parquet file of the CSV that a store has copied, sorted by id."""
+def write_parquet(
+    db: DuckDBPyConnection, kind: ArchiveKind, source: Path, target: Path, *, beside: Sequence[Path] = ()
+) -> RowSum:
+    """Make a Parquet file of the CSV that a store has copied, sorted by id.
+
+    Args:
+        beside: other files of the day. Rows that they have are left out.
+
+    Returns:
+        What was left out.
+    """
     columns = COLUMNS[kind]
     raw = ", ".join(f"{quote(name)}: {quote(_RAW[of])}" for name, of in columns)
     shown = ", ".join(_convert(name, of) for name, of in columns)
     order = "id" if kind is ArchiveKind.RUNS else "run_id, token"
-    db.execute(
-        f"COPY (SELECT {shown} FROM read_csv({quote(source)}, header=false, auto_detect=false, columns={{{raw}}},"
+    rows = (
+        f"(SELECT {shown} FROM read_csv({quote(source)}, header=false, auto_detect=false, columns={{{raw}}},"
         f" nullstr={quote(NULL)}, allow_quoted_nulls=false, delim=',', quote='\"', escape='\"', new_line='\\n',"
-        f" parallel=false, max_line_size={LONGEST_LINE}, buffer_size={2 * LONGEST_LINE}) ORDER BY {order})"
+        f" parallel=false, max_line_size={LONGEST_LINE}, buffer_size={2 * LONGEST_LINE}))"
+    )
+    known = RowSum()
+    if beside:
+        files = ", ".join(quote(file) for file in beside)
+        same = " AND ".join(f"there.{name} = made.{name}" for name in _IDENTITY[kind])
+        there = f"(SELECT 1 FROM read_parquet([{files}]) AS there WHERE {same})"
+        column = id_column(kind)
+        left = f"SELECT count(*), coalesce(sum({column}), 0) FROM {rows} AS made WHERE EXISTS {there}"
+        count, ids = db.execute(left).fetchall()[0]
+        known = RowSum(count, int(ids))
+        rows = f"{rows} AS made WHERE NOT EXISTS {there}"
+    db.execute(
+        f"COPY (SELECT * FROM {rows} ORDER BY {order})"
         f" TO {quote(target)} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {GROUP},"
         " KV_METADATA {'mainspring': 'history/v1'})"
     )
+    return known
 
 
 def _convert(name: str, kind: ColumnKind) -> str:

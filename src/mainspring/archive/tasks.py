@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from msgspec import Struct
 
 from mainspring.core.archive import ArchiveKind
@@ -9,6 +11,16 @@ from mainspring.core.archive import ArchiveKind
 FORMAT = 1
 MANIFEST = "day.json"
 """What a day has beside its parts."""
+OWN_MEMORY = 80 << 20
+"""What the process that writes takes besides DuckDB's memory, in bytes."""
+INSTALLATION = "history/installation.json"
+"""Says whose archive it is."""
+
+
+class InstallationNote(Struct, frozen=True, kw_only=True):
+    """Says whose archive it is: the identity that a store has, and copies of it."""
+
+    installation: str
 
 
 class PartFacts(Struct, frozen=True, kw_only=True):
@@ -29,6 +41,19 @@ class PartFacts(Struct, frozen=True, kw_only=True):
     sha256: str
 
 
+class PartMade(Struct, frozen=True, kw_only=True):
+    """A part that was made.
+
+    Attributes:
+        known_rows, known_ids: of the rows that were left out, because other files of the day have them; the sum of
+            their ids as text.
+    """
+
+    facts: PartFacts
+    known_rows: int = 0
+    known_ids: str = "0"
+
+
 class DayManifest(Struct, frozen=True, kw_only=True):
     """What a day in the archive consists of. It is written last: a day without one is not whole."""
 
@@ -37,11 +62,21 @@ class DayManifest(Struct, frozen=True, kw_only=True):
     parts: tuple[PartFacts, ...]
 
 
+class BeginTask(Struct, frozen=True, kw_only=True, tag="begin"):
+    """See that the archive is this installation's, and read what it has of the day with this manifest."""
+
+    url: str
+    installation: str
+    name: str
+    scratch: str
+
+
 class WriteTask(Struct, frozen=True, kw_only=True, tag="write"):
     """Make a part of the file `source`, if that has so many rows and that sum of ids, and put it into the archive."""
 
     url: str
     memory: int
+    installation: str
     name: str
     kind: ArchiveKind
     source: str
@@ -63,13 +98,21 @@ class FinishTask(Struct, frozen=True, kw_only=True, tag="finish"):
     """Put the manifest of a day into the archive."""
 
     url: str
-    memory: int
+    installation: str
     name: str
     manifest: DayManifest
     scratch: str
 
 
-Task = WriteTask | CheckTask | FinishTask
+Task = BeginTask | WriteTask | CheckTask | FinishTask
+
+
+class FailureKind(StrEnum):
+    """What is wrong when a task was not done."""
+
+    MISMATCH = "mismatch"
+    FULL = "full"
+    OTHER = "other"
 
 
 class TaskFailed(Struct, frozen=True):
@@ -77,11 +120,11 @@ class TaskFailed(Struct, frozen=True):
 
     Attributes:
         reason: for readers.
-        is_mismatch: what was copied or read back is wrong; otherwise it could not be done now.
+        kind: what was copied or read back is wrong, or a disk is full; otherwise it could not be done now.
     """
 
     reason: str
-    is_mismatch: bool
+    kind: FailureKind
 
 
 class TaskDone(Struct, frozen=True):
@@ -89,8 +132,10 @@ class TaskDone(Struct, frozen=True):
 
     Attributes:
         part: what the part is like; None if there is none.
+        last: the highest number of a part that the day has; None if it has none.
         peak: the most memory that the process has used, in bytes.
     """
 
-    part: PartFacts | None
-    peak: int
+    part: PartMade | None = None
+    last: int | None = None
+    peak: int = 0

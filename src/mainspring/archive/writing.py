@@ -18,8 +18,11 @@ import msgspec
 from mainspring.archive.tasks import (
     FORMAT,
     MANIFEST,
+    OWN_MEMORY,
+    BeginTask,
     CheckTask,
     DayManifest,
+    FailureKind,
     FinishTask,
     PartFacts,
     Task,
@@ -29,11 +32,28 @@ from mainspring.archive.tasks import (
 )
 from mainspring.core.archive import ArchivedFile, ArchiveKind, RowSum, day_folder
 from mainspring.errors import MissingExtra
-from mainspring.objects import ObjectPlace
-from mainspring.ports.archive import ArchiveMismatch, ArchiveSpool, ArchiveStopped, ArchiveUnavailable
+from mainspring.objects import FULL, NoRoom, ObjectPlace, check_room
+from mainspring.ports.archive import (
+    ArchiveFull,
+    ArchiveMismatch,
+    ArchiveSpool,
+    ArchiveStopped,
+    ArchiveUnavailable,
+)
 
 _PREFIX = "mainspring-archive-"
 _CHUNK = 1 << 20
+ERRORS = {
+    FailureKind.MISMATCH: ArchiveMismatch,
+    FailureKind.FULL: ArchiveFull,
+    FailureKind.OTHER: ArchiveUnavailable,
+}
+SHARE = 0.4
+"""Of the memory for making a file, what a copy may be: measured with narrow and wide rows."""
+COPIES = 3
+"""What a copy takes while a file is made of it: itself, what does not fit into the memory, and the file."""
+ROOM = 64 << 20
+"""Bytes that stay free besides."""
 _OLD = 3600.0
 """Seconds after which a copy may be one that was left. Processes of other containers are not seen from here."""
 
@@ -81,7 +101,8 @@ class FileSpool:
         self._is_closed = True
 
     def _no_room(self, error: OSError) -> ArchiveUnavailable:
-        return ArchiveUnavailable(f"no room for a copy in {self.file.parent}: {error.strerror}")
+        kind = ArchiveFull if error.errno in FULL else ArchiveUnavailable
+        return kind(f"no room for a copy in {self.file.parent}: {error.strerror}")
 
     def _append(self, data: bytes) -> None:
         with self.file.open("ab") as file:
@@ -106,15 +127,39 @@ class ChildArchive:
         self._url = url
         self._place = place
         self._memory = memory
+        self._installation = ""
+
+    @property
+    def url(self) -> str:
+        """See `Archive`."""
+        return self._url
 
     def url_of(self, name: str) -> str:
         """See `Archive`."""
         return self._place.url_of(name)
 
+    @property
+    def part_weight(self) -> int:
+        """See `Archive`."""
+        return int((self._memory - OWN_MEMORY) * SHARE)
+
+    async def begin(self, day: date, *, installation: str) -> int | None:
+        """See `Archive`."""
+        self._installation = installation
+        async with _folder() as folder:
+            task = BeginTask(
+                url=self._url, installation=installation, name=_manifest_of(day), scratch=str(folder)
+            )
+            return (await self._run(task)).last
+
     @asynccontextmanager
-    async def open_spool(self) -> AsyncIterator[ArchiveSpool]:
+    async def open_spool(self, size: int = 0) -> AsyncIterator[ArchiveSpool]:
         """See `Archive`."""
         async with _folder() as folder:
+            try:
+                await asyncio.to_thread(check_room, folder, COPIES * size + ROOM)
+            except NoRoom as error:
+                raise ArchiveFull(f"no room for a copy: {error}") from None
             spool = FileSpool(folder)
             try:
                 yield spool
@@ -130,6 +175,7 @@ class ChildArchive:
         task = WriteTask(
             url=self._url,
             memory=self._memory,
+            installation=self._installation,
             name=name,
             kind=kind,
             source=str(spool.file),
@@ -153,14 +199,14 @@ class ChildArchive:
             await self._run(
                 FinishTask(
                     url=self._url,
-                    memory=self._memory,
-                    name=f"{day_folder(day)}/{MANIFEST}",
+                    installation=self._installation,
+                    name=_manifest_of(day),
                     manifest=manifest,
                     scratch=str(folder),
                 )
             )
 
-    async def _run(self, task: Task) -> PartFacts | None:
+    async def _run(self, task: Task) -> TaskDone:
         child = await asyncio.create_subprocess_exec(
             sys.executable,
             *("-P", "-m", "mainspring.archive.child"),  # modules in the current folder are not ours
@@ -176,7 +222,7 @@ class ChildArchive:
                     child.kill()
                 await child.wait()
         if child.returncode == 0:
-            return msgspec.json.decode(out, type=TaskDone).part
+            return msgspec.json.decode(out, type=TaskDone)
         try:
             failed = msgspec.json.decode(out, type=TaskFailed)
         except msgspec.MsgspecError:
@@ -184,7 +230,7 @@ class ChildArchive:
             raise ArchiveUnavailable(
                 f"the process that writes the archive ended with {child.returncode}: {last or 'it said nothing'}"
             ) from None
-        raise (ArchiveMismatch if failed.is_mismatch else ArchiveUnavailable)(failed.reason)
+        raise ERRORS[failed.kind](failed.reason)
 
 
 @asynccontextmanager
@@ -193,7 +239,8 @@ async def _folder() -> AsyncIterator[Path]:
     try:
         folder = await asyncio.to_thread(_make_folder)
     except OSError as error:
-        raise ArchiveUnavailable(f"no room for a copy in {tempfile.gettempdir()}: {error.strerror}") from None
+        kind = ArchiveFull if error.errno in FULL else ArchiveUnavailable
+        raise kind(f"no room for a copy in {tempfile.gettempdir()}: {error.strerror}") from None
     try:
         yield folder
     finally:
@@ -212,8 +259,13 @@ def _make_folder() -> Path:
     return made
 
 
-def _file_of(facts: PartFacts | None) -> ArchivedFile:
-    assert facts is not None, "such a task is about a part"
+def _manifest_of(day: date) -> str:
+    return f"{day_folder(day)}/{MANIFEST}"
+
+
+def _file_of(done: TaskDone) -> ArchivedFile:
+    assert done.part is not None, "such a task is about a part"
+    facts = done.part.facts
     return ArchivedFile(
         name=facts.name,
         kind=facts.kind,
@@ -222,6 +274,7 @@ def _file_of(facts: PartFacts | None) -> ArchivedFile:
         last_id=facts.last_id,
         bytes=facts.bytes,
         digest=bytes.fromhex(facts.sha256),
+        known=RowSum(done.part.known_rows, int(done.part.known_ids)),
     )
 
 

@@ -7,10 +7,11 @@ hold as many rows and the same sum of ids as the history.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
+from itertools import groupby
 from typing import Literal
 
 from mainspring.core.values import value
@@ -21,8 +22,16 @@ FOLDER = "history/v1"
 """Where everything lies below the archive's address. A file whose columns mean something else gets another number."""
 NULL = r"\N"
 BATCH = 100_000
-"""A day that was dropped and has rows again, as the store's clock was ahead, gets a batch of parts whose numbers begin
-at the next multiple of this."""
+"""A day that is in the archive and has rows that are not, gets a batch of parts whose numbers begin at the next
+multiple of this. Files that are there are left as they are."""
+PART_WEIGHT = 64 << 20
+"""Bytes of a copy that become one part, unless something else is asked for."""
+WIDE = 4096
+"""Bytes of a row in a copy from which on it counts `WIDE_FACTOR` times: what makes a file of rows has two thousand of
+them in memory at once."""
+WIDE_FACTOR = 4
+LINE = 300
+"""Bytes that a row takes in a copy without its contents, about."""
 
 ColumnKind = Literal["number", "text", "instant", "bytes", "uuid"]
 """What a column holds: an instant as microseconds since 1970, bytes as hexadecimal after `\\x`."""
@@ -105,12 +114,17 @@ class ArchiveRange:
     Attributes:
         number: its place among the day's pieces of its kind, from 0.
         first, end: the store's own bounds, `end` outside.
+        first_place, end_place: where the piece begins among the rows at `first`, and ends among those at `end`.
+        bytes: about how much a copy of it takes.
     """
 
     kind: ArchiveKind
     number: int
     first: int
     end: int
+    first_place: int = 0
+    end_place: int = 0
+    bytes: int = 0
 
 
 @value()
@@ -131,11 +145,12 @@ class ArchivePart:
 
     Attributes:
         url: where it lies.
-        sum: of the rows in it.
+        sum: of the rows in it. Without rows there is no file.
         first_id, last_id: the lowest and the highest id in it; None if it has no rows.
         bytes: its size.
         digest: SHA-256 of the file.
         changed_at: when it got its state.
+        known: of the rows of its range that other files of the day had before.
     """
 
     day: date
@@ -149,6 +164,12 @@ class ArchivePart:
     bytes: int
     changed_at: datetime
     state: ArchiveState = ArchiveState.WRITTEN
+    known: RowSum = RowSum()
+
+    @property
+    def total(self) -> RowSum:
+        """Of all rows of its range."""
+        return self.sum + self.known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +178,8 @@ class ArchiveDay:
 
     Attributes:
         state: the least that any of its parts has.
-        runs, attempts: rows.
+        parts: those that have rows.
+        runs, attempts: rows, also those that files of the day had before.
         changed_at: when the last of its parts got its state.
     """
 
@@ -170,10 +192,79 @@ class ArchiveDay:
     changed_at: datetime
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveHome:
+    """Where a store's history goes.
+
+    Attributes:
+        installation: tells the store, and copies of it, from others.
+        url: the address of its archive; None if it has none.
+    """
+
+    installation: str
+    url: str | None
+
+
 def part_name(day: date, kind: ArchiveKind, number: int) -> str:
     """Return where a part lies below the archive's address."""
     prefix = "part" if kind is ArchiveKind.RUNS else "attempts"
     return f"{day_folder(day)}/{prefix}-{number:04}.parquet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveBatch:
+    """The parts of one kind of a day that were written together.
+
+    Attributes:
+        number: of the batch, from 0.
+        state: the least that any of its parts has.
+        parts: those that have rows.
+        rows, known: in its parts; and in files that were there before.
+        changed_at: when the last of its parts got its state.
+    """
+
+    day: date
+    kind: ArchiveKind
+    number: int
+    state: ArchiveState
+    parts: int
+    rows: int
+    known: int
+    bytes: int
+    changed_at: datetime
+
+
+def sum_up_days(batches: Iterable[ArchiveBatch]) -> list[ArchiveDay]:
+    """Return the days of batches, which come in the order of their days."""
+    return [_sum_up_day(day, list(of_day)) for day, of_day in groupby(batches, key=lambda batch: batch.day)]
+
+
+def _sum_up_day(day: date, batches: Sequence[ArchiveBatch]) -> ArchiveDay:
+    states = list(ArchiveState)
+    return ArchiveDay(
+        day=day,
+        state=min((batch.state for batch in batches), key=states.index),
+        parts=sum(batch.parts for batch in batches),
+        runs=_count_rows([batch for batch in batches if batch.kind is ArchiveKind.RUNS]),
+        attempts=_count_rows([batch for batch in batches if batch.kind is ArchiveKind.ATTEMPTS]),
+        bytes=sum(batch.bytes for batch in batches),
+        changed_at=max(batch.changed_at for batch in batches),
+    )
+
+
+def _count_rows(batches: Sequence[ArchiveBatch]) -> int:
+    """Count the rows of a day once that the store has had: some of what was known is in batches before."""
+    rows = elsewhere = 0
+    for batch in sorted(batches, key=lambda batch: batch.number):
+        elsewhere = max(elsewhere, batch.known - rows)
+        rows += batch.rows
+    return rows + elsewhere
+
+
+def number_of(name: str) -> int:
+    """Return the number of a part from its name; 0 if it has none."""
+    digits = name.rpartition("-")[2].removesuffix(".parquet")
+    return int(digits) if digits.isdecimal() else 0
 
 
 def first_of_batch(number: int) -> int:
@@ -181,10 +272,21 @@ def first_of_batch(number: int) -> int:
     return number // BATCH * BATCH
 
 
-def next_batch(parts: Sequence[ArchivePart]) -> int:
-    """Return the first number of the batch that is written of a day, from its parts: after those that were dropped."""
-    dropped = [part.number for part in parts if part.state is ArchiveState.DROPPED]
-    return first_of_batch(max(dropped)) + BATCH if dropped else 0
+def next_batch(parts: Sequence[ArchivePart], *, last: int | None = None) -> int:
+    """Return the first number of the batch that is written of a day: after all that are settled.
+
+    Args:
+        parts: what the store knows of the day.
+        last: the highest number of a part that the archive has of the day; None if it has none.
+    """
+    settled = [part.number for part in parts if part.state is ArchiveState.DROPPED]
+    settled += [] if last is None else [last]
+    return first_of_batch(max(settled)) + BATCH if settled else 0
+
+
+def weigh(size: int) -> int:
+    """Return how much a row counts that takes so many bytes in a copy."""
+    return size * WIDE_FACTOR if size > WIDE else size
 
 
 def day_folder(day: date) -> str:
@@ -227,7 +329,9 @@ class ArchivedFile:
 
     Attributes:
         name: where it lies below the archive's address.
+        sum: of the rows in it. Without rows there is no file.
         first_id, last_id: the lowest and the highest id in it; None if it has no rows.
+        known: of the rows that were left out, because other files of the day have them.
     """
 
     name: str
@@ -237,6 +341,7 @@ class ArchivedFile:
     last_id: int | None
     digest: bytes
     bytes: int
+    known: RowSum = RowSum()
 
 
 def is_as_written(part: ArchivePart, file: ArchivedFile) -> bool:
@@ -254,7 +359,7 @@ def find_gap(
     """
     for kind in ArchiveKind:
         there = sum((total for of, total in zip(ranges, sums, strict=True) if of.kind is kind), RowSum())
-        written = sum((part.sum for part in parts if part.kind is kind), RowSum())
+        written = sum((part.total for part in parts if part.kind is kind), RowSum())
         if there != written:
             return f"the history has {there.rows:,} {kind.value}, the archive {written.rows:,}, or others"
     return None

@@ -37,21 +37,29 @@ def open_reader(url: str) -> Iterator[ArchiveReader]:
         yield ArchiveReader(objects, scratch=Path(scratch))
 
 
-def reach_archive(url: str) -> str | None:
-    """Return why an archive cannot be used from here; None if it can. Nothing is written."""
-    from mainspring.archive.writing import ChildArchive
+def reach_archive(url: str) -> tuple[str | None, str | None]:
+    """Return why an archive cannot be used from here, and the installation that it belongs to; None if it can, and if
+    it is nobody's yet. Nothing is written.
+    """
+    from mainspring.archive.owner import read_owner
+    from mainspring.archive.writing import ROOM, ChildArchive
     from mainspring.core.archive import FOLDER
-    from mainspring.objects import ObjectsUnavailable, open_place, read_place
+    from mainspring.objects import ObjectsUnavailable, check_room, open_place, read_place
 
     try:
         place = read_place(url, _NAME)
         ChildArchive(url, place, memory=0)  # refused without the extra
-        open_place(place, feature=_NAME, extra="archive").list(f"{FOLDER}/day=0000-00-00")
+        objects = open_place(place, feature=_NAME, extra="archive")
+        objects.list(f"{FOLDER}/day=0000-00-00")
+        owner = read_owner(objects)
+        if place.kind == "folder":
+            check_room(Path(place.target), ROOM)
+        check_room(Path(tempfile.gettempdir()), ROOM)
     except (InvalidInput, MissingExtra, ObjectsUnavailable) as error:
-        return str(error)
+        return str(error), None
     if place.kind == "folder" and not os.access(place.target, os.R_OK | os.W_OK | os.X_OK):
-        return f"this user may not write to {place.target}"
-    return None
+        return f"this user may not write to {place.target}", owner
+    return None, owner
 
 
 def check_store(location: StoreLocation) -> None:
@@ -64,6 +72,22 @@ def check_store(location: StoreLocation) -> None:
         raise InvalidInput("store", f"there is no store in {location.target}")
     if location.scheme == "memory":
         raise InvalidInput("store", "one in memory is a server's own; give --store or --data")
+
+
+async def end_by_hand(location: StoreLocation) -> str | None:
+    """Have the servers of a store remove the history without an archive again. Returns where it went before."""
+    from mainspring.plugins import load_plugins
+    from mainspring.runtime import make_store
+
+    load_plugins()
+    store = make_store(location)
+    await store.open()
+    try:
+        home = await store.read_archive()
+        await store.end_archive()
+        return home.url
+    finally:
+        await store.close()
 
 
 async def write_by_hand(

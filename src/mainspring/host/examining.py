@@ -53,6 +53,7 @@ def read_settings(choices: Choices, environment: Mapping[str, str]) -> SettingFa
     for process in PROCESSES:
         problems += check(process, choices, stores=load_plugins())
     cert, archive = choices["tls.cert"].value, choices["archive.url"].value
+    archive_error, archive_owner = (None, None) if archive is None else reach_archive(archive)
     is_encrypted = cert is not None or choices["behind_proxy"].value is not None
     return SettingFacts(
         problems=list(dict.fromkeys(" ".join(str(problem).split()) for problem in problems)),
@@ -66,7 +67,8 @@ def read_settings(choices: Choices, environment: Mapping[str, str]) -> SettingFa
         tzdata=tzdata_version(),
         history_keep=choices["history.keep"].value.total_seconds(),
         archive=archive,
-        archive_error=None if archive is None else reach_archive(archive),
+        archive_error=archive_error,
+        archive_owner=archive_owner,
     )
 
 

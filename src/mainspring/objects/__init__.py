@@ -1,6 +1,17 @@
 """Files in a folder or in a bucket of S3, by names with slashes. A folder needs no further package."""
 
 from mainspring.objects.places import ObjectPlace, open_place, read_place
+from mainspring.objects.room import FULL, NoRoom, check_room
 from mainspring.objects.store import ObjectMissing, Objects, ObjectsUnavailable
 
-__all__ = ["ObjectMissing", "ObjectPlace", "Objects", "ObjectsUnavailable", "open_place", "read_place"]
+__all__ = [
+    "FULL",
+    "NoRoom",
+    "ObjectMissing",
+    "ObjectPlace",
+    "Objects",
+    "ObjectsUnavailable",
+    "check_room",
+    "open_place",
+    "read_place",
+]

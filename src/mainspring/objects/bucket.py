@@ -58,6 +58,22 @@ class BucketObjects:
         except self._errors as error:
             raise self._unavailable(error) from None
 
+    def put_new(self, name: str, file: Path) -> bool:
+        """See `Objects`."""
+        from obstore.exceptions import AlreadyExistsError, NotSupportedError, PreconditionError
+
+        try:
+            self._obstore.put(self._store, name, file.read_bytes(), mode="create", use_multipart=False)
+        except (AlreadyExistsError, PreconditionError):
+            return False
+        except (NotImplementedError, NotSupportedError):  # the service has no conditional put
+            if name in self.list(name.rpartition("/")[0]):
+                return False
+            self.put(name, file)
+        except self._errors as error:
+            raise self._unavailable(error) from None
+        return True
+
     def get(self, name: str, file: Path) -> None:
         """See `Objects`."""
         try:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
+from mainspring.objects.room import FULL, NoRoom, check_room
 from mainspring.objects.store import ObjectMissing, ObjectsUnavailable
 
 _PRIVATE = 0o600
@@ -13,6 +15,12 @@ _READ_ONLY = 0o400
 """What is whole is replaced, and never written to."""
 _PRIVATE_FOLDER = 0o700
 _CHUNK = 1 << 20
+ROOM = 16 << 20
+"""Bytes that stay free on the disk of a folder."""
+
+
+class _Taken(ObjectsUnavailable):
+    """There is a file with that name."""
 
 
 class FolderObjects:
@@ -23,10 +31,24 @@ class FolderObjects:
 
     def put(self, name: str, file: Path) -> None:
         """See `Objects`."""
+        self._put(name, file, Path.replace)
+
+    def put_new(self, name: str, file: Path) -> bool:
+        """See `Objects`."""
+        if (self._folder / name).exists():
+            return False
+        try:
+            self._put(name, file, os.link)  # which fails if another one was there first
+        except _Taken:
+            return False
+        return True
+
+    def _put(self, name: str, file: Path, place: Callable[[Path, Path], object]) -> None:
         target = self._folder / name
         part = target.with_name(f".{target.name}.{os.getpid()}.part")
         try:
             self._make_folders(target.parent)
+            check_room(target.parent, file.stat().st_size + ROOM)
             try:
                 part.unlink(missing_ok=True)  # what a process with the same id has left cannot be written to
                 with file.open("rb") as source, part.open("wb") as copy:
@@ -35,10 +57,12 @@ class FolderObjects:
                     copy.flush()
                     os.fchmod(copy.fileno(), _READ_ONLY)
                     os.fsync(copy.fileno())
-                part.replace(target)
+                place(part, target)
             finally:
                 part.unlink(missing_ok=True)
             _sync_folder(target.parent)
+        except FileExistsError:
+            raise _Taken(f"{target} is there") from None
         except OSError as error:
             raise _unavailable(error) from None
 
@@ -93,5 +117,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _unavailable(error: OSError) -> ObjectsUnavailable:
+    if error.errno in FULL:
+        return NoRoom(f"{error.filename or 'the folder'}: {error.strerror}")
     kind = ObjectMissing if isinstance(error, FileNotFoundError) else ObjectsUnavailable
     return kind(f"{error.filename}: {error.strerror}")

@@ -25,6 +25,10 @@ class Objects(Protocol):
         """
         ...
 
+    def put_new(self, name: str, file: Path) -> bool:
+        """Put a file if there is none with that name. Answers whether it was put."""
+        ...
+
     def get(self, name: str, file: Path) -> None:
         """Write the file with that name to a path."""
         ...

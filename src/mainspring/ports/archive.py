@@ -16,6 +16,10 @@ class ArchiveUnavailable(MainspringError):
     """The archive cannot be reached now. Nothing is removed from the history meanwhile."""
 
 
+class ArchiveFull(ArchiveUnavailable):
+    """There is no room for a copy, or for the file that is made of it. Nothing is removed meanwhile."""
+
+
 class ArchiveMismatch(MainspringError):
     """What was made or read back is not what the history has."""
 
@@ -35,8 +39,35 @@ class Archive(Protocol):
         """Return the address of a file; it holds no password."""
         ...
 
-    def open_spool(self) -> AbstractAsyncContextManager[ArchiveSpool]:
-        """Make room for a copy; it is removed at the end."""
+    @property
+    def url(self) -> str:
+        """The address of the archive; it holds no password."""
+        ...
+
+    @property
+    def part_weight(self) -> int:
+        """How much one part may weigh, by `core.archive.weigh`, so that it can be made in the memory that there is."""
+        ...
+
+    async def begin(self, day: date, *, installation: str) -> int | None:
+        """Make sure that the archive is this installation's, and say what it has of a day.
+
+        The first one to use an archive has it from then on. What is put later is put only if that is still so.
+
+        Returns:
+            The highest number of a part of the day; None if the archive does not have the day.
+
+        Raises:
+            ArchiveUnavailable: the archive cannot be reached, or is another installation's.
+        """
+        ...
+
+    def open_spool(self, size: int = 0) -> AbstractAsyncContextManager[ArchiveSpool]:
+        """Make room for a copy of about so many bytes; it is removed at the end.
+
+        Raises:
+            ArchiveFull: there is no room for it and what is made of it.
+        """
         ...
 
     async def write(
@@ -44,9 +75,13 @@ class Archive(Protocol):
     ) -> ArchivedFile:
         """Make a file of a copy, and put it in place of the one with that name.
 
+        Rows that other batches of the day have are left out. Without rows, nothing is put.
+
         Raises:
-            ArchiveMismatch: the copy has not the rows that are expected. Nothing was put.
-            ArchiveUnavailable: the archive cannot be reached.
+            ArchiveMismatch: the copy has not the rows that are expected, or the day is whole and has others under this
+                name. Nothing was put.
+            ArchiveFull: there is no room for it.
+            ArchiveUnavailable: the archive cannot be reached, or is another installation's.
         """
         ...
 

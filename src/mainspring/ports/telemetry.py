@@ -173,7 +173,7 @@ METRICS = MappingProxyType(
             Metric(
                 "archive_failures_total",
                 _COUNTER,
-                "Steps of writing the archive that failed: it could not be reached, or held something else.",
+                "Steps of writing the archive that failed: it was away, a disk was full, or it held something else.",
                 ("reason",),
             ),
             Metric(

@@ -190,6 +190,18 @@ WRONG: list[tuple[str, InstallationFacts, Grade, str]] = [
         "the archive cannot be used: there is no folder /srv/archive",
     ),
     ("archive", with_cluster(unarchived_for=33 * DAY), WARNING, "ended 33 days ago is not in the archive"),
+    (
+        "archive",
+        replace(with_cluster(installation="mine"), settings=replace(SETTINGS, archive_owner="theirs")),
+        FAILURE,
+        "the archive /srv/archive is of the installation theirs, and this is mine",
+    ),
+    (
+        "archive",
+        replace(with_cluster(archive_url="/srv/archive"), settings=replace(SETTINGS, archive=None)),
+        WARNING,
+        "servers write days of the history to /srv/archive, and this host has no archive.url",
+    ),
     ("servers", with_cluster(nodes=[]), FAILURE, "no server schedules"),
     ("servers", with_cluster(nodes=[replace(NODE, silent=9)]), FAILURE, "no server schedules"),
     ("refused servers", with_cluster(nodes=[replace(NODE, refusal="clock")]), WARNING, "its clock is wrong"),

@@ -209,6 +209,28 @@ def write_command(context: click.Context, /, day: str, *, as_json: bool, **_: An
     click.echo("All of it was read back, and has what the history has.")
 
 
+@archive_group.command("end")
+@store_options
+@click.pass_context
+def end_command(context: click.Context, /, **_: Any) -> None:
+    """Have the history removed without an archive again.
+
+    Once a server has written to an archive, none of the store removes a day that is not there. Before this, remove
+    `archive.url` from the settings of all servers. What is in the archive stays. It changes the store itself; on
+    SQLite, stop the server first.
+    """
+    from mainspring.cli.commands.backup import location_of
+    from mainspring.host.archiving import check_store, end_by_hand
+
+    location = location_of(read_choices(context).require())
+    check_store(location)
+    before = asyncio.run(end_by_hand(location))
+    if before is None:
+        click.echo("No server has written to an archive; nothing is changed.")
+    else:
+        click.echo(f"Days of the history go to {before} no more: what is over history.keep is removed.")
+
+
 @contextmanager
 def _open_reader(choices: Choices) -> Iterator[ArchiveReader]:
     from mainspring.host.archiving import open_reader

@@ -37,6 +37,7 @@ class SettingFacts:
         history_keep: how long ended runs are kept.
         archive: where days of the history are written before they are removed; None without an archive.
         archive_error: why that cannot be used from here; None if it can.
+        archive_owner: the installation that it belongs to; None if it is nobody's yet.
     """
 
     problems: Sequence[str] = ()
@@ -51,6 +52,7 @@ class SettingFacts:
     history_keep: float = 0.0
     archive: str | None = None
     archive_error: str | None = None
+    archive_owner: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +172,8 @@ class ClusterLook:
         overdue: jobs' clocks that should have fired a minute ago; `overdue_by` is the longest.
         unsealed_for: how long the oldest entry of the audit has waited for its seal; None if none waits.
         ledger_age: how long ago all ledgers were compared; None if they never were.
+        installation: tells the store from others; None if it is of an earlier release.
+        archive_url: where its days of the history go, as its servers say; None if they go nowhere.
         unarchived_for: how long ago the oldest day of the history ended that is not in the archive; None without one.
         keys: ids of the keys that its contents are encrypted with.
     """
@@ -191,6 +195,8 @@ class ClusterLook:
     ledger: LedgerCheck | None
     ledger_age: float | None
     unarchived_for: float | None = None
+    installation: str | None = None
+    archive_url: str | None = None
     keys: Sequence[str] = ()
 
 

@@ -118,7 +118,15 @@ def archive(facts: InstallationFacts) -> Finding | None:
     """Days of the history get into the archive before they are removed."""
     found, cluster = facts.settings, facts.store.cluster
     if found.archive is None:
-        return None
+        return _no_archive(facts)
+    mine = None if cluster is None else cluster.installation
+    if mine is not None and found.archive_owner not in {None, mine}:
+        return fail(
+            f"the archive {found.archive} is of the installation {found.archive_owner}, and this is {mine}",
+            "nothing is removed from the history, so the store grows",
+            "give each installation a folder or prefix of its own; if this one takes the archive over, remove"
+            " history/installation.json from it",
+        )
     if found.archive_error is not None:
         return fail(
             f"the archive cannot be used: {found.archive_error}",
@@ -134,6 +142,18 @@ def archive(facts: InstallationFacts) -> Finding | None:
             "see that a server schedules, and its log for archive_unavailable and archive_mismatch",
         )
     return fine(f"the archive {found.archive} can be reached, and has what is over")
+
+
+def _no_archive(facts: InstallationFacts) -> Finding | None:
+    """Every server knows the archive that one of them writes."""
+    cluster = facts.store.cluster
+    if cluster is None or cluster.archive_url is None:
+        return None
+    return warn(
+        f"servers write days of the history to {cluster.archive_url}, and this host has no archive.url",
+        "a server of this host removes nothing that is not there, and writes nothing there",
+        "set archive.url as on the other servers; to do without: mainspring archive end",
+    )
 
 
 def encryption(facts: InstallationFacts) -> Finding | None:

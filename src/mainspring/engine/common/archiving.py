@@ -7,6 +7,7 @@ from datetime import date, datetime
 
 from mainspring.core.archive import (
     ArchivedFile,
+    ArchiveKind,
     ArchivePart,
     ArchiveRange,
     find_gap,
@@ -35,7 +36,7 @@ async def write_part(
         The part; None, and nothing was put into the archive, if the day may have lost rows.
     """
     name = part_name(day, of.kind, of.number)
-    async with archive.open_spool() as spool:
+    async with archive.open_spool(of.bytes) as spool:
         await store.copy_archive_range(day, of, spool)
         expected = await store.count_archive_range(day, of)
         if not await may():
@@ -47,6 +48,7 @@ async def write_part(
         number=of.number,
         url=archive.url_of(name),
         sum=file.sum,
+        known=file.known,
         first_id=file.first_id,
         last_id=file.last_id,
         bytes=file.bytes,
@@ -61,7 +63,12 @@ async def check_part(archive: Archive, part: ArchivePart) -> ArchivedFile:
     Raises:
         ArchiveMismatch: it is not what was written.
     """
-    file = await archive.check(part_name(part.day, part.kind, part.number), part.kind)
+    name = part_name(part.day, part.kind, part.number)
+    if not part.sum.rows:  # then there is no file
+        return ArchivedFile(
+            name=name, kind=part.kind, sum=part.sum, first_id=None, last_id=None, digest=b"", bytes=0
+        )
+    file = await archive.check(name, part.kind)
     if not is_as_written(part, file):
         raise ArchiveMismatch(
             f"{part.url} has {file.sum.rows:,} rows and {file.bytes:,} bytes, and is not what was written there"
@@ -72,11 +79,14 @@ async def check_part(archive: Archive, part: ArchivePart) -> ArchivedFile:
 async def compare_day(
     store: Store, day: date, ranges: Sequence[ArchiveRange], parts: Sequence[ArchivePart]
 ) -> None:
-    """Compare the parts of a day with what the store has of it.
+    """Compare the parts of a day with what the store has of it, also of kinds that it had nothing of.
 
     Raises:
         ArchiveMismatch: they have not the same rows.
     """
+    kinds = {of.kind for of in ranges}
+    if kinds != set(ArchiveKind):
+        ranges = [*ranges, *(of for of in await store.outline_archive_day(day) if of.kind not in kinds)]
     sums = [await store.count_archive_range(day, of) for of in ranges]
     gap = find_gap(ranges, sums, parts)
     if gap is not None:

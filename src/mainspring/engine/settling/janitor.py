@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
+
+import structlog
 
 from mainspring.core.archive import last_midnight, start_of_day
 from mainspring.ports.clock import Waiter
 from mainspring.ports.store import Store
 from mainspring.ports.store.upkeep import UniqueKeyPlace
 
+_log = structlog.get_logger(__name__)
 BATCH = 1000
 KEYS = 5000
 """Keys of what runs once that are looked at in one tick; most of them are still in use."""
@@ -35,7 +38,8 @@ class Janitor:
     """Removes rows whose retention has ended, a bounded batch at a time.
 
     Args:
-        archives: the history is removed by whole days, and only those that are in the archive.
+        archives: the history is removed by whole days, and only those that are in the archive. So it is, too, if the
+            store says that another server writes an archive.
     """
 
     name = "janitor"
@@ -54,6 +58,7 @@ class Janitor:
         self._retention = retention
         self._period = period
         self._archives = archives
+        self._told: date | None = None  # the day that was told to wait for another server's archive
         self._keys_after: UniqueKeyPlace | None = None  # the next look at the keys goes on there
 
     async def tick(self, now: datetime) -> float:
@@ -76,8 +81,20 @@ class Janitor:
     async def _history_before(self, now: datetime) -> datetime:
         """Return the instant before which the history may go."""
         before = now - self._retention.history
-        if not self._archives:
+        elsewhere = None if self._archives else (await self._store.read_archive()).url
+        if not self._archives and elsewhere is None:
             return before
-        before = last_midnight(before)
-        waiting = await self._store.find_unarchived_day(before=before)
-        return before if waiting is None else start_of_day(waiting)
+        whole = last_midnight(before)
+        waiting = await self._store.find_unarchived_day(before=whole)
+        if waiting is None:
+            return whole
+        if elsewhere is not None and waiting != self._told:
+            self._told = waiting
+            _log.warning(
+                "archive_not_set",
+                day=waiting.isoformat(),
+                archive=elsewhere,
+                kept="nothing is removed",
+                next="set archive.url on this server, too; or end it for all: mainspring archive end",
+            )
+        return start_of_day(waiting)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 
-from mainspring.core.archive import MARGIN, ArchiveDay, ArchivePart, ArchiveState, start_of_day
+from mainspring.core.archive import MARGIN, ArchiveDay, ArchivePart, ArchiveState, next_batch, start_of_day
 from mainspring.engine.common.archiving import check_part, compare_day, write_part
 from mainspring.errors import Conflict, InvalidInput
 from mainspring.ports.archive import Archive
@@ -45,16 +46,20 @@ async def write_day(store: Store, archive: Archive, day: date, *, now: datetime)
     gone = Conflict("day", f"{day.isoformat()} is in the archive already, as its servers have written it")
     if not await is_whole():
         raise gone
-    ranges = await store.outline_archive_day(day)
+    home = await store.read_archive()
+    last = await archive.begin(day, installation=home.installation)
+    first = next_batch(await store.list_archive_parts(day), last=last)
+    outline = await store.outline_archive_day(day, most=archive.part_weight)
+    ranges = [replace(of, number=first + of.number) for of in outline]
     parts = []
     for of in ranges:
         part = await write_part(store, archive, day, of, now=now, may=is_whole)
         if part is None:
             raise gone
         parts.append(part)
-    if not any(part.sum.rows for part in parts):
+    if not any(part.total.rows for part in parts):
         raise Conflict("day", f"the history has nothing that ended on {day.isoformat()}, in UTC")
     files = [await check_part(archive, part) for part in parts]
     await compare_day(store, day, ranges, parts)
-    await archive.finish(day, files)
+    await archive.finish(day, [file for file in files if file.sum.rows])
     return parts

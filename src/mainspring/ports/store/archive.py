@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from datetime import date, datetime
 from typing import Protocol
 
-from mainspring.core.archive import ArchiveDay, ArchivePart, ArchiveRange, RowSum
+from mainspring.core.archive import (
+    PART_WEIGHT,
+    ArchiveDay,
+    ArchiveHome,
+    ArchivePart,
+    ArchiveRange,
+    RowSum,
+)
 from mainspring.ports.store.nodes import Epochs
 
 
@@ -26,9 +33,25 @@ class ArchiveStore(Protocol):
     """Days of the history, by UTC, and the parts that were written of them.
 
     A day may be removed once it is verified. The parts of a verified day are never changed or forgotten. A day that
-    was dropped and has rows again, because the store's clock was ahead, gets a further batch of parts: see
-    `core.archive.BATCH`.
+    gets rows after that, because the store's clock was set back, is not verified any more, and gets a further batch of
+    parts: see `core.archive.BATCH`.
     """
+
+    async def claim_archive(self, url: str, *, epochs: Epochs) -> str | None:
+        """Store where days of the history go: from then on, no server removes one that is not verified.
+
+        Returns:
+            What tells this store from others; None, and nothing is stored, if the caller has not the epoch of shard 0.
+        """
+        ...
+
+    async def read_archive(self) -> ArchiveHome:
+        """Return where days of the history go."""
+        ...
+
+    async def end_archive(self) -> None:
+        """Forget where days of the history go: servers without an archive remove them as they are."""
+        ...
 
     async def find_unarchived_day(self, *, before: datetime) -> date | None:
         """Return the first day that ended at this instant or before it, has rows, and is not verified; None if there
@@ -36,8 +59,16 @@ class ArchiveStore(Protocol):
         """
         ...
 
-    async def outline_archive_day(self, day: date) -> list[ArchiveRange]:
-        """Cut a day that is over into ranges, runs first; together they have all its rows."""
+    async def outline_archive_day(self, day: date, *, most: int = PART_WEIGHT) -> list[ArchiveRange]:
+        """Cut a day that is over into ranges, runs first; together they have all its rows.
+
+        Args:
+            most: what a range weighs at most, by `core.archive.weigh`, but for what cannot be cut.
+        """
+        ...
+
+    async def watch_archive_day(self, day: date) -> None:
+        """See to it that rows which come into the day from now on undo what is stored of it: it is written again."""
         ...
 
     async def copy_archive_range(self, day: date, of: ArchiveRange, sink: CopySink) -> None:
@@ -74,7 +105,8 @@ class ArchiveStore(Protocol):
     async def verify_archive_day(self, day: date, *, epochs: Epochs, now: datetime) -> bool:
         """Store that all parts of a day were read back and are right, so that the day may be removed.
 
-        Answers False, and changes nothing, if there is none that is only written or the caller has not the epoch.
+        Answers False, and changes nothing, if there is none that is only written, as rows have come into the day
+        meanwhile, or the caller has not the epoch.
         """
         ...
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import date, datetime
 from typing import Any
 
-from mainspring.core.archive import ArchiveDay, ArchiveKind, ArchivePart, ArchiveState, RowSum
+from mainspring.core.archive import ArchiveBatch, ArchiveKind, ArchivePart, ArchiveState, RowSum
 
 TABLES = {ArchiveKind.RUNS: "run_history", ArchiveKind.ATTEMPTS: "attempt"}
 
@@ -25,17 +25,20 @@ def make_part(row: Mapping[str, Any], day: date, changed_at: datetime) -> Archiv
         digest=bytes(row["digest"]),
         state=ArchiveState(row["state"]),
         changed_at=changed_at,
+        known=RowSum(row["known_rows"], int(row["known_ids"])),
     )
 
 
-def make_day(row: Mapping[str, Any], day: date, changed_at: datetime) -> ArchiveDay:
-    """Make a day from the row that sums up its parts."""
-    return ArchiveDay(
+def make_batch(row: Mapping[str, Any], day: date, changed_at: datetime) -> ArchiveBatch:
+    """Make a batch from the row that sums up its parts."""
+    return ArchiveBatch(
         day=day,
+        kind=ArchiveKind(row["kind"]),
+        number=row["number"],
         state=ArchiveState(row["state"]),
         parts=row["parts"],
-        runs=row["runs"],
-        attempts=row["attempts"],
+        rows=row["rows"],
+        known=row["known"],
         bytes=row["bytes"],
         changed_at=changed_at,
     )
@@ -53,4 +56,6 @@ def values_of_part(part: ArchivePart) -> dict[str, Any]:
         "last_id": part.last_id,
         "bytes": part.bytes,
         "digest": part.digest,
+        "known_rows": part.known.rows,
+        "known_ids": str(part.known.ids),
     }

@@ -11,8 +11,9 @@ from mainspring.core.archive import start_of_day
 from mainspring.core.doctor import ChannelLook, ClusterLook, NodeLook, TokenLook, WaitingQueue
 from mainspring.stores._sql.ledger_check import decode_ledger_check
 
-LOGINS_SINCE, ARCHIVED_SINCE, ENCRYPTED_SINCE = 40, 42, 44
-"""The migrations that brought sessions, the archive, and encryption. A store that is looked at may be older."""
+LOGINS_SINCE, ARCHIVED_SINCE, ENCRYPTED_SINCE, INSTALLED_SINCE = 40, 42, 44, 46
+"""The migrations that brought sessions, the archive, encryption, and whose archive it is. A store that is looked at may
+be older."""
 Rows = Sequence[Mapping[str, Any]]
 SOON, MOST_TOKENS = timedelta(days=14), 20
 """How soon tokens end that are told of, and how many of them are looked at."""
@@ -41,6 +42,7 @@ def make_cluster_look(
     ledger: str | None,
     unarchived: date | None,
     keys: Rows,
+    home: Mapping[str, Any],
     now: datetime,
 ) -> ClusterLook:
     """Return what rows say.
@@ -48,10 +50,12 @@ def make_cluster_look(
     Args:
         ledger: the stored result of the last check.
         unarchived: the oldest day of the history that is over, and not in the archive.
+        home: which installation it is, and where its days of the history go.
     """
     check = None if ledger is None else decode_ledger_check(ledger)
     return ClusterLook(
         **cluster,
+        **home,
         nodes=[NodeLook(**row) for row in nodes],
         queues=[WaitingQueue(**row) for row in queues],
         tokens=tokens,

@@ -177,7 +177,7 @@ class MemoryClaimStore:
         tables = self._tables
         settled = settle(transition, run, now=now)
         if settled.writes_attempt:
-            tables.attempts.setdefault(run.id, []).append(self._attempt(run, transition, now))
+            tables.add_attempt(self._attempt(run, transition, now))
         tables.unindex(run)
         run.state = settled.state
         run.token = settled.token

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from itertools import count
 from uuid import UUID
 
@@ -166,6 +166,8 @@ class Tables:
         self.nodes: dict[str, NodeRow] = {}
         self.shards: list[ShardRow] = [ShardRow() for _ in range(SHARDS)]
         self.tzdata: str | None = None
+        self.archive_url: str | None = None
+        self.changed_days: set[date] = set()  # in which something has ended since the archive was asked for
         self.census: Census | None = None
         self.policies, self.calendars, self.audit = PolicyTables(), CalendarTables(), AuditTables()
         self.limits, self.backfills, self.redrives = LimitTables(), BackfillTables(), {}
@@ -317,6 +319,11 @@ class Tables:
             self.lanes[lane_id] = LaneRow(id=lane_id, key=key)
         return self.lanes[lane_id]
 
+    def add_attempt(self, attempt: Attempt) -> None:
+        """Keep an attempt that has ended."""
+        self.attempts.setdefault(attempt.run_id, []).append(attempt)
+        self.changed_days.add(attempt.finished_at.astimezone(UTC).date())
+
     def index(self, run: RunRow) -> None:
         """Put a run into the indexes of its state."""
         self.counts[run.tenant][run.state] += 1
@@ -324,6 +331,7 @@ class Tables:
             assert run.finished_at is not None
             if run.state is not RunState.FAILED:
                 self.history.add((run.finished_at, run.id))
+                self.changed_days.add(run.finished_at.astimezone(UTC).date())
             return
         run.lane.live += 1
         self.live_of_job[run.job_id] += 1

@@ -10,6 +10,7 @@ from mainspring.core.model import Attempt
 from mainspring.core.states import FINAL_STATES, RunState
 from mainspring.ports.store.sessions import WorkerName
 from mainspring.ports.store.upkeep import UniqueKeyPlace
+from mainspring.stores.memory.archive import ArchiveParts, bound_by_archive
 from mainspring.stores.memory.audit import prune_audit
 from mainspring.stores.memory.once import is_void
 from mainspring.stores.memory.tables import Tables
@@ -19,6 +20,7 @@ class MemoryUpkeepStore:
     """`UpkeepStore` in memory."""
 
     _tables: Tables
+    _archive: ArchiveParts
 
     async def prepare_history(self, *, now: datetime) -> None:
         """Do nothing: there are no partitions."""
@@ -27,6 +29,7 @@ class MemoryUpkeepStore:
         self, *, before: datetime, limit: int, audit_before: datetime | None = None
     ) -> int:
         tables = self._tables
+        before = bound_by_archive(tables, self._archive, before)
         ended = list(islice(tables.history.between(None, (before,)), limit))
         for _, run_id in ended:
             tables.remove_run(tables.runs[run_id])

@@ -65,6 +65,8 @@ CREATE TABLE archive_part (
     digest bytea NOT NULL,
     state text NOT NULL,
     changed_at timestamp with time zone NOT NULL,
+    known_rows bigint NOT NULL DEFAULT 0,
+    known_ids numeric NOT NULL DEFAULT 0,
     CONSTRAINT archive_part_pkey PRIMARY KEY (day, kind, number),
     CONSTRAINT archive_part_state CHECK ((state = ANY (ARRAY['WRITTEN'::text, 'VERIFIED'::text, 'DROPPED'::text])))
 );
@@ -222,6 +224,8 @@ CREATE TABLE channel (
 CREATE TABLE cluster (
     id smallint NOT NULL,
     tzdata text,
+    installation text,
+    archive_url text,
     CONSTRAINT cluster_is_one CHECK ((id = 1)),
     CONSTRAINT cluster_pkey PRIMARY KEY (id)
 );
@@ -806,6 +810,7 @@ CREATE TABLE usage_minute (
     CONSTRAINT usage_minute_pkey PRIMARY KEY (at, tenant, queue, process)
 );
 
+-- FUNCTION cut_archive_pages(text,date,bigint,bigint,bigint,bigint,bigint)
 -- FUNCTION detach_day(text,date)
 -- FUNCTION drop_audit(timestamp with time zone)
 -- FUNCTION drop_day(text)
@@ -814,9 +819,12 @@ CREATE TABLE usage_minute (
 -- FUNCTION guard_audit_horizon()
 -- FUNCTION holds_history(date)
 -- FUNCTION keep_attempts(date,bigint,integer,integer)
+-- FUNCTION may_drop_day(date)
 -- FUNCTION outline_archive(text,date,bigint)
 -- FUNCTION prepare_audit(timestamp with time zone,integer)
 -- FUNCTION prepare_history(timestamp with time zone,integer)
+-- FUNCTION reopen_archive_day()
+-- FUNCTION watch_archive_day(date)
 -- SEQUENCE alert_id_seq
 -- SEQUENCE audit_id_seq
 -- SEQUENCE concurrency_key_id_seq
@@ -829,3 +837,12 @@ CREATE TABLE usage_minute (
 -- SEQUENCE run_sequence
 -- SEQUENCE session_id_seq
 -- SEQUENCE silence_id_seq
+-- TRIGGER audit_guard ON audit
+-- TRIGGER audit_guard_whole ON audit
+-- TRIGGER audit_guard_whole ON audit_default
+-- TRIGGER audit_horizon_guard ON audit_horizon
+-- TRIGGER audit_horizon_guard_whole ON audit_horizon
+-- TRIGGER audit_seal_guard ON audit_seal
+-- TRIGGER audit_seal_guard_whole ON audit_seal
+-- TRIGGER reopens_archive_day ON attempt_default
+-- TRIGGER reopens_archive_day ON run_history_default

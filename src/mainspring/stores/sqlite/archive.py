@@ -11,21 +11,27 @@ import apsw
 
 from mainspring.core.archive import (
     COLUMNS,
+    LINE,
+    PART_WEIGHT,
     ArchiveDay,
+    ArchiveHome,
     ArchiveKind,
     ArchivePart,
     ArchiveRange,
     RowSum,
     encode_line,
     first_of_batch,
+    last_midnight,
     start_of_day,
+    sum_up_days,
+    weigh,
 )
 from mainspring.ports.store.archive import CopySink
 from mainspring.ports.store.nodes import Epochs
-from mainspring.stores._sql.archive import make_day, make_part, values_of_part
+from mainspring.stores._sql.archive import make_batch, make_part, values_of_part
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.nodes import owns_shard_0
-from mainspring.stores.sqlite.rows import to_instant, to_micros
+from mainspring.stores.sqlite.rows import Row, to_instant, to_micros
 from mainspring.stores.sqlite.statements import (
     execute,
     fetch_row,
@@ -33,20 +39,25 @@ from mainspring.stores.sqlite.statements import (
     fetch_tuples,
     fetch_value,
     fetch_values,
+    iterate,
 )
 
-ROWS = 100_000
-"""Rows of a range, but for those that end at one instant."""
-PAGE = 50
-"""Rows that are read at once, each with up to 130 kB and more: others read in between."""
+LOOK = 5000
+"""Rows whose sizes are read at once: others read in between."""
+PAGE = 500
+"""Rows that are read at once, at most."""
+PAGE_BYTES = 1 << 20
+"""Bytes of a copy that are read at once, and one row more."""
 _BEYOND = 2**31
 """Greater than the number of any part."""
 _EPOCH = date(1970, 1, 1)
 _LAST = 4_000_000
 _LOWEST = -(2**63)
-_CUT = {ArchiveKind.RUNS: "cut_archived_runs", ArchiveKind.ATTEMPTS: "cut_archived_attempts"}
+_WEIGH = {ArchiveKind.RUNS: "weigh_archived_runs", ArchiveKind.ATTEMPTS: "weigh_archived_attempts"}
 _COPY = {ArchiveKind.RUNS: "copy_archived_runs", ArchiveKind.ATTEMPTS: "copy_archived_attempts"}
 _COUNT = {ArchiveKind.RUNS: "count_archived_runs", ArchiveKind.ATTEMPTS: "count_archived_attempts"}
+_Place = tuple[int, int]
+"""When a row ended, and its id or that of its row."""
 
 
 class SqliteArchiveStore:
@@ -60,37 +71,67 @@ class SqliteArchiveStore:
         """See `ArchiveStore`."""
         return await self._reader.call(lambda db: find_unarchived(db, before))
 
-    async def outline_archive_day(self, day: date) -> list[ArchiveRange]:
+    async def outline_archive_day(self, day: date, *, most: int = PART_WEIGHT) -> list[ArchiveRange]:
         """See `ArchiveStore`."""
-        ranges = []
-        for kind in ArchiveKind:
-            since, before = _bounds(day)
-            number = 0
-            while since < before:
-                values = {"since": since, "before": before, "step": ROWS}
-                work = partial(fetch_value, name=_CUT[kind], values=values)
-                cut: int | None = await self._reader.call(work)
-                end = before if cut is None else max(cut, since + 1)
-                ranges.append(ArchiveRange(kind, number, since, end))
-                number, since = number + 1, end
-        return [of for of in ranges if (await self.count_archive_range(day, of)).rows or of.number]
+        return [of for kind in ArchiveKind for of in await self._outline(day, kind, most)]
+
+    async def _outline(self, day: date, kind: ArchiveKind, most: int) -> list[ArchiveRange]:
+        since, until = _bounds(day)
+        first: _Place = (since, _LOWEST)
+        ranges: list[ArchiveRange] = []
+        weight = size = 0
+        rows: list[Row] = []
+        at = first
+        while not rows or len(rows) == LOOK:
+            values = {"after_at": at[0], "after_id": at[1], "until": until, "line": LINE, "limit": LOOK}
+            rows = await self._reader.call(partial(fetch_tuples, name=_WEIGH[kind], values=values))
+            if not rows:
+                break
+            for ended_at, place, row_size in rows:
+                if weight and weight + weigh(row_size) > most:
+                    ranges.append(_make_range(kind, len(ranges), first, (ended_at, place), size))
+                    first, weight, size = (ended_at, place), 0, 0
+                weight, size = weight + weigh(row_size), size + row_size
+            at = rows[-1][0], rows[-1][1] + 1
+        return [*ranges, _make_range(kind, len(ranges), first, (until, _LOWEST), size)] if weight else []
+
+    async def claim_archive(self, url: str, *, epochs: Epochs) -> str | None:
+        """See `ArchiveStore`."""
+
+        def work(db: apsw.Connection) -> str | None:
+            if not owns_shard_0(db, epochs):
+                return None
+            installation: str = fetch_value(db, "claim_archive", {"url": url})
+            return installation
+
+        return await self._writer.call(work)
+
+    async def read_archive(self) -> ArchiveHome:
+        """See `ArchiveStore`."""
+        row = await self._reader.call(lambda db: fetch_row(db, "read_archive"))
+        assert row is not None, "a store has one"
+        return ArchiveHome(installation=row.installation, url=row.archive_url)
+
+    async def end_archive(self) -> None:
+        """See `ArchiveStore`."""
+        await self._writer.call(lambda db: execute(db, "end_archive"))
+
+    async def watch_archive_day(self, day: date) -> None:
+        """Do nothing: all days are watched here."""
 
     async def copy_archive_range(self, day: date, of: ArchiveRange, sink: CopySink) -> None:
         """See `ArchiveStore`."""
         await sink.begin()
-        after, after_id = of.first, _LOWEST
-        while True:
-            values = {"after_at": after, "after_id": after_id, "until": of.end, "limit": PAGE}
-            lines, last = await self._reader.call(partial(_copy_page, kind=of.kind, values=values))
+        at: _Place | None = (of.first, of.first_place)
+        while at is not None:
+            values = {"after_at": at[0], "after_id": at[1], "until": of.end, "until_id": of.end_place}
+            lines, at = await self._reader.call(partial(_copy_page, kind=of.kind, values=values))
             if lines:
                 await sink.write(lines)
-            if last is None:
-                return
-            after, after_id = last
 
     async def count_archive_range(self, day: date, of: ArchiveRange) -> RowSum:
         """See `ArchiveStore`."""
-        values = {"first": of.first, "until": of.end}
+        values = {"first": of.first, "first_id": of.first_place, "until": of.end, "until_id": of.end_place}
         row = await self._reader.call(lambda db: fetch_row(db, _COUNT[of.kind], values))
         assert row is not None, "a count is a row"
         return RowSum(row.rows, (row.high << 31) + row.low)
@@ -158,8 +199,9 @@ class SqliteArchiveStore:
     async def list_archive_days(self, *, before: date | None = None, limit: int) -> Sequence[ArchiveDay]:
         """See `ArchiveStore`."""
         values = {"before": _LAST if before is None else _number(before), "limit": limit}
-        rows = await self._browser.call(lambda db: fetch_rows(db, "list_archive_days", values))
-        return [make_day(row._asdict(), _day(row.day), to_instant(row.changed_at)) for row in rows]
+        rows = await self._browser.call(lambda db: fetch_rows(db, "list_archive_batches", values))
+        batches = [make_batch(row._asdict(), _day(row.day), to_instant(row.changed_at)) for row in rows]
+        return sum_up_days(batches)
 
 
 def find_unarchived(db: apsw.Connection, before: datetime) -> date | None:
@@ -172,6 +214,15 @@ def find_unarchived(db: apsw.Connection, before: datetime) -> date | None:
         if not _is_archived(db, day, _BEYOND):  # one that was dropped has rows again
             return day
     return None
+
+
+def bound_by_archive(db: apsw.Connection, before: datetime) -> datetime:
+    """Return the instant before which the history may go, of what is over at another one."""
+    if fetch_rows(db, "read_archive")[0].archive_url is None:
+        return before
+    whole = last_midnight(before)
+    waiting = find_unarchived(db, whole)
+    return whole if waiting is None else start_of_day(waiting)
 
 
 def _may_archive(db: apsw.Connection, day: date, number: int, epochs: Epochs) -> bool:
@@ -189,20 +240,24 @@ def _first_day(db: apsw.Connection, since: int, before: int) -> date | None:
     return to_instant(min(instants)).date() if instants else None
 
 
-def _copy_page(
-    db: apsw.Connection, kind: ArchiveKind, values: dict[str, int]
-) -> tuple[bytes, tuple[int, int] | None]:
+def _copy_page(db: apsw.Connection, kind: ArchiveKind, values: dict[str, int]) -> tuple[bytes, _Place | None]:
     """Return the lines of a page, and where the next one begins; None if there is no more."""
-    rows = fetch_tuples(db, _COPY[kind], values)
     columns = COLUMNS[kind]
-    if kind is ArchiveKind.RUNS:
-        rows = [(row[0], UUID(bytes=row[1]), *row[2:]) for row in rows]
-    lines = "".join(encode_line(row[: len(columns)], columns) for row in rows).encode()
-    if len(rows) < values["limit"]:
-        return lines, None
     ended = [name for name, _ in columns].index("finished_at")
-    place = rows[-1][0] if kind is ArchiveKind.RUNS else rows[-1][-1]
-    return lines, (rows[-1][ended], place)
+    lines: list[bytes] = []
+    size = 0
+    for row in iterate(db, _COPY[kind], values | {"limit": PAGE}):
+        cells = (row[0], UUID(bytes=row[1]), *row[2:]) if kind is ArchiveKind.RUNS else row[: len(columns)]
+        lines.append(encode_line(cells, columns).encode())
+        size += len(lines[-1])
+        if len(lines) == PAGE or size >= PAGE_BYTES:
+            place = row[0] if kind is ArchiveKind.RUNS else row[-1]
+            return b"".join(lines), (row[ended], place + 1)
+    return b"".join(lines), None
+
+
+def _make_range(kind: ArchiveKind, number: int, first: _Place, end: _Place, size: int) -> ArchiveRange:
+    return ArchiveRange(kind, number, first[0], end[0], first_place=first[1], end_place=end[1], bytes=size)
 
 
 def _bounds(day: date) -> tuple[int, int]:

@@ -18,6 +18,7 @@ from mainspring.errors import MainspringError
 from mainspring.stores._sql.doctor import (
     ARCHIVED_SINCE,
     ENCRYPTED_SINCE,
+    INSTALLED_SINCE,
     LOGINS_SINCE,
     MOST_TOKENS,
     SOON,
@@ -165,5 +166,6 @@ def _look_at_cluster(db: apsw.Connection, now: datetime, *, schema: int) -> Clus
         keys=[row._asdict() for row in fetch_rows(db, "list_encryption_keys")]
         if schema >= ENCRYPTED_SINCE
         else [],
+        home=rows("read_archive")[0] if schema >= INSTALLED_SINCE else {},
         now=now,
     )

@@ -63,7 +63,7 @@ CREATE TABLE archive_part (
     state TEXT NOT NULL CONSTRAINT archive_part_state CHECK (
         state = 'WRITTEN' OR state = 'VERIFIED' OR state = 'DROPPED'
     ),
-    changed_at INTEGER NOT NULL,
+    changed_at INTEGER NOT NULL, known_rows INTEGER NOT NULL DEFAULT 0, known_ids TEXT NOT NULL DEFAULT '0',
     PRIMARY KEY (day, kind, number)
 ) STRICT, WITHOUT ROWID;
 
@@ -82,6 +82,13 @@ CREATE TABLE attempt (
     error TEXT,
     output TEXT
 , host TEXT) STRICT;
+
+CREATE TRIGGER attempt_reopens_archive_day AFTER INSERT ON attempt
+WHEN EXISTS (SELECT 1 FROM archive_part WHERE day = new.finished_at / 86400000000 AND state <> 'DROPPED')
+BEGIN
+    UPDATE archive_part SET state = 'DROPPED' WHERE day = new.finished_at / 86400000000 AND state = 'VERIFIED';
+    DELETE FROM archive_part WHERE day = new.finished_at / 86400000000 AND state = 'WRITTEN';
+END;
 
 CREATE INDEX attempt_finished ON attempt (finished_at);
 
@@ -285,7 +292,7 @@ CREATE TABLE channel (
 CREATE TABLE cluster (
     id INTEGER PRIMARY KEY CONSTRAINT cluster_is_one CHECK (id = 1),
     tzdata TEXT
-) STRICT;
+, installation TEXT, archive_url TEXT) STRICT;
 
 CREATE TABLE concurrency_key (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -715,6 +722,13 @@ CREATE TABLE run_history (
     fire_range_id INTEGER,
     redrive_of INTEGER
 , trace BLOB) STRICT;
+
+CREATE TRIGGER run_reopens_archive_day AFTER INSERT ON run_history
+WHEN EXISTS (SELECT 1 FROM archive_part WHERE day = new.finished_at / 86400000000 AND state <> 'DROPPED')
+BEGIN
+    UPDATE archive_part SET state = 'DROPPED' WHERE day = new.finished_at / 86400000000 AND state = 'VERIFIED';
+    DELETE FROM archive_part WHERE day = new.finished_at / 86400000000 AND state = 'WRITTEN';
+END;
 
 CREATE INDEX run_history_finished ON run_history (finished_at);
 

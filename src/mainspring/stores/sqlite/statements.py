@@ -7,7 +7,7 @@ clock or shard, where even a named tuple for each row shows in measurements; a t
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import apsw
@@ -53,6 +53,11 @@ def fetch_value(db: apsw.Connection, name: str, values: Values = ()) -> Any:
 def fetch_tuples(db: apsw.Connection, name: str, values: Values = ()) -> list[Row]:
     """Return all rows of a query as tuples, in the order of its columns."""
     return cast("list[Row]", db.execute(_SQL[name], values).fetchall())
+
+
+def iterate(db: apsw.Connection, name: str, values: Values = ()) -> Iterator[Row]:
+    """Yield the rows of a query as tuples, as they are read."""
+    return cast("Iterator[Row]", iter(db.execute(_SQL[name], values)))
 
 
 def execute(db: apsw.Connection, name: str, values: Values = ()) -> None:

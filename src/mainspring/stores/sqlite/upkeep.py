@@ -9,6 +9,7 @@ from datetime import datetime
 import apsw
 
 from mainspring.ports.store.upkeep import UniqueKeyPlace
+from mainspring.stores.sqlite.archive import bound_by_archive
 from mainspring.stores.sqlite.audit import prune_audit
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.inserts import InternedLanes
@@ -30,9 +31,10 @@ class SqliteUpkeepStore:
         self, *, before: datetime, limit: int, audit_before: datetime | None = None
     ) -> int:
         """See `UpkeepStore`."""
-        values = {"before": to_micros(before), "limit": limit}
 
         def work(db: apsw.Connection) -> int:
+            # Asked where it is removed: a row may just have come into a day that was in the archive.
+            values = {"before": to_micros(bound_by_archive(db, before)), "limit": limit}
             execute(db, "keep_attempts", values)
             return max(
                 _prune_runs(db, values),

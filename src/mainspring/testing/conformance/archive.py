@@ -10,6 +10,7 @@ from mainspring.core.archive import (
     ATTEMPT_COLUMNS,
     MARGIN,
     RUN_COLUMNS,
+    WIDE_FACTOR,
     ArchiveKind,
     ArchivePart,
     ArchiveRange,
@@ -241,6 +242,84 @@ class Archive:
         assert not await store.may_archive_day(TODAY, epochs=epochs, number=first)
         [day] = await store.list_archive_days(limit=10)
         assert (day.state, day.runs, day.attempts) == (ArchiveState.DROPPED, 3, 3)
+
+    async def test_a_verified_day_that_gets_rows_is_open_again(self, store: Store) -> None:
+        """The clock is set back, so what ends now ends in a day that is in the archive: it is in no file of it."""
+        ids = await end_runs(store, 2)
+        epochs = await own_shards(store)
+        assert await store.claim_archive("/archive", epochs=epochs) is not None
+        await store.watch_archive_day(TODAY)
+        parts = await write_day(store, epochs)
+        assert await store.verify_archive_day(TODAY, epochs=epochs, now=at(20))
+        ids += await end_runs(store, 1, retried=True)
+        assert await store.find_unarchived_day(before=TOMORROW) == TODAY
+        await prune_all(store, TOMORROW)
+        assert all(await store.get_runs(ids))
+        known = await store.list_archive_parts(TODAY)
+        assert [(part.state, part.sum) for part in known] == [(ArchiveState.DROPPED, parts[0].sum)]
+        for of in await store.outline_archive_day(TODAY):
+            number = next_batch(known) + of.number
+            total = await store.count_archive_range(TODAY, of)
+            before = parts[0].sum if of.kind is ArchiveKind.RUNS else RowSum()
+            new = RowSum(total.rows - before.rows, total.ids - before.ids)
+            part = replace(make_part(replace(of, number=number), new), known=before)
+            assert part.total == total
+            assert await store.save_archive_part(part, epochs=epochs)
+        assert await store.verify_archive_day(TODAY, epochs=epochs, now=at(40))
+        await prune_all(store, TOMORROW)
+        assert await store.get_runs(ids) == [None] * 3
+        assert await store.drop_archive_days(epochs=epochs, now=at(50)) == [TODAY]
+        [day] = await store.list_archive_days(limit=9)
+        assert (day.state, day.runs, day.attempts) == (ArchiveState.DROPPED, 3, 1)
+
+    async def test_rows_that_come_amid_undo_what_was_written(self, store: Store) -> None:
+        await end_runs(store, 1)
+        epochs = await own_shards(store)
+        await store.watch_archive_day(TODAY)
+        await write_day(store, epochs)
+        await end_runs(store, 1)
+        assert await store.list_archive_parts(TODAY) == []
+        assert not await store.verify_archive_day(TODAY, epochs=epochs, now=at(20))
+        assert await store.may_archive_day(TODAY, epochs=epochs)
+
+    async def test_once_there_is_an_archive_nothing_goes_that_is_not_there(self, store: Store) -> None:
+        ids = await end_runs(store, 2, retried=True)
+        epochs = await own_shards(store)
+        before = await store.read_archive()
+        assert before.url is None
+        assert await store.claim_archive("/archive", epochs={0: epochs[0] - 1}) is None
+        assert await store.read_archive() == before
+        assert await store.claim_archive("/archive", epochs=epochs) == before.installation
+        assert await store.read_archive() == replace(before, url="/archive")
+        await prune_all(store, TOMORROW)
+        assert all(await store.get_runs(ids))
+        await store.end_archive()
+        assert await store.read_archive() == before
+        await prune_all(store, TOMORROW)
+        assert await store.get_runs(ids) == [None, None]
+
+    async def test_a_day_without_rows_goes_though_it_is_not_in_the_archive(self, store: Store) -> None:
+        epochs = await own_shards(store)
+        await store.claim_archive("/archive", epochs=epochs)
+        await store.prepare_history(now=START)
+        await prune_all(store, TOMORROW + 9 * DAY)
+        assert await store.find_unarchived_day(before=TOMORROW + 9 * DAY) is None
+
+    async def test_ranges_are_bounded_by_bytes(self, store: Store) -> None:
+        """However little room they take where the store packs them, and though all of them end at one instant."""
+        await store.prepare_history(now=START)
+        job = await add_job(store)
+        ids = []
+        for _ in range(3):
+            ids += await submit(store, job, 100, payload=b'"' + b"x" * 60_000 + b'"')
+        await store.cancel_runs(ids, reason="operator", now=at(1))
+        ranges = await store.outline_archive_day(TODAY, most=30_000_000)
+        sums = [await store.count_archive_range(TODAY, of) for of in ranges]
+        assert sum(sums, RowSum()) == RowSum(300, sum(ids))
+        assert len(ranges) > 1
+        for of, total in zip(ranges, sums, strict=True):
+            assert total.rows * 120_000 * WIDE_FACTOR <= 30_000_000
+            assert total.rows * 120_000 <= of.bytes <= total.rows * 121_000
 
     async def test_days_are_listed_by_pages(self, store: Store) -> None:
         epochs = await own_shards(store)

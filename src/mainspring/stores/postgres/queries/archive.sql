@@ -18,6 +18,14 @@ WHERE (day + 1)::timestamp AT TIME ZONE 'UTC' <= :before::timestamptz
 -- name: outline_archive
 SELECT first, until FROM outline_archive(:kind::text, :day::date, :step::bigint);
 
+-- name: cut_archive_pages
+SELECT first, until, bytes FROM cut_archive_pages(
+    :kind::text, :day::date, :first::bigint, :until::bigint, :most::bigint, :wide::bigint, :factor::bigint
+);
+
+-- name: watch_archive_day
+SELECT watch_archive_day(:day::date);
+
 -- name: copy_archived_runs
 -- A day's rows lie in one table, its own or the default one: the bounds of the instant tell the planner which.
 SELECT
@@ -57,18 +65,20 @@ SELECT EXISTS (
 
 -- name: save_archive_part
 INSERT INTO archive_part
-    (day, kind, number, url, rows, sum_ids, first_id, last_id, bytes, digest, state, changed_at)
+    (day, kind, number, url, rows, sum_ids, first_id, last_id, bytes, digest, state, changed_at, known_rows, known_ids)
 VALUES (
     :day::date, :kind, :number, :url, :rows, :sum_ids::text::numeric, :first_id, :last_id, :bytes, :digest, 'WRITTEN',
-    :changed_at
+    :changed_at, :known_rows, :known_ids::text::numeric
 )
 ON CONFLICT (day, kind, number) DO UPDATE SET
     url = excluded.url, rows = excluded.rows, sum_ids = excluded.sum_ids, first_id = excluded.first_id,
-    last_id = excluded.last_id, bytes = excluded.bytes, digest = excluded.digest, changed_at = excluded.changed_at
+    last_id = excluded.last_id, bytes = excluded.bytes, digest = excluded.digest, changed_at = excluded.changed_at,
+    known_rows = excluded.known_rows, known_ids = excluded.known_ids
 WHERE archive_part.state = 'WRITTEN';
 
 -- name: list_archive_parts
-SELECT day, kind, number, url, rows, sum_ids::text AS sum_ids, first_id, last_id, bytes, digest, state, changed_at
+SELECT day, kind, number, url, rows, sum_ids::text AS sum_ids, first_id, last_id, bytes, digest, state, changed_at,
+    known_rows, known_ids::text AS known_ids
 FROM archive_part WHERE day = :day::date ORDER BY kind DESC, number;
 
 -- name: verify_archive_day
@@ -87,11 +97,22 @@ SELECT holds_history(:day::date) AS holds_history;
 -- name: drop_archive_day
 UPDATE archive_part SET state = 'DROPPED', changed_at = :now WHERE day = :day::date AND state = 'VERIFIED';
 
--- name: list_archive_days
+-- name: list_archive_batches
 SELECT
-    day, CASE max(CASE state WHEN 'WRITTEN' THEN 2 WHEN 'VERIFIED' THEN 1 ELSE 0 END)
+    day, kind, number / 100000 AS number,
+    CASE max(CASE state WHEN 'WRITTEN' THEN 2 WHEN 'VERIFIED' THEN 1 ELSE 0 END)
         WHEN 2 THEN 'WRITTEN' WHEN 1 THEN 'VERIFIED' ELSE 'DROPPED' END AS state,
-    count(*) AS parts, coalesce(sum(rows) FILTER (WHERE kind = 'runs'), 0)::bigint AS runs,
-    coalesce(sum(rows) FILTER (WHERE kind = 'attempts'), 0)::bigint AS attempts, sum(bytes)::bigint AS bytes,
+    count(*) FILTER (WHERE rows > 0) AS parts, sum(rows)::bigint AS rows, sum(known_rows)::bigint AS known, sum(bytes)::bigint AS bytes,
     max(changed_at) AS changed_at
-FROM archive_part WHERE day < :before::date GROUP BY day ORDER BY day DESC LIMIT :limit;
+FROM archive_part
+WHERE day IN (SELECT DISTINCT newest.day FROM archive_part AS newest WHERE newest.day < :before::date ORDER BY newest.day DESC LIMIT :limit)
+GROUP BY day, kind, number / 100000 ORDER BY day DESC, kind, number / 100000;
+
+-- name: claim_archive
+UPDATE cluster SET archive_url = :url RETURNING installation;
+
+-- name: read_archive
+SELECT installation, archive_url FROM cluster;
+
+-- name: end_archive
+UPDATE cluster SET archive_url = NULL;

@@ -34,4 +34,8 @@ SELECT 'FUNCTION ' || oid::regprocedure::text AS name FROM pg_proc WHERE proname
 UNION ALL
 SELECT 'SEQUENCE ' || relname FROM pg_class
 WHERE relnamespace = current_schema()::regnamespace AND relkind = 'S'
+UNION ALL
+SELECT 'TRIGGER ' || tgname || ' ON ' || pg_class.relname FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
+WHERE relnamespace = current_schema()::regnamespace AND NOT tgisinternal AND tgparentid = 0
+  AND (NOT relispartition OR relname ~ '_default$')
 ORDER BY name;

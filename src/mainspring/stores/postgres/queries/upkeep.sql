@@ -36,7 +36,12 @@ SELECT drop_day(:name::text) AS removed;
 -- Removes runs outside the partitions of days, and takes them off the tally.
 WITH gone AS (
     DELETE FROM run_history_default WHERE ctid = ANY(ARRAY(
-        SELECT ctid FROM run_history_default WHERE finished_at < :before LIMIT :limit FOR UPDATE SKIP LOCKED
+        SELECT ctid FROM run_history_default
+        WHERE finished_at < :before
+          AND ((SELECT archive_url IS NULL FROM cluster) OR (finished_at AT TIME ZONE 'UTC')::date IN (
+              SELECT archive_part.day FROM archive_part WHERE archive_part.state = 'VERIFIED'
+          ))
+        LIMIT :limit FOR UPDATE SKIP LOCKED
     ))
     RETURNING tenant, (finished_at AT TIME ZONE 'UTC')::date AS day, state, finished_at
 ), unsettled AS (
@@ -53,7 +58,12 @@ SELECT count(*) AS removed FROM gone;
 -- Removes attempts outside the partitions of days. Those of dead and of live runs are kept elsewhere.
 WITH gone AS (
     DELETE FROM attempt_default WHERE ctid = ANY(ARRAY(
-        SELECT ctid FROM attempt_default WHERE finished_at < :before LIMIT :limit FOR UPDATE SKIP LOCKED
+        SELECT ctid FROM attempt_default
+        WHERE finished_at < :before
+          AND ((SELECT archive_url IS NULL FROM cluster) OR (finished_at AT TIME ZONE 'UTC')::date IN (
+              SELECT archive_part.day FROM archive_part WHERE archive_part.state = 'VERIFIED'
+          ))
+        LIMIT :limit FOR UPDATE SKIP LOCKED
     ))
     RETURNING run_id, token, number, outcome, worker, host, started_at, finished_at, error, output
 ), kept AS (

@@ -6,13 +6,23 @@ SELECT min(finished_at) FROM run_history WHERE finished_at >= :since AND finishe
 -- name: find_ended_attempt
 SELECT min(finished_at) FROM attempt WHERE finished_at >= :since AND finished_at < :before;
 
--- name: cut_archived_runs
-SELECT finished_at FROM run_history INDEXED BY run_history_finished
-WHERE finished_at >= :since AND finished_at < :before ORDER BY finished_at LIMIT 1 OFFSET :step;
+-- name: weigh_archived_runs
+-- How many bytes each run takes in a copy, about. Sizes are read without what has them.
+SELECT
+    finished_at, id,
+    :line + 2 * coalesce(length(payload), 0) + 2 * coalesce(length(result), 0) + coalesce(octet_length(output), 0)
+    + coalesce(octet_length(error), 0) + coalesce(octet_length(reason), 0) AS size
+FROM run_history INDEXED BY run_history_finished
+WHERE (finished_at, id) >= (:after_at, :after_id) AND finished_at < :until
+ORDER BY finished_at, id LIMIT :limit;
 
--- name: cut_archived_attempts
-SELECT finished_at FROM attempt INDEXED BY attempt_finished
-WHERE finished_at >= :since AND finished_at < :before ORDER BY finished_at LIMIT 1 OFFSET :step;
+-- name: weigh_archived_attempts
+SELECT
+    finished_at, rowid,
+    :line + coalesce(octet_length(output), 0) + coalesce(octet_length(error), 0) AS size
+FROM attempt INDEXED BY attempt_finished
+WHERE (finished_at, rowid) >= (:after_at, :after_id) AND finished_at < :until
+ORDER BY finished_at, rowid LIMIT :limit;
 
 -- name: copy_archived_runs
 SELECT
@@ -22,23 +32,25 @@ SELECT
     run.redrive_of, CASE WHEN run.trace IS NOT NULL THEN lower(hex(run.trace)) END
 FROM run_history AS run INDEXED BY run_history_finished
 LEFT JOIN job ON job.id = run.job_id
-WHERE (run.finished_at, run.id) > (:after_at, :after_id) AND run.finished_at < :until
+WHERE (run.finished_at, run.id) >= (:after_at, :after_id) AND (run.finished_at, run.id) < (:until, :until_id)
 ORDER BY run.finished_at, run.id LIMIT :limit;
 
 -- name: copy_archived_attempts
 SELECT run_id, token, number, outcome, worker, host, started_at, finished_at, error, output, rowid AS place
 FROM attempt INDEXED BY attempt_finished
-WHERE (finished_at, rowid) > (:after_at, :after_id) AND finished_at < :until
+WHERE (finished_at, rowid) >= (:after_at, :after_id) AND (finished_at, rowid) < (:until, :until_id)
 ORDER BY finished_at, rowid LIMIT :limit;
 
 -- name: count_archived_runs
 -- The sum is taken in two halves, because it may be larger than SQLite's integers.
 SELECT count(*) AS rows, coalesce(sum(id >> 31), 0) AS high, coalesce(sum(id & 2147483647), 0) AS low
-FROM run_history INDEXED BY run_history_finished WHERE finished_at >= :first AND finished_at < :until;
+FROM run_history INDEXED BY run_history_finished
+WHERE (finished_at, id) >= (:first, :first_id) AND (finished_at, id) < (:until, :until_id);
 
 -- name: count_archived_attempts
 SELECT count(*) AS rows, coalesce(sum(run_id >> 31), 0) AS high, coalesce(sum(run_id & 2147483647), 0) AS low
-FROM attempt INDEXED BY attempt_finished WHERE finished_at >= :first AND finished_at < :until;
+FROM attempt INDEXED BY attempt_finished
+WHERE (finished_at, rowid) >= (:first, :first_id) AND (finished_at, rowid) < (:until, :until_id);
 
 -- name: is_archived
 -- A day that was dropped and has rows again gets parts with higher numbers.
@@ -49,17 +61,20 @@ SELECT EXISTS (
 
 -- name: save_archive_part
 INSERT INTO archive_part
-    (day, kind, number, url, rows, sum_ids, first_id, last_id, bytes, digest, state, changed_at)
+    (day, kind, number, url, rows, sum_ids, first_id, last_id, bytes, digest, state, changed_at, known_rows, known_ids)
 VALUES (
-    :day, :kind, :number, :url, :rows, :sum_ids, :first_id, :last_id, :bytes, :digest, 'WRITTEN', :changed_at
+    :day, :kind, :number, :url, :rows, :sum_ids, :first_id, :last_id, :bytes, :digest, 'WRITTEN', :changed_at,
+    :known_rows, :known_ids
 )
 ON CONFLICT (day, kind, number) DO UPDATE SET
     url = excluded.url, rows = excluded.rows, sum_ids = excluded.sum_ids, first_id = excluded.first_id,
-    last_id = excluded.last_id, bytes = excluded.bytes, digest = excluded.digest, changed_at = excluded.changed_at
+    last_id = excluded.last_id, bytes = excluded.bytes, digest = excluded.digest, changed_at = excluded.changed_at,
+    known_rows = excluded.known_rows, known_ids = excluded.known_ids
 WHERE archive_part.state = 'WRITTEN';
 
 -- name: list_archive_parts
-SELECT day, kind, number, url, rows, sum_ids, first_id, last_id, bytes, digest, state, changed_at
+SELECT day, kind, number, url, rows, sum_ids, first_id, last_id, bytes, digest, state, changed_at, known_rows,
+    known_ids
 FROM archive_part WHERE day = :day ORDER BY kind DESC, number;
 
 -- name: verify_archive_day
@@ -83,11 +98,22 @@ SELECT
 -- name: drop_archive_day
 UPDATE archive_part SET state = 'DROPPED', changed_at = :now WHERE day = :day AND state = 'VERIFIED';
 
--- name: list_archive_days
+-- name: list_archive_batches
 SELECT
-    day, CASE max(CASE state WHEN 'WRITTEN' THEN 2 WHEN 'VERIFIED' THEN 1 ELSE 0 END)
+    day, kind, number / 100000 AS number,
+    CASE max(CASE state WHEN 'WRITTEN' THEN 2 WHEN 'VERIFIED' THEN 1 ELSE 0 END)
         WHEN 2 THEN 'WRITTEN' WHEN 1 THEN 'VERIFIED' ELSE 'DROPPED' END AS state,
-    count(*) AS parts, coalesce(sum(rows) FILTER (WHERE kind = 'runs'), 0) AS runs,
-    coalesce(sum(rows) FILTER (WHERE kind = 'attempts'), 0) AS attempts, sum(bytes) AS bytes,
+    count(*) FILTER (WHERE rows > 0) AS parts, sum(rows) AS rows, sum(known_rows) AS known, sum(bytes) AS bytes,
     max(changed_at) AS changed_at
-FROM archive_part WHERE day < :before GROUP BY day ORDER BY day DESC LIMIT :limit;
+FROM archive_part
+WHERE day IN (SELECT DISTINCT newest.day FROM archive_part AS newest WHERE newest.day < :before ORDER BY newest.day DESC LIMIT :limit)
+GROUP BY day, kind, number / 100000 ORDER BY day DESC, kind, number / 100000;
+
+-- name: claim_archive
+UPDATE cluster SET archive_url = :url RETURNING installation;
+
+-- name: read_archive
+SELECT installation, archive_url FROM cluster;
+
+-- name: end_archive
+UPDATE cluster SET archive_url = NULL;
