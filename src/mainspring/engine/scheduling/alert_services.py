@@ -40,6 +40,7 @@ def make_alert_services(
         ownership=ownership,
         waiter=waiter(),
         on_messages=news.signal,
+        kept=kept,
     )
     if sender is None:
         return [watchdog]
