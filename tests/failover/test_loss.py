@@ -7,6 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from mainspring.errors import StoreUnavailable
+from mainspring.ports.store.alerts import FailoverLoss
 from mainspring.testing.factories import at, lane_of, make_new_run
 from tests.failover.conftest import StartPair
 from tests.failover.writing import Writer, open_writer
@@ -87,6 +88,11 @@ async def test_asynchronous_failover_tells_which_acknowledged_runs_are_lost(star
         assert facts.lost_run_ids == tuple(lost[:20])
         assert facts.missing_wal == facts.last_position - facts.shared_position == losses.wal_bytes
         assert facts.noticed_at <= await a.store.read_time()
+        async with open_writer(
+            pair.dsn, job=a.job
+        ) as other:  # which tells of it, even if the first one ends now
+            noted = await other.store.list_failovers(since=facts.noticed_at)
+        assert noted == [FailoverLoss(noticed_at=facts.noticed_at, runs_lost=100)]
 
 
 async def test_loss_that_no_remembered_run_shows_is_told_by_the_wal(start_pair: StartPair) -> None:

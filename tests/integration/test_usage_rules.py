@@ -66,6 +66,24 @@ async def test_failure_rate(bench: Bench) -> None:
     assert await bench.look(60) == [("resolved", "failure_rate", "queue:mail")]
 
 
+async def test_failure_rate_counts_runs_whose_worker_was_lost(bench: Bench) -> None:
+    """Also those that another process gave out, or this one before its start."""
+    await bench.rule("failure_rate")
+    job_id = await bench.job(queue="mail", delivery="at_most_once")
+    worker = await bench.runtime.worker(slots=30)
+    for _ in range(20):
+        await bench.submit(job_id)
+    leases = [lease for _ in range(20) for lease in await worker.claim()]
+    assert len(leases) == 20
+    bench.runtime.gateway._book.take([lease.run_id for lease in leases])
+    for _ in range(8):
+        bench.runtime.clock.advance(5)
+        await bench.runtime.tick("reaper")
+    await bench.runtime.tick("usage_recorder")
+    assert await bench.look(60) == [("firing", "failure_rate", "queue:mail")]
+    assert bench.post.messages[0].tenant == "default"
+
+
 async def test_an_alert_that_fires_goes_on_with_half_as_many_runs(bench: Bench) -> None:
     await bench.rule("failure_rate")
     await write(bench, Usage(failed=10))

@@ -21,23 +21,26 @@ from mainspring.core.notifications import AlertState, Message
 from mainspring.core.pauses import PauseScope
 from mainspring.core.rights import ALL_TENANTS, AccessRole
 from mainspring.engine.scheduling.notifier import AT_ONCE, LEASE, LONGEST_SEND, Notifier
+from mainspring.engine.settling.janitor import Retention
 from mainspring.engine.usecases.submissions import Submission
-from mainspring.errors import Conflict, InvalidInput, TookTooLong
+from mainspring.errors import Conflict, InvalidInput, StoreUnavailable, TookTooLong
 from mainspring.ports.channel import ChannelUnavailable, MessageRefused
 from mainspring.ports.executor import Success
 from mainspring.ports.gateway import Report
 from mainspring.ports.store import Store
 from mainspring.ports.store.access import NewToken
+from mainspring.ports.store.alerts import AlertsSaved
 from mainspring.registry import FunctionRegistry
 from mainspring.stores.memory import MemoryStore
 from mainspring.stores.postgres import PostgresStore
 from mainspring.stores.sqlite import SqliteStore
 from mainspring.testing.clock import FakeClock
 from mainspring.testing.conformance.alert_facts import make_token
-from mainspring.testing.conformance.alerts import make_outgoing
+from mainspring.testing.conformance.alerts import make_outgoing, save_verdict
 from mainspring.testing.factories import at
 from mainspring.testing.manual import ManualRuntime
 
+KEPT = Retention().history.total_seconds()
 PLACE = {"kind": "webhook", "config": {"url": "https://hooks.example.com/x"}, "group_wait": 0}
 
 
@@ -373,6 +376,72 @@ async def test_a_job_tells_that_it_failed_and_has_recovered(bench: Bench) -> Non
     assert await bench.store.list_unnoticed(limit=10) == []
 
 
+async def test_a_verdict_that_is_carried_out_late_tells_nothing_twice(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its caller gave it up and judged again; meanwhile, the store works on what it was asked for."""
+    job_id = await notifying(bench)
+    await bench.submit(job_id)
+    await (await bench.runtime.worker()).work()
+    await bench.runtime.tick("watchdog")
+    late: list[tuple[Verdict, dict[str, Any]]] = []
+
+    async def wait_in_vain(verdict: Verdict, **given: Any) -> AlertsSaved:
+        late.append((verdict, given))
+        raise StoreUnavailable("no answer came in time")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.store, "save_alerts", wait_in_vain)
+        with pytest.raises(StoreUnavailable):
+            await bench.runtime.tick("watchdog")
+    assert await bench.look() == [("firing", "job_failed", "job:report")]
+    [(verdict, given)] = late
+    assert len(verdict.outgoing) == 1
+    assert await bench.store.save_alerts(verdict, **given) is AlertsSaved.OUTDATED
+    assert await bench.look() == []
+
+
+async def test_a_watchdog_whose_verdict_is_outdated_judges_again_at_once(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id = await notifying(bench)
+    await bench.submit(job_id)
+    await (await bench.runtime.worker()).work()
+    await bench.runtime.tick("watchdog")
+    read, epochs = bench.store.list_open_alerts, {0: bench.runtime.ownership.epochs[0]}
+
+    async def save_another(*given: Any) -> Any:
+        outgoing = make_outgoing("other", f"{ALL_TENANTS}/ops")
+        now = bench.runtime.clock.now()
+        saved = await save_verdict(bench.store, Verdict(outgoing=(outgoing,)), epochs=epochs, now=now)
+        assert saved is AlertsSaved.DONE
+        return await read(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.store, "list_open_alerts", save_another)
+        now = bench.runtime.clock.now()
+        assert await bench.runtime.services["watchdog"].tick(now) < 1
+    assert 0 in bench.runtime.ownership.epochs
+    assert ("firing", "job_failed", "job:report") in await bench.look()
+
+
+async def test_other_work_goes_on_between_rules(bench: Bench) -> None:
+    for number in range(50):
+        await bench.rule(f"dead-{number}", kind="dead_letters")
+    turns = 0
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(take_turns())
+    await bench.runtime.tick("watchdog")
+    task.cancel()
+    assert turns >= 50
+
+
 async def succeed(bench: Bench, job_id: Any) -> None:
     """Have a run of a job succeed."""
     await bench.submit(job_id)
@@ -403,6 +472,30 @@ async def test_so_many_failures_in_a_row_are_told_and_not_their_end(bench: Bench
     await succeed(bench, job_id)
     assert await bench.look(100) == []
     assert await bench.store.list_open_alerts() == []
+
+
+async def test_failures_beyond_the_kept_history_are_not_in_a_row(bench: Bench) -> None:
+    """Runs that have succeeded between them may not be kept any more."""
+    job_id = await notifying(bench, failures=2)
+    worker = await bench.runtime.worker()
+    await bench.submit(job_id)
+    await worker.work()
+    assert await bench.look(KEPT + 1) == []
+    for told in ([], [("firing", "job_failed", "job:report")]):
+        await bench.submit(job_id)
+        await (await bench.runtime.worker()).work()
+        assert await bench.look() == told
+
+
+async def test_a_failure_that_was_told_goes_on_beyond_the_kept_history(bench: Bench) -> None:
+    job_id = await notifying(bench)
+    await bench.submit(job_id)
+    await (await bench.runtime.worker()).work()
+    told = ("job_failed", "job:report")
+    assert await bench.look() == [("firing", *told)]
+    assert await bench.look(KEPT + 1) == [("repeat", *told)]
+    await succeed(bench, job_id)
+    assert await bench.look() == [("resolved", *told)]
 
 
 async def test_a_job_tells_that_it_is_late(bench: Bench) -> None:
@@ -658,7 +751,10 @@ async def test_a_slow_receiver_and_a_broken_one_hold_up_no_other(bench: Bench) -
     ]
     await bench.runtime.tick("watchdog")
     epochs = {0: bench.runtime.ownership.epochs[0]}
-    assert await bench.store.save_alerts(Verdict(outgoing=tuple(outgoing)), epochs=epochs, now=now)
+    assert (
+        await save_verdict(bench.store, Verdict(outgoing=tuple(outgoing)), epochs=epochs, now=now)
+        is AlertsSaved.DONE
+    )
     tick = asyncio.create_task(notifier.tick(now))
     await post.told_all.wait()
     assert AT_ONCE <= post.waiting < 2 * AT_ONCE
@@ -682,7 +778,10 @@ async def test_a_delivery_has_a_limit_below_the_lease(bench: Bench, monkeypatch:
     outgoing = replace(outgoing, message=replace(outgoing.message, channel_tenant="slow"))
     await bench.runtime.tick("watchdog")
     epochs, now = {0: bench.runtime.ownership.epochs[0]}, bench.runtime.clock.now()
-    assert await bench.store.save_alerts(Verdict(outgoing=(outgoing,)), epochs=epochs, now=now)
+    assert (
+        await save_verdict(bench.store, Verdict(outgoing=(outgoing,)), epochs=epochs, now=now)
+        is AlertsSaved.DONE
+    )
     await notifier.tick(now)
     errors = {one.tenant: one.last_error for one in await bench.store.list_channels()}
     assert errors["slow"] == "no answer within 0.001 s"
@@ -738,7 +837,10 @@ def test_a_tick_whose_loop_is_gone_waits_for_nothing() -> None:
             outgoing = replace(outgoing, message=replace(outgoing.message, channel_tenant="slow"))
             await runtime.tick("watchdog")
             epochs, now = {0: runtime.ownership.epochs[0]}, clock.now()
-            assert await store.save_alerts(Verdict(outgoing=(outgoing,)), epochs=epochs, now=now)
+            assert (
+                await save_verdict(store, Verdict(outgoing=(outgoing,)), epochs=epochs, now=now)
+                is AlertsSaved.DONE
+            )
             notifier = runtime.services["notifier"]
             assert isinstance(notifier, Notifier)
             ticking = notifier.tick(now)

@@ -69,6 +69,7 @@ TABLES = (
     "usage_hour",
     "archive_part",
     "slo",
+    "failover",
 )
 _OWN_IDS = frozenset({"job", "lane", "fire_range", "key_hold", "concurrency_key", "limit_rule"})
 """Tables whose new rows have ids that differ from order to order."""

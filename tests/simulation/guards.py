@@ -49,6 +49,7 @@ _LEASES = "mainspring.stores.memory.leases"
 _PAUSED = "ClockMove(next_fire=None, is_paused=True"
 _TABLES = "mainspring.stores.memory.tables"
 _CATCH_UP = "mainspring.engine.scheduling.catch_up"
+_ALERTS = "mainspring.stores.memory.alerts"
 _FIRE_COUNTS = "mainspring.core.fire_counts"
 
 GUARDS: tuple[Guard, ...] = (
@@ -216,12 +217,79 @@ GUARDS: tuple[Guard, ...] = (
         "an alert is told once: a server that was stopped for long saves what it had judged before",
         (
             Edit(
-                "mainspring.stores.memory.alerts",
-                "            return False\n        for run_id in noticed:",
-                "            pass\n        for run_id in noticed:",
+                _ALERTS,
+                "            return AlertsSaved.FENCED\n        if revision",
+                "            pass\n        if revision",
             ),
+            Edit(_ALERTS, "        if revision != self._alerts.revision:", "        if False:"),
         ),
         staging="with_stopped_watchdogs",
+    ),
+    Guard(
+        "revision of alerts",
+        "an alert is told once: a verdict is carried out late, after its server has judged again",
+        (Edit(_ALERTS, "        if revision != self._alerts.revision:", "        if False:"),),
+        staging="with_late_verdicts",
+    ),
+    Guard(
+        "audit of what changed",
+        "what was refused is not in the audit",
+        (
+            Edit(
+                "mainspring.core.audit",
+                "    if not audit or not any(changed):\n        return []",
+                "    if not audit:\n        return []",
+            ),
+            Edit("mainspring.core.audit", " if changed[item.place]]", "]"),
+        ),
+        staging="with_tenants_and_tokens",
+    ),
+    Guard(
+        "audit of a change",
+        "what was acknowledged is in the audit",
+        (
+            Edit(
+                "mainspring.engine.usecases.jobs",
+                "[delete_clock(job, spec, now)], now=now, audit=audit)",
+                "[delete_clock(job, spec, now)], now=now)",
+            ),
+        ),
+        staging="with_tenants_and_tokens",
+    ),
+    Guard(
+        "tenant of a worker",
+        "a worker that is bound to a tenant gets no other's runs",
+        (
+            Edit(
+                "mainspring.engine.claiming.abilities",
+                "self.tenant: str | None = offer.tenant",
+                "self.tenant: str | None = None",
+            ),
+            Edit(
+                "mainspring.engine.claiming.abilities",
+                "Reach(self.serve, tenant=offer.tenant)",
+                "Reach(self.serve)",
+            ),
+        ),
+        staging="with_tenants_and_tokens",
+    ),
+    Guard(
+        "count of ends",
+        "the counters say how many runs have ended, also if a batch of reports is stored at once",
+        (Edit("mainspring.engine.claiming.tally", "series.ends[to] += count", "series.ends[to] += 1"),),
+        staging="with_tenants_and_tokens",
+    ),
+    Guard(
+        "revision of accounts and tokens",
+        "a token that was revoked works nowhere after two seconds",
+        (
+            Edit(
+                "mainspring.engine.usecases.identities",
+                "if revision != self._revision:  #",
+                "if self._revision == 0 and revision:  #",
+            ),
+        ),
+        staging="with_tenants_and_tokens",
     ),
     Guard(
         "holder of a key",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from tools.simulator.accessed import make_accessed
 from tools.simulator.plan import Action, FaultPlan, Plan
 
 Staging = Callable[[Plan], Plan | None]
@@ -64,9 +65,37 @@ def with_stopped_watchdogs(plan: Plan) -> Plan | None:
     return replace(plan, jobs=jobs, actions=actions, faults=stops, failure_rate=0.0, latency=0.05)
 
 
+def with_late_verdicts(plan: Plan) -> Plan | None:
+    """Have jobs fail and recover, and carry out a part of what all servers ask for long after they gave it up."""
+    if not plan.judges_alerts:
+        return None
+    jobs = tuple(
+        replace(job, fail=0.5, body={**job.body, "every": "3s"}) for job in plan.jobs if "notify" in job.body
+    )
+    names = {job.name for job in jobs}
+    actions = tuple(
+        replace(one, at=one.at + _STARTED)
+        for one in plan.actions
+        if one.kind == "channel" or (one.kind == "create" and one.job in names)
+    )
+    faults = tuple(
+        FaultPlan(at=12.0, seconds=90.0, kind="late", target=f"server-{number}")
+        for number in range(plan.servers)
+    )
+    return replace(plan, jobs=jobs, actions=actions, faults=faults, failure_rate=0.0)
+
+
+def with_tenants_and_tokens(plan: Plan) -> Plan | None:
+    """Draw a plan, in place of the one that was drawn, in which it matters who somebody is, and nothing goes wrong."""
+    accessed = make_accessed(plan.seed, plan.seconds)
+    return replace(accessed, faults=(), failure_rate=0.0)
+
+
 STAGINGS: Mapping[str, Staging] = {
     "without_faults": without_faults,
     "with_lost_workers": with_lost_workers,
     "with_stopped_watchdogs": with_stopped_watchdogs,
+    "with_late_verdicts": with_late_verdicts,
+    "with_tenants_and_tokens": with_tenants_and_tokens,
 }
 """By the names that guards use."""

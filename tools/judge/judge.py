@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from tools.judge.access import judge_access
 from tools.judge.alerts import judge_alerts
 from tools.judge.attempts import judge_effects, judge_ends
 from tools.judge.backfills import judge_backfills
@@ -76,6 +77,10 @@ RULES = {
     "O2": "nothing is told that did not happen",
     "O3": "an alert is told once, and its end is told once and after it",
     "O4": "what failed for good is open, redriven by one run or discarded, and redrives leave nothing out",
+    "O5": "a change that took place has one row in the audit, and one that was refused has none",
+    "O6": "a worker that is bound to a tenant gets no run of another one",
+    "O7": "where no process was hurt, the counters say how many runs have ended, and how",
+    "O9": "nothing is admitted under a token two seconds after it was revoked",
     "P1": "a job pauses itself after so many failures in a row, and only then",
 }
 """The rules, by their names in the reliability notes."""
@@ -122,6 +127,7 @@ def judge(history: History) -> Verdict:
         *judge_fires_after_ends(history, counts),
         *judge_dead_letters(history, runs, counts),
         *judge_alerts(history, runs, counts),
+        *judge_access(history, runs, counts),
     ]
     return Verdict(tuple(violations), dict(sorted(counts.items())))
 

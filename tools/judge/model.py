@@ -125,6 +125,35 @@ class AlertTold:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeRequest:
+    """A change of a job that a client asked for, once.
+
+    Attributes:
+        id: of no other request.
+        outcome: `ok`; `fail`, it was refused; `unknown`, no answer came.
+    """
+
+    id: str
+    kind: str
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenUse:
+    """An access token that a server was shown, and whether it let the caller in.
+
+    Attributes:
+        token: its prefix.
+        server: the name under which faults hit it.
+    """
+
+    at: datetime
+    token: str
+    server: str
+    is_admitted: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Permit:
     """Permits that a request to submit runs got, by the time that it brought with it."""
 
@@ -391,6 +420,13 @@ class History:
         alerts: as they are in the end.
         told: what channels took, in order.
         noticed: when alerts were saved that take note of failed runs.
+        requests: changes that clients asked for.
+        committed: how often each of them took place, as it was committed.
+        audited: how many rows in the audit each of them has; None if that is not known.
+        bound: the tenants of sessions that are bound to one.
+        counted: how many runs have ended by the counters of all processes; None if any of these was hurt.
+        uses: when servers were shown access tokens.
+        revoked: when tokens were revoked.
         healed_at: when the last fault had ended.
         slack: how far the system's clocks may differ.
         lease: how long a worker may be silent before it is declared dead.
@@ -435,6 +471,13 @@ class History:
     alerts: list[AlertStory] = field(default_factory=list)
     told: list[AlertTold] = field(default_factory=list)
     noticed: Mapping[RunId, datetime] = field(default_factory=dict)
+    requests: list[ChangeRequest] = field(default_factory=list)
+    committed: Mapping[str, int] = field(default_factory=dict)
+    audited: Mapping[str, int] | None = None
+    bound: Mapping[SessionId, str] = field(default_factory=dict)
+    counted: Mapping[RunState, int] | None = None
+    uses: list[TokenUse] = field(default_factory=list)
+    revoked: Mapping[str, datetime] = field(default_factory=dict)
     read_at: datetime
     healed_at: datetime
     slack: timedelta

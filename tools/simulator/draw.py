@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from mainspring.testing.factories import at
+from tools.simulator.accessed import draw_accessed
 from tools.simulator.alerted import make_alerted
 from tools.simulator.backfilled import make_backfilled
 from tools.simulator.batched import make_batched
@@ -37,7 +38,7 @@ from tools.simulator.still import make_still
 
 def make_plan(seed: int, *, seconds: float = 120.0, store: str = "memory") -> Plan:
     """Draw a plan. The same seed gives the same plan, and on SQLite a similar one."""
-    plan = draw_quiet(seed, seconds) or _draw(seed, seconds)
+    plan = draw_quiet(seed, seconds) or draw_accessed(seed, seconds) or _draw(seed, seconds)
     if store == "memory":
         return plan
     faults = tuple(

@@ -10,9 +10,15 @@ from datetime import timedelta
 from random import Random
 from typing import Any, TypeVar, cast
 
+from starlette.types import Scope
+
+from mainspring.api.errors import Rejected
+from mainspring.api.gatekeeper import Gatekeeper
 from mainspring.clock import LoopWaiter, StoreClock
 from mainspring.core.batching import TAKES_BATCHES
 from mainspring.core.ids import RunId, SessionId
+from mainspring.core.rights import Principal
+from mainspring.core.usage import QueueKey, Usage
 from mainspring.engine.assembly import Engine
 from mainspring.engine.scheduling.shards import ShardSettings
 from mainspring.engine.settings import EngineSettings, Tools
@@ -55,6 +61,12 @@ from tools.simulator.world import (
 
 T = TypeVar("T")
 _DRAIN = 5.0
+
+
+def _trust_nobody(scope: Scope) -> Principal:
+    """Identify callers as long as there are no accounts: here none is let in by that."""
+    del scope
+    raise Rejected(401, "there are no accounts")
 
 
 class _Node(ABC):
@@ -211,6 +223,7 @@ class ServerNode(_Node):
     """A server: API and scheduler."""
 
     engine: Engine | None = None
+    gatekeeper: Gatekeeper | None = None
     _files: FileStore | None = None
 
     async def _run(self, process: Process) -> None:
@@ -225,7 +238,15 @@ class ServerNode(_Node):
                 break
             except StoreUnavailable:
                 await asyncio.sleep(1)
+        if self.world.plan.checks_tokens:
+            engine.run_beside(engine.identities)
+            self.gatekeeper = Gatekeeper(_trust_nobody, engine.identities)
         self.engine = engine
+
+    @property
+    def usage(self) -> list[tuple[QueueKey, Usage]]:
+        """What it has counted of runs since its start."""
+        return [] if self.engine is None else list(self.engine.gateway.tally.usage())
 
     @property
     def figures(self) -> ShardFigures | None:
@@ -248,7 +269,7 @@ class ServerNode(_Node):
             world.store = self._files
 
     def _forget(self) -> None:
-        self.engine = None
+        self.engine = self.gatekeeper = None
         if self._files is not None:
             self._files.abandon()
             self._files = None
@@ -317,10 +338,13 @@ class FarGateway:
 class WorkerNode(_Node):
     """A worker, directly on the store or through a server."""
 
-    def __init__(self, world: World, name: str, servers: list[ServerNode], *, is_near: bool) -> None:
+    def __init__(
+        self, world: World, name: str, servers: list[ServerNode], *, is_near: bool, tenant: str | None = None
+    ) -> None:
         super().__init__(world, name)
         self._servers = servers
         self._is_near = is_near
+        self._tenant = tenant
         self._worker: Worker | None = None
         self._engine: Engine | None = None
 
@@ -343,6 +367,7 @@ class WorkerNode(_Node):
             slots=self.world.plan.slots,
             functions=registry.names(),
             labels=(TAKES_BATCHES, LABEL),
+            tenant=self._tenant,
         )
         worker = Worker(
             gateway,
@@ -358,6 +383,11 @@ class WorkerNode(_Node):
         if self._engine is not None:
             self._engine.wakeups.subscribe_cancels(worker.beat_now)
         await worker.start()
+
+    @property
+    def usage(self) -> list[tuple[QueueKey, Usage]]:
+        """What it has counted of runs since its start, if it works directly on the store."""
+        return [] if self._engine is None else list(self._engine.gateway.tally.usage())
 
     def _count_waiting(self) -> int:
         return 0 if self._worker is None else self._worker.waiting

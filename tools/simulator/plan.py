@@ -94,6 +94,8 @@ class Plan:
         prefetch: seconds of work that each worker claims ahead.
         judges_alerts: whether watchdog and notifier run.
         few_lanes: while there are no more lanes, each look is at all of them.
+        tenants: for each worker, the tenant that it is bound to; empty text means none, and no tuple means none at all.
+        checks_tokens: whether servers follow the changes of accounts and tokens.
     """
 
     seed: int
@@ -112,6 +114,8 @@ class Plan:
     prefetch: float = 0.0
     few_lanes: int = 256
     judges_alerts: bool = False
+    tenants: tuple[str, ...] = ()
+    checks_tokens: bool = False
 
 
 BACKFILL_VERBS = (

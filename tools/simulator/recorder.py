@@ -29,7 +29,7 @@ from mainspring.core.pauses import PauseKey
 from mainspring.core.states import RunState
 from mainspring.core.triggers import AtStart
 from mainspring.errors import TooMany
-from mainspring.ports.store.alerts import SettledNotification
+from mainspring.ports.store.alerts import AlertsSaved, SettledNotification
 from mainspring.ports.store.backfills import AddedBackfill, BackfillStep, NewBackfill
 from mainspring.ports.store.calendars import CalendarUses
 from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimResult
@@ -61,6 +61,7 @@ from tools.judge import (
     StillWindow,
 )
 from tools.judge.oracle import ClosedFires
+from tools.simulator.access_record import AccessRecord
 from tools.simulator.bounded import BOUNDED
 
 Window = tuple[datetime, datetime]
@@ -110,6 +111,7 @@ class Recorder:
         self.discarded: set[RunId] = set()
         self.told: list[AlertTold] = []
         self.noticed: dict[RunId, datetime] = {}
+        self.access = AccessRecord(time)
         self._messages = 0
         self._settled_messages: set[int] = set()
         self.alive: set[str] = set()
@@ -177,6 +179,7 @@ class Recorder:
         self, verb: str, actor: str, args: tuple[Any, ...], given: Mapping[str, Any], result: Any
     ) -> None:
         """Note a store call that was committed."""
+        self.access.note(verb, args[0] if args else None, given, result)
         noter = self._notes.get(verb)
         if noter is not None:
             noter(actor, args[0] if args else None, given, result)
@@ -563,9 +566,11 @@ class Recorder:
         """How many messages have been saved that are neither delivered nor of no use any more."""
         return self._messages - len(self._settled_messages)
 
-    def _note_alerts(self, actor: str, verdict: Verdict, given: Mapping[str, Any], is_saved: bool) -> None:
-        if not is_saved:
-            self.reached["alerts_fenced"] += 1
+    def _note_alerts(
+        self, actor: str, verdict: Verdict, given: Mapping[str, Any], saved: AlertsSaved
+    ) -> None:
+        if saved is not AlertsSaved.DONE:
+            self.reached[f"alerts_{saved}"] += 1
             return
         self._messages += len(verdict.outgoing)
         self._settled_messages.update(verdict.dropped)

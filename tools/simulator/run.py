@@ -8,6 +8,7 @@ import hashlib
 import logging
 import tempfile
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import structlog
 
+from mainspring.core.audit import AuditFilter
 from mainspring.core.dead_letters import SettledLetter
 from mainspring.core.ids import SHARDS, RunId
 from mainspring.core.model import Attempt, FireRange, Run
@@ -28,6 +30,7 @@ from mainspring.testing.factories import START
 from tools.judge import AlertStory, History, Verdict, judge
 from tools.judge.ends import tell_ends
 from tools.judge.starts import tell_starts
+from tools.simulator.access_record import add_up
 from tools.simulator.faults import Nemesis, margin
 from tools.simulator.fitness import check_division
 from tools.simulator.loop import make_loop
@@ -150,7 +153,8 @@ async def _live(world: World) -> History:
     plan = world.plan
     servers = [ServerNode(world, f"server-{index}") for index in range(plan.servers)]
     for index, is_near in enumerate(plan.workers):
-        WorkerNode(world, f"worker-{index}", servers, is_near=is_near)
+        tenant = plan.tenants[index] if plan.tenants else ""
+        WorkerNode(world, f"worker-{index}", servers, is_near=is_near, tenant=tenant or None)
     for node in world.nodes.values():
         node.boot()
     nemesis = Nemesis(world)
@@ -167,6 +171,9 @@ async def _live(world: World) -> History:
     if plan.judges_alerts:
         await _until_told(world)
     history = await _read(world, healed_at)
+    if not world.recorder.faults:
+        nodes = [node for node in world.nodes.values() if isinstance(node, ServerNode | WorkerNode)]
+        history.counted = add_up(one for node in nodes for one in node.usage)
     for node in world.nodes.values():
         node.kill()  # which also releases files
     return history
@@ -234,6 +241,12 @@ async def _read(world: World, healed_at: datetime) -> History:
         alerts=await _read_alerts(world) if world.plan.judges_alerts else [],
         told=recorder.told,
         noticed=recorder.noticed,
+        requests=recorder.access.requests,
+        committed=recorder.access.committed,
+        audited=await _read_audit(world),
+        bound=recorder.access.bound,
+        uses=recorder.access.uses,
+        revoked=recorder.access.revoked,
         read_at=world.time(),
         healed_at=healed_at,
         slack=2 * world.worst_clock + timedelta(milliseconds=1),
@@ -280,6 +293,16 @@ async def _read_alerts(world: World) -> list[AlertStory]:
         )
         for one in await world.store.list_alerts(None, states=states, limit=100_000)
     ]
+
+
+async def _read_audit(world: World) -> dict[str, int]:
+    """Return how many rows about jobs the audit has of each request."""
+    found: Counter[str] = Counter()
+    before: int | None = None
+    while page := await world.store.list_audit(AuditFilter(subject_kind="job"), before=before, limit=1000):
+        found.update(kept.entry.request_id or "" for kept in page)
+        before = page[-1].id
+    return dict(found)
 
 
 async def _read_settled(world: World, runs: Sequence[Run]) -> dict[RunId, SettledLetter]:

@@ -7,6 +7,9 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import TypeVar
 
+from mainspring.api.errors import Rejected
+from mainspring.core.access import TokenWish
+from mainspring.core.actors import Actor, ActorKind
 from mainspring.core.backfill import BackfillChange
 from mainspring.core.dead_letters import DeadFilter
 from mainspring.core.fields import read_duration, read_payload
@@ -16,7 +19,9 @@ from mainspring.core.limits import CLUSTER
 from mainspring.core.model import Priority
 from mainspring.core.pauses import PauseScope
 from mainspring.core.redrives import RedriveChange
+from mainspring.core.rights import ALL_TENANTS, AccessRole
 from mainspring.engine.assembly import Engine
+from mainspring.engine.usecases.access import MadeToken
 from mainspring.engine.usecases.browsing import RunFilter
 from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import (
@@ -29,7 +34,7 @@ from mainspring.errors import (
     Unreachable,
 )
 from mainspring.testing.factories import START
-from tools.judge import Operation
+from tools.judge import ChangeRequest, Operation, TokenUse
 from tools.simulator.alerted import CHANNEL
 from tools.simulator.bounded import BOUNDED
 from tools.simulator.nodes import ServerNode
@@ -38,6 +43,7 @@ from tools.simulator.world import Trouble, World
 
 T = TypeVar("T")
 _TRIES = 4
+_ACCOUNT = "robot"
 _BOUNDED_BY = 2.0
 """Seconds from the start. Faults that stop a process for long begin then, so what is set later may not be known."""
 
@@ -54,6 +60,8 @@ class Clients:
         self._runs: list[tuple[JobId, RunId]] = []
         self._plans = {job.name: job for job in world.plan.jobs}
         self._is_bounded = False
+        self._requests = 0
+        self._tokens: dict[str, MadeToken] = {}
 
     async def run(self) -> None:
         """Start every action at its instant. Return when all have been answered."""
@@ -95,29 +103,54 @@ class Clients:
             known = self._jobs[name] = job.id
         return known
 
+    async def _change(self, kind: str, call: Callable[[Engine, Actor], Awaitable[T]]) -> T:
+        """Ask for a change of a job, under an id of its own by which the audit has it."""
+        self._requests += 1
+        request = f"request-{self._requests}"
+        by = Actor(name="client", kind=ActorKind.LOCAL, action=kind, request_id=request)
+        outcome = "unknown"
+        try:
+            result = await self._ask(lambda engine: call(engine, by))
+            outcome = "ok"
+        except (NotFound, Conflict, InvalidInput, TooMany):
+            outcome = "fail"
+            raise
+        finally:
+            made = ChangeRequest(id=request, kind=kind, outcome=outcome)
+            self._world.recorder.access.requests.append(made)
+        return result
+
     async def _create(self, action: Action) -> None:
         plan = self._plans[action.job]
         if plan.tenant == BOUNDED and not self._is_bounded:
             return  # what bounds its runs is not known to all servers by now
         body = {"name": plan.name, "function": "work", **plan.body}
-        job = await self._ask(lambda engine: engine.client.jobs.create(plan.tenant, body))
+        job = await self._change(
+            "create", lambda engine, by: engine.client.jobs.create(plan.tenant, body, by=by)
+        )
         self._jobs[action.job] = job.id
 
     async def _edit(self, action: Action) -> None:
         job_id = await self._find(action.job)
-        await self._ask(lambda engine: engine.client.jobs.edit(self._tenant(action.job), job_id, action.body))
+        tenant = self._tenant(action.job)
+        await self._change(
+            "edit", lambda engine, by: engine.client.jobs.edit(tenant, job_id, action.body, by=by)
+        )
 
     async def _pause(self, action: Action) -> None:
         job_id = await self._find(action.job)
-        await self._ask(lambda engine: engine.client.jobs.pause(self._tenant(action.job), job_id))
+        tenant = self._tenant(action.job)
+        await self._change("pause", lambda engine, by: engine.client.jobs.pause(tenant, job_id, by=by))
 
     async def _resume(self, action: Action) -> None:
         job_id = await self._find(action.job)
-        await self._ask(lambda engine: engine.client.jobs.resume(self._tenant(action.job), job_id))
+        tenant = self._tenant(action.job)
+        await self._change("resume", lambda engine, by: engine.client.jobs.resume(tenant, job_id, by=by))
 
     async def _delete(self, action: Action) -> None:
         job_id = await self._find(action.job)
-        await self._ask(lambda engine: engine.client.jobs.delete(self._tenant(action.job), job_id))
+        tenant = self._tenant(action.job)
+        await self._change("delete", lambda engine, by: engine.client.jobs.delete(tenant, job_id, by=by))
 
     async def _submit(self, action: Action) -> None:
         job_id, tenant = await self._find(action.job), self._tenant(action.job)
@@ -203,6 +236,43 @@ class Clients:
 
     async def _channel(self, action: Action) -> None:
         await self._ask(lambda engine: engine.client.channels.put(DEFAULT_TENANT, CHANNEL, action.body))
+
+    async def _token(self, action: Action) -> None:
+        """Make an access token, and the account that it is of."""
+        grants = {ALL_TENANTS: AccessRole.ADMIN}
+        await self._ask(lambda engine: engine.client.access.put_account(_ACCOUNT, grants))
+        name = action.body["name"]
+        wish = TokenWish(name=name, role=AccessRole.ADMIN, account=_ACCOUNT, tenant=ALL_TENANTS)
+        made = await self._ask(lambda engine: engine.client.access.make_token(wish, asker=None))
+        self._tokens.setdefault(name, made)
+
+    async def _use(self, action: Action) -> None:
+        """Show a server a token, as a request does."""
+        made = self._tokens.get(action.body["name"])
+        server = self._random.choice(self._servers)
+        if made is None:
+            return
+
+        async def show(_: Engine) -> None:
+            assert server.gatekeeper is not None
+            try:
+                await server.gatekeeper.look_at(made.text, {"type": "http", "client": None})
+            except Rejected:
+                is_admitted = False
+            else:
+                is_admitted = True
+            use = TokenUse(
+                at=self._world.time(), token=made.token.prefix, server=server.name, is_admitted=is_admitted
+            )
+            self._world.recorder.access.uses.append(use)
+
+        await server.ask(self._trouble, show)
+
+    async def _revoke(self, action: Action) -> None:
+        made = self._tokens.get(action.body["name"])
+        if made is not None:
+            prefix = made.token.prefix
+            await self._ask(lambda engine: engine.client.access.revoke(prefix, asker=None))
 
     async def _bound(self, action: Action) -> None:
         queue, tenant, recorder = action.body["queue"], action.body["tenant"], self._world.recorder

@@ -21,8 +21,6 @@ from tools.simulator.plan import Plan
 from tools.simulator.recorder import Recorder
 
 _READING = ("read_", "list_", "get_", "count_")
-_NEVER_LATE = frozenset({"save_alerts"})
-"""What is not carried out after its caller gave it up: beside the repeat that follows, it would tell a thing twice."""
 TZDATA = "2026a"
 LATE_SHARE = 0.3
 LOST_PATIENCE = 3.0
@@ -227,8 +225,7 @@ class StoreLink:
             await asyncio.sleep(random.choice([0.0, world.patience]))
             world.recorder.reached["store_call_failed_before_commit"] += 1
             raise StoreUnavailable(f"{verb}: no connection")
-        may_be_late = world.folder is None and not is_reading and verb not in _NEVER_LATE
-        if trouble.is_late and may_be_late:
+        if trouble.is_late and world.folder is None and not is_reading:
             await self._maybe_straggle(verb, args, given)
         result = await getattr(world.store, verb)(*args, **given)
         world.recorder.note(verb, node.name, args, given, result)

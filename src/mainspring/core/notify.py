@@ -37,7 +37,7 @@ class NotifyRule:
         to: names of channels, of the job's tenant or of all tenants.
         on: what is told. `recovered` is the end of what was told.
         late_after: a run that has not ended so long after it was due is late.
-        failures: how many failed runs in a row are told of.
+        failures: how many failed runs in a row are told of, as long as runs that have succeeded are kept.
     """
 
     to: tuple[str, ...]

@@ -238,9 +238,15 @@ def find_burning(
 
 
 def _events_within(objective: Objective, seen: UsageSeen, period: timedelta, now: datetime) -> RunTotals:
+    """Return what counted within a time until now. It is counted once a minute, for all rules and objectives."""
     own = seen.of(objective.tenant)
-    keys = [key for key in own.all_keys if objective.queue in {None, key.queue}]
-    return add_events(objective, (own.within(key, period, now) for key in keys))
+    minute = now.replace(second=0, microsecond=0)
+    mark = (objective.kind, objective.queue, objective.bound, period, minute)
+    known = own.totals.get(mark)
+    if known is None:
+        keys = own.all_keys if objective.queue is None else own.keys_of(objective.queue)
+        known = own.totals[mark] = add_events(objective, (own.within(key, period, now) for key in keys))
+    return known
 
 
 def _explain(objective: Objective, events: RunTotals, period: timedelta, rate: float) -> str:

@@ -7,10 +7,11 @@ between. What an alert says names both.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import accumulate
+from typing import TYPE_CHECKING
 
 from mainspring.core.alert_words import count, show_percent
 from mainspring.core.alerting import Fact
@@ -18,6 +19,9 @@ from mainspring.core.alerts import AlertRule
 from mainspring.core.fields import show
 from mainspring.core.rights import ALL_TENANTS
 from mainspring.core.usage import BOUNDS, QueueKey, Times, Usage, UsageLine, add_all
+
+if TYPE_CHECKING:
+    from mainspring.core.objectives import RunTotals
 
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
@@ -62,12 +66,15 @@ class UsageSeen:
     Attributes:
         minutes: of the last hour, in order.
         hours: of the days before and of the hour that is, in order.
+        totals: what was counted in it for objectives, by what these count.
     """
 
     minutes: Mapping[QueueKey, Sequence[tuple[datetime, Usage]]]
     hours: Mapping[QueueKey, Sequence[tuple[datetime, Usage]]]
     _sums: dict[tuple[QueueKey, datetime, timedelta], Usage] = field(default_factory=dict)
     _parts: dict[str, UsageSeen] = field(default_factory=dict, compare=False, repr=False)
+    _of_queue: dict[str, list[QueueKey]] = field(default_factory=dict, compare=False, repr=False)
+    totals: dict[Hashable, RunTotals] = field(default_factory=dict, compare=False, repr=False)
 
     def of(self, tenant: str) -> UsageSeen:
         """Return the usage of a tenant. All tenants are told apart at once, the first time that one is asked for."""
@@ -86,6 +93,13 @@ class UsageSeen:
     def all_keys(self) -> Collection[QueueKey]:
         """The parts of queues in which anything happened."""
         return self.minutes.keys() | self.hours.keys()
+
+    def keys_of(self, queue: str) -> Collection[QueueKey]:
+        """Return the parts of one queue in which anything happened."""
+        if not self._of_queue:
+            for key in self.all_keys:
+                self._of_queue.setdefault(key.queue, []).append(key)
+        return self._of_queue.get(queue, ())
 
     def within(self, key: QueueKey, period: timedelta, now: datetime) -> Usage:
         """Return what became of runs within a time until now.

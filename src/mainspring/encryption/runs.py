@@ -143,7 +143,9 @@ class EncryptedRuns:
         """See `NotifyStore`. What alerts tell is kept as it is, so they do not tell errors."""
         return [replace(one, error=None) for one in await self._store.list_unnoticed(limit=limit)]
 
-    async def find_failing(self, wanted: Sequence[tuple[JobId, int]]) -> list[UnnoticedFailure | None]:
+    async def find_failing(
+        self, wanted: Sequence[tuple[JobId, int, datetime]]
+    ) -> list[UnnoticedFailure | None]:
         """See `NotifyStore`. Alerts do not tell errors."""
         found = await self._store.find_failing(wanted)
         return [None if one is None else replace(one, error=None) for one in found]

@@ -14,7 +14,9 @@ from mainspring.core.notifications import AlertState, Severity
 from mainspring.core.rights import Right
 from mainspring.engine.usecases.logins import Logins
 from mainspring.login.passwords import Argon2Hasher
+from mainspring.ports.store.alerts import AlertsSaved
 from mainspring.registry import FunctionRegistry
+from mainspring.testing.conformance.alerts import save_verdict
 from mainspring.testing.factories import IdSequence
 from mainspring.testing.manual import ManualRuntime
 from mainspring.wire.operations import OPERATIONS
@@ -168,7 +170,10 @@ class Caller:
             summary="many",
         )
         epochs = self.runtime.ownership.epochs
-        assert await self.runtime.store.save_alerts(Verdict(added=(alert,)), epochs=epochs, now=now)
+        assert (
+            await save_verdict(self.runtime.store, Verdict(added=(alert,)), epochs=epochs, now=now)
+            is AlertsSaved.DONE
+        )
         [stored] = await self.runtime.store.list_open_alerts()
         await self("acknowledge_alert", str(stored.id))
         await self("delete_alert_rule", "many")

@@ -23,7 +23,9 @@ from mainspring.engine.usecases.identities import (
     TokenUses,
 )
 from mainspring.errors import StoreUnavailable
+from mainspring.ports.store.alerts import AlertsSaved
 from mainspring.testing.clock import ManualWaiter
+from mainspring.testing.conformance.alerts import save_verdict
 from mainspring.testing.factories import IdSequence
 from mainspring.testing.factories import claim as claim_in
 from mainspring.testing.manual import ManualRuntime
@@ -297,7 +299,9 @@ async def test_who_reads_everywhere_looks_after_no_alert_of_the_cluster(
         for tenant in ("*", "shop")
     )
     epochs = runtime.ownership.epochs
-    assert await runtime.store.save_alerts(Verdict(added=alerts), epochs=epochs, now=now)
+    assert (
+        await save_verdict(runtime.store, Verdict(added=alerts), epochs=epochs, now=now) is AlertsSaved.DONE
+    )
     shared, own = await runtime.store.list_open_alerts()
     text = await make_token(http, admin, "ann", {"shop": "editor", "*": "viewer"}, "editor")
     headers = {**bearer(text), "mainspring-tenant": "shop"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -130,6 +132,33 @@ def test_what_fires_goes_on_with_half_as_many_runs(runs: int, *, found: bool) ->
     seen = UsageSeen({QueueKey("shop", "mail"): [(NOW.replace(second=0), ends(runs, runs))]}, {})
     assert not list(find_burning(FAST, [SUCCESS], seen, NOW, [("bank", "slo:good"), ("shop", "slo:quick")]))
     assert bool(list(find_burning(FAST, [SUCCESS], seen, NOW, [("shop", "slo:good")]))) is found
+
+
+class CountedLines(list[tuple[datetime, Usage]]):
+    """Lines that count how often they are gone through."""
+
+    reads = 0
+
+    def __iter__(self) -> Iterator[tuple[datetime, Usage]]:
+        self.reads += 1
+        return super().__iter__()
+
+
+def test_what_objectives_count_is_added_up_once_a_minute() -> None:
+    """However many rules and objectives ask, and however often the rules are judged."""
+    lines = CountedLines([(NOW.replace(second=0), ends(100, 50))])
+    seen = UsageSeen({QueueKey("shop", "mail"): lines}, {})
+    others = [replace(SUCCESS, name=f"good-{number}") for number in range(9)]
+    for threshold in (1.0, 2.0, 3.0):
+        found = list(find_burning(replace(FAST, threshold=threshold), [SUCCESS, *others], seen, NOW))
+        assert len(found) == 10
+    assert lines.reads == 2  # for the long time, and for its last part
+    totals = len(seen.of("shop").totals)
+    assert totals == 2
+    list(find_burning(FAST, [SUCCESS, *others], seen, NOW + timedelta(seconds=30)))
+    assert len(seen.of("shop").totals) == totals
+    list(find_burning(FAST, [SUCCESS, *others], seen, NOW + MINUTE))
+    assert len(seen.of("shop").totals) == 2 * totals
 
 
 def test_only_the_objective_s_own_runs_count() -> None:

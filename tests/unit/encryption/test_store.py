@@ -152,7 +152,7 @@ async def test_alerts_do_not_tell_errors(store: Store) -> None:
     await store.apply([end(run, session, error=CANARY)], now=at(1))
     unnoticed = await store.list_unnoticed(limit=9)
     assert unnoticed == [UnnoticedFailure(run_id=run.run_id, job_id=job.id, error=None)]
-    assert await store.find_failing([(job.id, 1)]) == unnoticed
+    assert await store.find_failing([(job.id, 1, at(0))]) == unnoticed
 
 
 async def test_definitions_are_hidden_and_come_back(store: Store, bare: MemoryStore) -> None:

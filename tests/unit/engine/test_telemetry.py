@@ -96,6 +96,17 @@ async def test_runs_that_are_taken_back_to_run_again_have_not_ended(bench: Bench
     assert ended(bench) == {}
 
 
+async def test_runs_that_another_process_gave_out_are_counted_by_their_queue_when_their_worker_is_lost(
+    bench: Bench,
+) -> None:
+    await submit(bench, queue="mail", delivery="at_most_once")
+    dead = await bench.runtime.worker()
+    (lease,) = await dead.claim()
+    bench.runtime.gateway._book.take([lease.run_id])  # as after a start of this process
+    await lose_worker(bench)
+    assert ended(bench) == {(TENANT, "mail", "function", "FAILED"): 1}
+
+
 async def test_leases_that_no_worker_knows_are_counted(bench: Bench) -> None:
     await submit(bench)
     worker = await bench.runtime.worker()

@@ -86,7 +86,7 @@ class AlertReader:
             lost=await try_read("lost", self._read_lost(enabled, now)),
             stuck=stuck,
             tokens=tokens,
-            scheduler=await self._try_scheduler() if RuleKind.SCHEDULER in kinds else None,
+            scheduler=await try_read("scheduler", self._read_scheduler(enabled, now)),
             monitors=monitors,
             usage=usage,
             objectives=objectives,
@@ -96,9 +96,6 @@ class AlertReader:
             disk_to_come=None if expected is None else expected.disk,
             cut=frozenset(kind for kind, found, most in limits if found is not None and len(found) >= most),
         )
-
-    async def _try_scheduler(self) -> SchedulerFacts | None:
-        return await try_read("scheduler", self._read_scheduler())
 
     async def _read_lanes(
         self, rules: Sequence[AlertRule], census: Census | None, now: datetime
@@ -184,7 +181,11 @@ class AlertReader:
             known = self._expected = now, None if found.is_disk_slow else found
         return known[1]
 
-    async def _read_scheduler(self) -> SchedulerFacts:
+    async def _read_scheduler(self, rules: Sequence[AlertRule], now: datetime) -> SchedulerFacts | None:
+        period = _longest(rules, RuleKind.SCHEDULER)
+        if period is None:
+            return None
+        failovers = await self._store.list_failovers(since=now - period)
         shards = await self._store.read_shards()
         nodes = (await self._store.read_cluster()).nodes
         return SchedulerFacts(
@@ -194,7 +195,7 @@ class AlertReader:
                 for node in nodes
                 if node.refusal is not None
             ),
-            lost=tuple((one.noticed_at, one.runs_lost) for one in self._store.failovers),
+            lost=tuple((one.noticed_at, one.runs_lost) for one in failovers),
         )
 
 

@@ -47,6 +47,7 @@ def make_alert_services(
         ownership=ownership,
         waiter=waiter(),
         on_messages=news.signal,
+        kept=kept,
     )
     services: list[Service] = [watchdog]
     if pinger is not None:

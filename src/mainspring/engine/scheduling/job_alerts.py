@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 import structlog
 
@@ -34,13 +34,20 @@ MOST_FAILURES = 1000
 """Failed runs that are noticed at a time. If there are more, the watchdog comes back at once."""
 _PAGE = 1000
 """Jobs that one statement looks at."""
+_EVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class JobAlerts:
-    """Judges jobs that notify."""
+    """Judges jobs that notify.
 
-    def __init__(self, store: Store) -> None:
+    Args:
+        kept: how long runs that have succeeded are kept. Failures that ended longer ago begin no alert: whether the
+            job has succeeded between them is not known.
+    """
+
+    def __init__(self, store: Store, *, kept: timedelta) -> None:
         self._store = store
+        self._kept = kept
         self._unknown: set[tuple[str, str]] = set()
         self._last: JobId | None = None
 
@@ -61,7 +68,9 @@ class JobAlerts:
         self._tell_unknown(jobs, channels)
         unnoticed = await try_read("unnoticed", self._store.list_unnoticed(limit=MOST_FAILURES))
         chosen, others = self._choose(jobs_to_judge(jobs, unnoticed or (), told), unnoticed or ())
-        failing = None if unnoticed is None else await try_read("failing", self._find_failing(chosen))
+        failing = (
+            None if unnoticed is None else await try_read("failing", self._find_failing(chosen, told, now))
+        )
         late = await try_read("late", self._find_all_late(jobs, now))
         if failing is None:
             unnoticed = None
@@ -119,8 +128,18 @@ class JobAlerts:
             _log.warning("channel_unknown", job=job, channel=name, meaning=meaning)
         self._unknown = unknown
 
-    async def _find_failing(self, jobs: Sequence[NotifyingJob]) -> dict[JobId, UnnoticedFailure]:
-        found = await self._store.find_failing([(job.id, job.rule.failures) for job in jobs])
+    async def _find_failing(
+        self, jobs: Sequence[NotifyingJob], told: Collection[tuple[str, str]], now: datetime
+    ) -> dict[JobId, UnnoticedFailure]:
+        """Return the jobs that fail.
+
+        What fires goes on, however long ago the job has failed: a success since would have ended it by now.
+        """
+        wanted = [
+            (job.id, job.rule.failures, _EVER if (job.tenant, subject_of(job)) in told else now - self._kept)
+            for job in jobs
+        ]
+        found = await self._store.find_failing(wanted)
         return {job.id: failure for job, failure in zip(jobs, found, strict=True) if failure is not None}
 
     async def _find_late(self, jobs: Sequence[NotifyingJob], now: datetime) -> list[tuple[JobId, LateRun]]:

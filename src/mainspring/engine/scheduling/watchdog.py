@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -22,6 +23,7 @@ from mainspring.engine.scheduling.monitor_figures import MonitorFigures
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.ports.clock import Waiter
 from mainspring.ports.store import Store
+from mainspring.ports.store.alerts import AlertsSaved
 from mainspring.ports.store.nodes import Epochs
 from mainspring.ports.telemetry import Measure
 
@@ -56,10 +58,11 @@ class Watchdog:
         ownership: Ownership,
         waiter: Waiter,
         on_messages: Callable[[], None],
+        kept: timedelta,
     ) -> None:
         self._store = store
         self._reader = reader
-        self._jobs = JobAlerts(store)
+        self._jobs = JobAlerts(store, kept=kept)
         self._ownership = ownership
         self._on_messages = on_messages
         self._has_defaults = False
@@ -87,6 +90,7 @@ class Watchdog:
             self._has_defaults = await self._store.add_alert_rules(
                 list(DEFAULT_RULES.values()), epochs=epochs
             )
+        revision = await self._store.read_alert_revision()
         alerts = await self._store.list_open_alerts()
         channels = {channel.key: channel for channel in await self._store.list_channels()}
         silences = await self._store.list_silences(ending_after=now)
@@ -96,11 +100,15 @@ class Watchdog:
         verdict = judge_alerts(
             [*judgements, *of_jobs], alerts, channels, silences, now=now, undelivered=undelivered
         )
-        if (verdict.is_change or noticed) and not await self._store.save_alerts(
-            verdict, epochs=epochs, now=now, noticed=noticed
-        ):
-            self._ownership.fence([0], used=epochs)
-            return PERIOD
+        if verdict.is_change or noticed:
+            saved = await self._store.save_alerts(
+                verdict, revision=revision, epochs=epochs, now=now, noticed=noticed
+            )
+            if saved is AlertsSaved.FENCED:
+                self._ownership.fence([0], used=epochs)
+                return PERIOD
+            if saved is AlertsSaved.OUTDATED:
+                return _SOONEST
         self.judged_at = now
         self._tell(alerts, verdict)
         await self._prune(epochs, now)
@@ -116,10 +124,14 @@ class Watchdog:
     ) -> list[Judgement]:
         rules = await self._store.list_alert_rules()
         seen = SeenByTenant(replace(await self._reader.read(rules, now), firing=_firing(alerts)))
-        return [
-            judge_rule(rule, seen.of(rule.tenant), channels, _tenants_with(rule, rules), now=now)
-            for rule in rules
-        ]
+        own = _tenants_by_name(rules)
+        judgements: list[Judgement] = []
+        for rule in rules:
+            elsewhere = own.get(rule.name, ()) if rule.tenant == ALL_TENANTS else ()
+            judgements.append(judge_rule(rule, seen.of(rule.tenant), channels, elsewhere, now=now))
+            # There may be thousands: what else the process does is not held up by all of them.
+            await asyncio.sleep(0)  # noqa: TID251 -- it waits for no time, and lets others have their turn
+        return judgements
 
     def _tell(self, before: Sequence[Alert], verdict: Verdict) -> None:
         """Log what begins to fire and what ends, count what fires, and wake what delivers."""
@@ -145,11 +157,13 @@ class Watchdog:
                 pass
 
 
-def _tenants_with(rule: AlertRule, rules: Sequence[AlertRule]) -> frozenset[str]:
-    """Return the tenants that have a rule of the same name of their own."""
-    if rule.tenant != ALL_TENANTS:
-        return frozenset()
-    return frozenset(one.tenant for one in rules if one.name == rule.name and one.tenant != ALL_TENANTS)
+def _tenants_by_name(rules: Sequence[AlertRule]) -> dict[str, set[str]]:
+    """Return by the names of rules the tenants that have one of their own."""
+    found: dict[str, set[str]] = {}
+    for rule in rules:
+        if rule.tenant != ALL_TENANTS:
+            found.setdefault(rule.name, set()).add(rule.tenant)
+    return found
 
 
 def _firing(alerts: Sequence[Alert]) -> dict[tuple[str, str], set[tuple[str, str]]]:

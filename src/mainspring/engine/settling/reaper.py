@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import structlog
 
 from mainspring.core.expiry import EXPIRED
-from mainspring.core.ids import SessionId, format_run_id
+from mainspring.core.ids import RunId, SessionId, format_run_id
 from mainspring.core.liveness import PERIODS_OF_SILENCE, Pulse, Watch, forget, observe
 from mainspring.core.model import JobSpec
 from mainspring.core.outcomes import AttemptFacts, Failure, Transition, failed, lost
@@ -41,7 +41,7 @@ class Reaper:
     """Judges sessions, takes back orphaned runs, enforces deadlines, and skips expired runs.
 
     Args:
-        on_taken_back: told how attempts were ended that were taken back.
+        on_taken_back: told how attempts were ended that were taken back, and of which definitions their runs are.
     """
 
     name = "reaper"
@@ -59,7 +59,7 @@ class Reaper:
         write_health: WriteHealth,
         event_log: EventLog,
         counts: RunCounts,
-        on_taken_back: Callable[[Sequence[Transition]], None],
+        on_taken_back: Callable[[Sequence[Transition], Mapping[RunId, JobSpec]], Awaitable[None]],
     ) -> None:
         self._store = store
         self._clock = clock
@@ -183,8 +183,9 @@ class Reaper:
             if result is ApplyResult.APPLIED
         ]
         self._event_log.note_ends(applied, held, specs)
-        self._on_taken_back(applied)
         self._wakeups.runs_ready(keys=None)  # another process may have given them out
+        found = ((run.run_id, specs.get((run.job_id, run.version))) for run in held)
+        await self._on_taken_back(applied, {run_id: spec for run_id, spec in found if spec is not None})
         return len(applied)
 
     def _lose(self, run: HeldRun, spec: JobSpec, now: datetime) -> Transition:

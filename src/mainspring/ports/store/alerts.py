@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Protocol
 
 from mainspring.core.access import EndingToken
@@ -18,6 +19,16 @@ from mainspring.ports.store.nodes import Epochs
 
 NEVER = datetime(9999, 1, 1, tzinfo=UTC)
 """When a message is due that was given up, while its alerts still count as told."""
+
+
+class AlertsSaved(StrEnum):
+    """What became of a verdict."""
+
+    DONE = "done"
+    FENCED = "fenced"
+    """The caller does not own shard 0 any more."""
+    OUTDATED = "outdated"
+    """Another verdict was saved since the revision was read by which the caller decided."""
 
 
 class AlertStore(Protocol):
@@ -96,21 +107,41 @@ class AlertStore(Protocol):
         """Note who looks after an alert, unless somebody does already; return it, or None if there is none."""
         ...
 
+    async def read_alert_revision(self) -> int:
+        """Return how many verdicts were saved. Read it before what a verdict is decided by."""
+        ...
+
     async def save_alerts(
-        self, verdict: Verdict, *, epochs: Epochs, now: datetime, noticed: Sequence[RunId] = ()
-    ) -> bool:
+        self,
+        verdict: Verdict,
+        *,
+        revision: int,
+        epochs: Epochs,
+        now: datetime,
+        noticed: Sequence[RunId] = (),
+    ) -> AlertsSaved:
         """Save what was decided about alerts, and the messages that tell of it, together.
+
+        `revision` is as it was read before the rest. It is raised with the verdict, so a verdict that is committed
+        late, after its caller gave it up and judged again, is OUTDATED, and tells nothing twice.
 
         `noticed` are failed runs that the alerts tell of: they are not unnoticed any more.
 
         That something still fires takes the place of such a message of the same channel and group that is not under
         way. An alert is left out that is new, but whose rule has an open one of that subject. Changes leave alone who
-        acknowledged an alert. Return False, and save nothing, without the epoch of shard 0.
+        acknowledged an alert. Nothing is saved unless it is DONE.
         """
         ...
 
     async def list_lost_sessions(self, *, since: datetime) -> list[LostSession]:
         """Return the sessions that were declared dead from an instant on, in order of their ids."""
+        ...
+
+    async def list_failovers(self, *, since: datetime) -> list[FailoverLoss]:
+        """Return the failovers of the database that any process noticed from an instant on, in that order.
+
+        It is empty for a store without database servers.
+        """
         ...
 
     async def list_expiring_tokens(
@@ -162,9 +193,10 @@ class AlertStore(Protocol):
         ...
 
     async def prune_alerts(self, *, before: datetime, limit: int, epochs: Epochs) -> int:
-        """Remove alerts that were resolved, silences that ended, and messages that were settled, before an instant.
+        """Remove what was over before an instant.
 
-        Return how many alerts and messages went.
+        That is alerts that were resolved, messages that were settled, silences that ended, and failovers. Return how
+        many alerts and messages went.
         """
         ...
 
@@ -177,6 +209,19 @@ class LostSession:
     worker: str
     host: str
     ended_at: datetime
+
+
+@value(kw_only=True)
+class FailoverLoss:
+    """A failover as one process noticed it.
+
+    Attributes:
+        noticed_at: when it did, by the clock of the new server.
+        runs_lost: how many of the runs that this process had acknowledged the new server does not have.
+    """
+
+    noticed_at: datetime
+    runs_lost: int
 
 
 @value(kw_only=True)

@@ -27,12 +27,17 @@ class NotifyStore(Protocol):
         """Return failed runs that are not noticed yet, in order of their ids."""
         ...
 
-    async def find_failing(self, wanted: Sequence[tuple[JobId, int]]) -> list[UnnoticedFailure | None]:
-        """Say which jobs have failed so many times in a row, and return their newest failed runs.
+    async def find_failing(
+        self, wanted: Sequence[tuple[JobId, int, datetime]]
+    ) -> list[UnnoticedFailure | None]:
+        """Say which jobs have failed so many times in a row since an instant, and return their newest failed runs.
 
-        Those are the newest runs that FAILED; none that was made after the first of these has SUCCEEDED. Runs that
-        were skipped or cancelled do not count. If one of them was redriven or discarded as a dead letter, it has been
-        dealt with, and the job does not fail any more. Ask for at most 1,000 jobs at a time.
+        Those are the newest runs that FAILED, if all of them have ended from the instant on; none that was made after
+        the first of these has SUCCEEDED. Runs that were skipped or cancelled do not count. If one of them was redriven
+        or discarded as a dead letter, it has been dealt with, and the job does not fail any more.
+
+        Dead letters are kept longer than runs that have succeeded. Ask for no more time than these are kept, or one in
+        between may not be known any more. Ask for at most 1,000 jobs at a time.
 
         Raises:
             TookTooLong: the search was stopped at its limit, as lists are.

@@ -14,7 +14,14 @@ from mainspring.core.alerts import Alert, AlertRule, Channel, Silence, channel_k
 from mainspring.core.audit import AuditEntry
 from mainspring.core.ids import RunId
 from mainspring.core.notifications import AlertState, MessageKind
-from mainspring.ports.store.alerts import NEVER, LostSession, Notification, SettledNotification
+from mainspring.ports.store.alerts import (
+    NEVER,
+    AlertsSaved,
+    FailoverLoss,
+    LostSession,
+    Notification,
+    SettledNotification,
+)
 from mainspring.ports.store.nodes import Epochs
 from mainspring.stores.memory.access import AccessTables
 from mainspring.stores.memory.audit import write_audit
@@ -42,7 +49,7 @@ class NotificationRow:
 
 @dataclass(slots=True)
 class AlertTables:
-    """Rules and channels by tenant and name; silences, alerts and messages by id."""
+    """Rules and channels by tenant and name; silences, alerts and messages by id; how many verdicts were saved."""
 
     rules: dict[tuple[str, str], AlertRule] = field(default_factory=dict)
     channels: dict[tuple[str, str], Channel] = field(default_factory=dict)
@@ -50,6 +57,7 @@ class AlertTables:
     alerts: dict[int, Alert] = field(default_factory=dict)
     notifications: dict[int, NotificationRow] = field(default_factory=dict)
     sequence: count[int] = field(default_factory=lambda: count(1))
+    revision: int = 0
 
 
 class MemoryAlertStore:
@@ -163,11 +171,23 @@ class MemoryAlertStore:
         write_audit(self._tables, audit, [is_new])
         return alert
 
+    async def read_alert_revision(self) -> int:
+        return self._alerts.revision
+
     async def save_alerts(
-        self, verdict: Verdict, *, epochs: Epochs, now: datetime, noticed: Sequence[RunId] = ()
-    ) -> bool:
+        self,
+        verdict: Verdict,
+        *,
+        revision: int,
+        epochs: Epochs,
+        now: datetime,
+        noticed: Sequence[RunId] = (),
+    ) -> AlertsSaved:
         if not self._is_owner(epochs):
-            return False
+            return AlertsSaved.FENCED
+        if revision != self._alerts.revision:
+            return AlertsSaved.OUTDATED
+        self._alerts.revision += 1
         for run_id in noticed:
             if run_id in self._tables.runs:
                 self._tables.runs[run_id].is_unnoticed = False
@@ -190,7 +210,7 @@ class MemoryAlertStore:
         for outgoing in verdict.outgoing:
             row = NotificationRow(next(self._alerts.sequence), outgoing, made_at=now, next_at=now)
             self._alerts.notifications[row.id] = row
-        return True
+        return AlertsSaved.DONE
 
     def _note_given_up(self, verdict: Verdict, now: datetime) -> None:
         rows = self._alerts.notifications
@@ -218,6 +238,9 @@ class MemoryAlertStore:
             for row in self._tables.sessions.values()
             if row.is_lost and row.ended_at is not None and row.ended_at >= since
         ]
+
+    async def list_failovers(self, *, since: datetime) -> list[FailoverLoss]:
+        return []
 
     async def list_expiring_tokens(
         self, *, after: datetime, before: datetime, limit: int

@@ -31,17 +31,19 @@ class MemoryNotifyStore:
         found = (row for row in self._tables.runs.values() if row.is_unnoticed)
         return [_view(row) for row in islice(found, limit)]
 
-    async def find_failing(self, wanted: Sequence[tuple[JobId, int]]) -> list[UnnoticedFailure | None]:
-        return [self._find_failing(job_id, failures) for job_id, failures in wanted]
+    async def find_failing(
+        self, wanted: Sequence[tuple[JobId, int, datetime]]
+    ) -> list[UnnoticedFailure | None]:
+        return [self._find_failing(job_id, failures, since) for job_id, failures, since in wanted]
 
-    def _find_failing(self, job_id: JobId, failures: int) -> UnnoticedFailure | None:
+    def _find_failing(self, job_id: JobId, failures: int, since: datetime) -> UnnoticedFailure | None:
         found: list[RunRow] = []
         for row in self._newest(job_id):
             if row.state is RunState.SUCCEEDED:
                 return None
             if row.state is RunState.FAILED:
                 found.append(row)
-                if row.settled is not None:
+                if row.settled is not None or row.finished_at is None or row.finished_at < since:
                     return None
                 if len(found) == failures:
                     return _view(found[0])

@@ -13,7 +13,14 @@ from mainspring.core.alerts import Alert, AlertRule, Channel, Silence
 from mainspring.core.audit import AuditEntry
 from mainspring.core.ids import RunId, SessionId
 from mainspring.core.notifications import AlertState
-from mainspring.ports.store.alerts import NEVER, LostSession, Notification, SettledNotification
+from mainspring.ports.store.alerts import (
+    NEVER,
+    AlertsSaved,
+    FailoverLoss,
+    LostSession,
+    Notification,
+    SettledNotification,
+)
 from mainspring.ports.store.nodes import Epochs
 from mainspring.stores._sql.alerts import (
     decode_rule,
@@ -185,12 +192,25 @@ class PostgresAlertStore:
         rows = await self._connections.transact(Role.EDIT, work)
         return _alert_of(rows[0]) if rows else None
 
+    async def read_alert_revision(self) -> int:
+        [row] = await self._connections.fetch(Role.READ, "read_alert_revision", is_repeatable=True)
+        revision: int = row["number"]
+        return revision
+
     async def save_alerts(
-        self, verdict: Verdict, *, epochs: Epochs, now: datetime, noticed: Sequence[RunId] = ()
-    ) -> bool:
-        async def work(transaction: Transaction) -> bool:
+        self,
+        verdict: Verdict,
+        *,
+        revision: int,
+        epochs: Epochs,
+        now: datetime,
+        noticed: Sequence[RunId] = (),
+    ) -> AlertsSaved:
+        async def work(transaction: Transaction) -> AlertsSaved:
             if not await holds_shard_0(transaction, epochs):
-                return False
+                return AlertsSaved.FENCED
+            if not await transaction.fetch("raise_alert_revision", revision=revision):
+                return AlertsSaved.OUTDATED
             if verdict.added:
                 await transaction.execute(
                     "add_alerts", alerts=encode_alerts(verdict.added, datetime.isoformat)
@@ -210,7 +230,7 @@ class PostgresAlertStore:
             if verdict.outgoing:
                 notifications = encode_outgoing(verdict.outgoing)
                 await transaction.execute("add_notifications", notifications=notifications, now=now)
-            return True
+            return AlertsSaved.DONE
 
         return await self._connections.transact(Role.UPKEEP, work)
 
@@ -224,6 +244,10 @@ class PostgresAlertStore:
             )
             for row in rows
         ]
+
+    async def list_failovers(self, *, since: datetime) -> list[FailoverLoss]:
+        rows = await self._connections.fetch(Role.BROWSE, "list_failovers", is_repeatable=True, since=since)
+        return [FailoverLoss(noticed_at=row["noticed_at"], runs_lost=row["runs_lost"]) for row in rows]
 
     async def list_expiring_tokens(
         self, *, after: datetime, before: datetime, limit: int
@@ -285,6 +309,7 @@ class PostgresAlertStore:
             gone = await transaction.execute("prune_alerts", before=before, limit=limit)
             gone += await transaction.execute("prune_notifications", before=before, limit=limit)
             await transaction.execute("prune_silences", before=before)
+            await transaction.execute("prune_failovers", before=before)
             return gone
 
         return await self._connections.transact(Role.UPKEEP, work, is_repeatable=True)

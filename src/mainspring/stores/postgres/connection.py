@@ -129,7 +129,7 @@ class Connections:
         self._options = options
         self._statements = {name: query.positional() for name, query in queries.items()}
         self._random = random
-        self.servers: Servers = Servers(options, queries)
+        self.servers: Servers = Servers(options, queries, random)
         self._roles = {role: Slots(role, options, self.servers) for role in Role}
         self._settle = queries["settle"].text
         self._lost = 0  # calls whose connection broke when the commit may have been sent

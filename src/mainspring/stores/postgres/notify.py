@@ -32,22 +32,25 @@ class PostgresNotifyStore:
         rows = await self._connections.fetch(Role.BROWSE, "list_unnoticed", is_repeatable=True, limit=limit)
         return [UnnoticedFailure(run_id=row["id"], job_id=row["job_id"], error=row["error"]) for row in rows]
 
-    async def find_failing(self, wanted: Sequence[tuple[JobId, int]]) -> list[UnnoticedFailure | None]:
+    async def find_failing(
+        self, wanted: Sequence[tuple[JobId, int, datetime]]
+    ) -> list[UnnoticedFailure | None]:
         if not wanted:
             return []
         rows = await self._connections.fetch(
             Role.BROWSE,
             "find_failing",
             is_repeatable=True,
-            job_ids=[job_id for job_id, _ in wanted],
-            failures=[failures for _, failures in wanted],
+            job_ids=[job_id for job_id, _, _ in wanted],
+            failures=[failures for _, failures, _ in wanted],
+            sinces=[since for _, _, since in wanted],
         )
         found = {row["job_id"]: (RunId(row["id"]), row["error"]) for row in rows}
         return [
             UnnoticedFailure(run_id=found[job_id][0], job_id=job_id, error=found[job_id][1])
             if job_id in found
             else None
-            for job_id, _ in wanted
+            for job_id, _, _ in wanted
         ]
 
     async def find_late(self, wanted: Sequence[tuple[JobId, datetime]]) -> list[LateRun | None]:

@@ -295,6 +295,16 @@ CREATE TABLE encryption_key (
 
 -- VIEW ended_run (id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, ready_at, created_at, started_at, finished_at, attempt, token, crashes, session_id, is_cancel_requested, error, payload, result, output, target_key, fire_range_id, redrive_of, trace)
 
+CREATE TABLE failover (
+    noticed_at timestamp with time zone NOT NULL,
+    process text NOT NULL,
+    from_timeline integer NOT NULL,
+    to_timeline integer NOT NULL,
+    missing_wal bigint NOT NULL,
+    runs_lost integer NOT NULL,
+    CONSTRAINT failover_pkey PRIMARY KEY (noticed_at, process)
+);
+
 CREATE TABLE failure_watch (
     job_id uuid NOT NULL,
     shard smallint NOT NULL,

@@ -12,6 +12,7 @@ import asyncpg
 import structlog
 
 from mainspring.core.ids import RunId, format_run_id
+from mainspring.ports.clock import RandomSource
 from mainspring.ports.store import FailoverFacts
 from mainspring.stores._sql.queries import Query
 from mainspring.stores.postgres.connecting import (
@@ -99,14 +100,19 @@ class Servers:
             server may reuse ids that the old one gave out.
     """
 
-    def __init__(self, options: ConnectionOptions, queries: Mapping[str, Query]) -> None:
+    def __init__(
+        self, options: ConnectionOptions, queries: Mapping[str, Query], random: RandomSource
+    ) -> None:
         dsns = split_hosts(options.dsn)
         self._hosts = [Dialer(replace(options, dsn=dsn), is_one_of_several=len(dsns) > 1) for dsn in dsns]
         self._options = options
         self._queries = {
             name: queries[name].positional()[0]
-            for name in ("read_standing", "find_lost_runs", "pass_run_sequence")
+            for name in ("read_standing", "find_lost_runs", "pass_run_sequence", "note_failover")
         }
+        self._process = f"{int(random.random() * 2**52):x}"
+        self._unexamined: deque[Failover] = deque()
+        self._unwritten: deque[FailoverFacts] = deque()
         self._preferred = 0
         self._is_untold = False
         self._lineage = Lineage()
@@ -253,11 +259,43 @@ class Servers:
             return await connection.fetch(self._queries[name], *values)
 
     async def _account(self, connection: Connection, failover: Failover | None) -> None:
-        """Find out what a failover has lost, and report it."""
-        if failover is None:
-            return
-        for forget in self.on_failover:
-            forget()
+        """Find out what a failover has lost, report it, and note it in the store, from where it is told.
+
+        What does not get an answer is tried again over the next connection that is looked at.
+        """
+        if failover is not None:
+            for forget in self.on_failover:
+                forget()
+            self._unexamined.append(failover)
+        while self._unexamined:
+            failover = self._unexamined.popleft()
+            try:
+                facts = await self._examine(connection, failover)
+            except BaseException:  # a cancellation, too
+                self._unexamined.appendleft(failover)
+                raise
+            self.losses.add(facts)
+            _log_failover(facts)
+            # All of them: the new server may lack what was noted before.
+            self._unwritten = deque(self.losses.latest)
+        while self._unwritten:
+            facts = self._unwritten.popleft()
+            try:
+                await self._note(connection, facts)
+            except BaseException:
+                self._unwritten.appendleft(facts)
+                raise
+
+    async def _note(self, connection: Connection, facts: FailoverFacts) -> None:
+        await self._fetch(
+            connection,
+            "note_failover",
+            *(facts.noticed_at, self._process, facts.from_timeline, facts.to_timeline),
+            *(facts.missing_wal, facts.runs_lost),
+        )
+
+    async def _examine(self, connection: Connection, failover: Failover) -> FailoverFacts:
+        """Find out what a failover has lost."""
         told = list(self.recent.told())
         ids = [run_id for run_id, _ in told]
         lost: list[int] = []
@@ -266,7 +304,7 @@ class Servers:
             rows = await self._fetch(connection, "find_lost_runs", ids, instants)
             lost = [row["id"] for row in rows]
             await self._fetch(connection, "pass_run_sequence", max(ids) // _SHARDS + 1)
-        facts = FailoverFacts(
+        return FailoverFacts(
             noticed_at=failover.after.seen_at,
             from_timeline=failover.before.timeline,
             to_timeline=failover.after.timeline,
@@ -278,8 +316,6 @@ class Servers:
             runs_lost=len(lost),
             lost_run_ids=tuple(RunId(run_id) for run_id in lost[:_SHOWN]),
         )
-        self.losses.add(facts)
-        _log_failover(facts)
 
 
 def _log_failover(facts: FailoverFacts) -> None:

@@ -14,7 +14,14 @@ from mainspring.core.alerts import Alert, AlertRule, Channel, Silence
 from mainspring.core.audit import AuditEntry
 from mainspring.core.ids import RunId, SessionId
 from mainspring.core.notifications import AlertState
-from mainspring.ports.store.alerts import NEVER, LostSession, Notification, SettledNotification
+from mainspring.ports.store.alerts import (
+    NEVER,
+    AlertsSaved,
+    FailoverLoss,
+    LostSession,
+    Notification,
+    SettledNotification,
+)
 from mainspring.ports.store.nodes import Epochs
 from mainspring.stores._sql.alerts import (
     decode_rule,
@@ -210,14 +217,27 @@ class SqliteAlertStore:
         row = await self._writer.call(work)
         return None if row is None else _alert_of(row)
 
+    async def read_alert_revision(self) -> int:
+        """See `AlertStore`."""
+        revision: int = await self._reader.call(lambda db: fetch_value(db, "read_alert_revision"))
+        return revision
+
     async def save_alerts(
-        self, verdict: Verdict, *, epochs: Epochs, now: datetime, noticed: Sequence[RunId] = ()
-    ) -> bool:
+        self,
+        verdict: Verdict,
+        *,
+        revision: int,
+        epochs: Epochs,
+        now: datetime,
+        noticed: Sequence[RunId] = (),
+    ) -> AlertsSaved:
         """See `AlertStore`."""
 
-        def work(db: apsw.Connection) -> bool:
+        def work(db: apsw.Connection) -> AlertsSaved:
             if not owns_shard_0(db, epochs):
-                return False
+                return AlertsSaved.FENCED
+            if fetch_value(db, "raise_alert_revision", {"revision": revision}) is None:
+                return AlertsSaved.OUTDATED
             if verdict.added:
                 execute(db, "add_alerts", {"alerts": encode_alerts(verdict.added, to_micros)})
             if verdict.changed:
@@ -233,7 +253,7 @@ class SqliteAlertStore:
             if verdict.outgoing:
                 values = {"notifications": encode_outgoing(verdict.outgoing), "now": to_micros(now)}
                 execute(db, "add_notifications", values)
-            return True
+            return AlertsSaved.DONE
 
         return await self._writer.call(work)
 
@@ -247,6 +267,10 @@ class SqliteAlertStore:
             )
             for row in rows
         ]
+
+    async def list_failovers(self, *, since: datetime) -> list[FailoverLoss]:
+        """See `AlertStore`. A file has none."""
+        return []
 
     async def list_expiring_tokens(
         self, *, after: datetime, before: datetime, limit: int

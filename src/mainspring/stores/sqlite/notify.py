@@ -41,7 +41,9 @@ class SqliteNotifyStore:
             for row in rows
         ]
 
-    async def find_failing(self, wanted: Sequence[tuple[JobId, int]]) -> list[UnnoticedFailure | None]:
+    async def find_failing(
+        self, wanted: Sequence[tuple[JobId, int, datetime]]
+    ) -> list[UnnoticedFailure | None]:
         """See `NotifyStore`."""
         if not wanted:
             return []
@@ -54,8 +56,11 @@ class SqliteNotifyStore:
         return await self._browser.call(lambda db: [_find_late(db, *one) for one in wanted])
 
 
-def _find_failing(db: apsw.Connection, job_id: JobId, failures: int) -> UnnoticedFailure | None:
-    row = fetch_row(db, "find_failing", {"job_id": job_id.bytes, "failures": failures})
+def _find_failing(
+    db: apsw.Connection, job_id: JobId, failures: int, since: datetime
+) -> UnnoticedFailure | None:
+    values = {"job_id": job_id.bytes, "failures": failures, "since": to_micros(since)}
+    row = fetch_row(db, "find_failing", values)
     if row is None:
         return None
     return UnnoticedFailure(run_id=RunId(row.id), job_id=job_id, error=row.error)

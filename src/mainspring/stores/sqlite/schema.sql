@@ -353,6 +353,16 @@ CREATE TABLE encryption_key (
     since INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE failover (
+    noticed_at INTEGER NOT NULL,
+    process TEXT NOT NULL,
+    from_timeline INTEGER NOT NULL,
+    to_timeline INTEGER NOT NULL,
+    missing_wal INTEGER NOT NULL,
+    runs_lost INTEGER NOT NULL,
+    PRIMARY KEY (noticed_at, process)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE failure_watch (
     job_id BLOB NOT NULL PRIMARY KEY,
     shard INTEGER NOT NULL,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from mainspring.core.alerting import Outgoing, Verdict
@@ -12,7 +13,8 @@ from mainspring.core.channel_settings import EmailChannel, WebhookChannel
 from mainspring.core.ids import RunId
 from mainspring.core.notifications import AlertFacts, AlertState, Message, MessageKind, Severity
 from mainspring.ports.store import Store
-from mainspring.ports.store.alerts import Notification
+from mainspring.ports.store.alerts import AlertsSaved, Notification
+from mainspring.ports.store.nodes import Epochs
 from mainspring.testing.factories import at, own_shards
 
 RULE = AlertRule(
@@ -82,9 +84,20 @@ def make_outgoing(group: str = "a", channel: str = "shop/ops") -> Outgoing:
     return Outgoing(channel=channel, group=group, message=message)
 
 
+async def save_verdict(
+    store: Store, verdict: Verdict, *, epochs: Epochs, now: datetime, noticed: Sequence[RunId] = ()
+) -> AlertsSaved:
+    """Save a verdict that was decided by what is there now."""
+    revision = await store.read_alert_revision()
+    return await store.save_alerts(verdict, revision=revision, epochs=epochs, now=now, noticed=noticed)
+
+
 async def save(store: Store, epochs: dict[int, int], *alerts: Alert, **verdict: Any) -> list[Alert]:
     """Save new alerts, and return all that are open."""
-    assert await store.save_alerts(Verdict(added=alerts, **verdict), epochs=epochs, now=at(10))
+    assert (
+        await save_verdict(store, Verdict(added=alerts, **verdict), epochs=epochs, now=at(10))
+        is AlertsSaved.DONE
+    )
     return await store.list_open_alerts()
 
 
@@ -221,9 +234,40 @@ class AlertsAreKept:
         epochs = await own_shards(store)
         await save(store, epochs, make_alert("a"))
         verdict = Verdict(added=(make_alert("b"),), outgoing=(make_outgoing(),))
-        assert await store.save_alerts(verdict, epochs=STALE, now=at(10)) is False
+        assert await save_verdict(store, verdict, epochs=STALE, now=at(10)) is AlertsSaved.FENCED
         assert [alert.subject for alert in await store.list_open_alerts()] == ["a"]
         assert await take(store, epochs, 10) == []
+
+    async def test_a_verdict_is_saved_once_and_not_after_another_one(self, store: Store) -> None:
+        epochs = await own_shards(store)
+        revision = await store.read_alert_revision()
+        verdict = Verdict(added=(make_alert("a"),), outgoing=(make_outgoing(),))
+        saved = [
+            await store.save_alerts(verdict, revision=revision, epochs=epochs, now=at(10)) for _ in range(2)
+        ]
+        assert saved == [AlertsSaved.DONE, AlertsSaved.OUTDATED]
+        assert await store.read_alert_revision() != revision
+        [alert] = await store.list_open_alerts()
+        assert len(await take(store, epochs, 10)) == 1
+        end = Verdict(changed=(replace(alert, state=AlertState.RESOLVED, resolved_at=at(11)),))
+        assert await save_verdict(store, end, epochs=epochs, now=at(11)) is AlertsSaved.DONE
+        late = Verdict(added=(make_alert("b"),), removed=(alert.id,), outgoing=(make_outgoing("b"),))
+        late_save = store.save_alerts(late, revision=revision, epochs=epochs, now=at(12))
+        assert await late_save is AlertsSaved.OUTDATED
+        assert await store.list_open_alerts() == []
+        assert await take(store, epochs, 12) == []
+
+    async def test_a_verdict_that_is_not_saved_makes_no_other_outdated(self, store: Store) -> None:
+        epochs = await own_shards(store)
+        revision = await store.read_alert_revision()
+        verdict = Verdict(added=(make_alert(),))
+        fenced = await store.save_alerts(verdict, revision=revision, epochs=STALE, now=at(10))
+        assert fenced is AlertsSaved.FENCED
+        saved = await store.save_alerts(verdict, revision=revision, epochs=epochs, now=at(10))
+        assert saved is AlertsSaved.DONE
+
+    async def test_no_failover_was_noticed(self, store: Store) -> None:
+        assert await store.list_failovers(since=at(0)) == []
 
     async def test_a_page_of_alerts_is_of_some_tenants_and_states(self, store: Store) -> None:
         epochs = await own_shards(store)

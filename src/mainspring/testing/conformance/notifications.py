@@ -8,8 +8,16 @@ from typing import Any
 from mainspring.core.alerting import Verdict
 from mainspring.core.notifications import AlertState, MessageKind
 from mainspring.ports.store import Store
-from mainspring.ports.store.alerts import SettledNotification
-from mainspring.testing.conformance.alerts import CHANNEL, STALE, make_alert, make_outgoing, save, take
+from mainspring.ports.store.alerts import AlertsSaved, SettledNotification
+from mainspring.testing.conformance.alerts import (
+    CHANNEL,
+    STALE,
+    make_alert,
+    make_outgoing,
+    save,
+    save_verdict,
+    take,
+)
 from mainspring.testing.factories import at, own_shards
 
 
@@ -145,9 +153,9 @@ class Notifications:
         ids = [one.id for one in found]
         other = replace(end.message, more=0)
         verdict = Verdict(given_up=(ids[0],), dropped=(ids[1],), rewritten=((ids[2], other),))
-        assert await store.save_alerts(verdict, epochs=STALE, now=at(12)) is False
+        assert await save_verdict(store, verdict, epochs=STALE, now=at(12)) is AlertsSaved.FENCED
         assert await store.list_undelivered(limit=10) == found
-        assert await store.save_alerts(verdict, epochs=epochs, now=at(12)) is True
+        assert await save_verdict(store, verdict, epochs=epochs, now=at(12)) is AlertsSaved.DONE
         assert await store.list_undelivered(limit=10) == []
         [last] = await take(store, epochs, 13)
         assert last.message == replace(other, id=f"ntf_{ids[2]}")

@@ -11,7 +11,9 @@ from mainspring.core.notify import LateRun, NotifyEvent, NotifyingJob, NotifyRul
 from mainspring.core.retry import RetryPolicy
 from mainspring.core.states import RunState
 from mainspring.ports.store import Store
+from mainspring.ports.store.alerts import AlertsSaved
 from mainspring.ports.store.notify import LOOKED_AT
+from mainspring.testing.conformance.alerts import save_verdict
 from mainspring.testing.conformance.failing import run
 from mainspring.testing.factories import (
     add_job,
@@ -86,9 +88,15 @@ class JobsThatNotify:
         epochs = await own_shards(store)
         job = await add_job(store, spec_of())
         runs = [await run(store, job, FAILED, seconds=number) for number in (1, 2)]
-        assert not await store.save_alerts(Verdict(), epochs=STALE, now=at(9), noticed=runs[:1])
+        assert (
+            await save_verdict(store, Verdict(), epochs=STALE, now=at(9), noticed=runs[:1])
+            is AlertsSaved.FENCED
+        )
         assert len(await store.list_unnoticed(limit=10)) == 2
-        assert await store.save_alerts(Verdict(), epochs=epochs, now=at(9), noticed=runs[:1])
+        assert (
+            await save_verdict(store, Verdict(), epochs=epochs, now=at(9), noticed=runs[:1])
+            is AlertsSaved.DONE
+        )
         assert [one.run_id for one in await store.list_unnoticed(limit=10)] == runs[1:]
 
     async def test_a_job_fails_that_has_failed_so_often_in_a_row(self, store: Store) -> None:
@@ -96,15 +104,27 @@ class JobsThatNotify:
         unknown = (await add_job(store, spec_of("other"))).id
         await run(store, job, SUCCEEDED, seconds=1)
         await run(store, job, FAILED, seconds=2)
-        assert await store.find_failing([(job.id, 2), (unknown, 1)]) == [None, None]
+        assert await store.find_failing([(job.id, 2, at(0)), (unknown, 1, at(0))]) == [None, None]
         await run(store, job, CANCELLED, seconds=3)
         newest = await run(store, job, FAILED, seconds=4)
         failure = UnnoticedFailure(run_id=newest, job_id=job.id, error="no")
-        assert await store.find_failing([(unknown, 1), (job.id, 2)]) == [None, failure]
-        assert await store.find_failing([(job.id, 3)]) == [None]
+        assert await store.find_failing([(unknown, 1, at(0)), (job.id, 2, at(0))]) == [None, failure]
+        assert await store.find_failing([(job.id, 3, at(0))]) == [None]
         await run(store, job, SUCCEEDED, seconds=5)
-        assert await store.find_failing([(job.id, 1), (job.id, 2)]) == [None, None]
+        assert await store.find_failing([(job.id, 1, at(0)), (job.id, 2, at(0))]) == [None, None]
         assert await store.find_failing([]) == []
+
+    async def test_failures_from_before_an_instant_do_not_count(self, store: Store) -> None:
+        """Runs that have succeeded between them may not be known any more."""
+        job = await add_job(store, spec_of())
+        await run(store, job, FAILED, seconds=2)
+        newest = await run(store, job, FAILED, seconds=4)
+        failure = UnnoticedFailure(run_id=newest, job_id=job.id, error="no")
+        wanted = [(job.id, 2, at(2)), (job.id, 1, at(4))]
+        assert await store.find_failing(wanted) == [failure, failure]
+        wanted = [(job.id, 2, at(2.000001)), (job.id, 1, at(2.000001)), (job.id, 1, at(4.000001))]
+        found = [one for each in wanted for one in await store.find_failing([each])]
+        assert found == [None, failure, None]
 
     async def test_a_job_is_late_whose_run_has_not_ended(self, store: Store) -> None:
         job = await add_job(store, spec_of())

@@ -70,6 +70,13 @@ UPDATE alert SET acknowledged_by = :by, acknowledged_at = :now
 WHERE id = :alert_id AND tenant = ANY(:tenants::text[]) AND acknowledged_at IS NULL
 RETURNING id;
 
+-- name: read_alert_revision
+SELECT number FROM revision WHERE name = 'alerts';
+
+-- name: raise_alert_revision
+-- Nothing if another verdict was saved since: the caller decided by what is no more.
+UPDATE revision SET number = number + 1 WHERE name = 'alerts' AND number = :revision RETURNING number;
+
 -- name: add_alerts
 INSERT INTO alert (
     tenant, rule_tenant, rule, subject, state, severity, since, fired_at, value, summary, run_id, telling

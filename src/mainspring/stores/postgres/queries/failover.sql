@@ -27,6 +27,19 @@ ORDER BY told.id;
 SELECT setval('run_sequence', :number::bigint)
 FROM run_sequence WHERE last_value < :number::bigint;
 
+-- name: note_failover
+INSERT INTO failover (noticed_at, process, from_timeline, to_timeline, missing_wal, runs_lost)
+VALUES (:noticed_at, :process, :from_timeline, :to_timeline, :missing_wal, :runs_lost)
+ON CONFLICT (noticed_at, process) DO NOTHING;
+
+-- name: list_failovers
+SELECT failover.noticed_at, failover.runs_lost FROM failover
+WHERE failover.noticed_at >= :since
+ORDER BY failover.noticed_at, failover.process;
+
+-- name: prune_failovers
+DELETE FROM failover WHERE noticed_at < :before;
+
 -- name: settle
 -- Returns when everything committed before it is as safe as any commit: with synchronous replication, when a standby
 -- has it. It writes nothing that could be read.

@@ -25,13 +25,14 @@ UPDATE dead_run SET is_unnoticed = NULL WHERE dead_run.id = ANY(:run_ids::bigint
 
 -- name: find_failing
 SELECT newest.job_id, newest.id, newest.error
-FROM unnest(:job_ids::uuid[], :failures::integer[]) AS wanted (job_id, failures)
+FROM unnest(:job_ids::uuid[], :failures::integer[], :sinces::timestamptz[]) AS wanted (job_id, failures, since)
 CROSS JOIN LATERAL (
     SELECT count(*) AS count, min(dead.id) AS first_id, max(dead.id) AS last_id, count(dead.settled_at) AS settled
     FROM (
-        SELECT dead_run.id, dead_run.settled_at FROM dead_run
+        SELECT dead_run.id, dead_run.settled_at, dead_run.finished_at FROM dead_run
         WHERE dead_run.job_id = wanted.job_id ORDER BY dead_run.id DESC LIMIT wanted.failures
     ) AS dead
+    WHERE dead.finished_at >= wanted.since
 ) AS failed
 JOIN dead_run AS newest ON newest.id = failed.last_id
 WHERE failed.count = wanted.failures AND failed.settled = 0 AND NOT EXISTS (

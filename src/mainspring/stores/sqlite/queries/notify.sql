@@ -28,9 +28,10 @@ SELECT newest.id, newest.error
 FROM (
     SELECT count(*) AS count, min(dead.id) AS first_id, max(dead.id) AS last_id, count(dead.settled_at) AS settled
     FROM (
-        SELECT dead_run.id, dead_run.settled_at FROM dead_run INDEXED BY dead_run_job
+        SELECT dead_run.id, dead_run.settled_at, dead_run.finished_at FROM dead_run INDEXED BY dead_run_job
         WHERE dead_run.job_id = :job_id ORDER BY dead_run.id DESC LIMIT :failures
     ) AS dead
+    WHERE dead.finished_at >= :since
 ) AS failed
 CROSS JOIN dead_run AS newest ON newest.id = failed.last_id
 WHERE failed.count = :failures AND failed.settled = 0 AND NOT EXISTS (
