@@ -10,8 +10,8 @@ from mainspring.core.archive import start_of_day
 from mainspring.core.doctor import ChannelLook, ClusterLook, NodeLook, TokenLook, WaitingQueue
 from mainspring.stores._sql.ledger_check import decode_ledger_check
 
-LOGINS_SINCE, ARCHIVED_SINCE, ENCRYPTED_SINCE = 40, 42, 44
-"""The migrations that brought sessions, the archive, and encryption. A store that is looked at may be older."""
+LOGINS_SINCE, ARCHIVED_SINCE = 40, 42
+"""The migrations that brought sessions and the archive. A store that is looked at may be older."""
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -46,4 +46,5 @@ def make_cluster_look(
         if unarchived is None
         else (now - start_of_day(unarchived + timedelta(days=1))).total_seconds(),
         keys=[row["id"] for row in keys],
+        key_checks={row["id"]: row["key_check"] for row in keys},
     )
