@@ -25,6 +25,12 @@ RUN /opt/build/bin/pip wheel --no-cache-dir --disable-pip-version-check \
  && /opt/mainspring/bin/pip uninstall --yes --quiet pip setuptools
 
 FROM ${BASE}
+# Debian packages besides, for a BASE that is Debian: `mainspring backup` on PostgreSQL needs `postgresql-client`, of the
+# server's version or a later one.
+ARG PACKAGES=
+RUN if [ -n "${PACKAGES}" ]; then \
+        apt-get update && apt-get install --yes --no-install-recommends ${PACKAGES} && rm -rf /var/lib/apt/lists/*; \
+    fi
 RUN groupadd --system --gid 8620 mainspring \
  && useradd --system --uid 8620 --gid mainspring --no-create-home --home-dir /var/lib/mainspring mainspring \
  && install -d -o mainspring -g mainspring /var/lib/mainspring /app

@@ -194,6 +194,14 @@ def test_image_runs_as_nobody_in_particular_and_hands_on_signals() -> None:
     assert re.search(r"^(HEALTHCHECK|CMD|ENTRYPOINT) .*curl", DOCKERFILE, re.MULTILINE) is None
 
 
+def test_image_can_have_the_programs_that_a_backup_needs() -> None:
+    """The error of a backup without `pg_dump` names the argument."""
+    last = DOCKERFILE.split("\nFROM ")[-1].replace("\\\n", " ")
+    assert re.search(r"^ARG PACKAGES=$", last, re.MULTILINE)
+    assert re.search(r"^RUN if \[ -n .*apt-get install .*\$\{PACKAGES\}", last, re.MULTILINE)
+    assert last.index("${PACKAGES}") < last.index("USER mainspring")
+
+
 def test_image_installs_nothing_that_is_not_pinned_by_hash() -> None:
     joined = DOCKERFILE.replace("\\\n", " ")
     installs = re.findall(r"pip (?:install|wheel) [^&\n]*", joined)

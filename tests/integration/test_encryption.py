@@ -7,25 +7,37 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import apsw
 import asyncpg
 import pytest
 from structlog.testing import capture_logs
 
-from mainspring.core.ciphertexts import NO_KEYS
+from mainspring.core.ciphertexts import NO_KEYS, KeyUses
 from mainspring.core.dead_letters import DeadFilter
 from mainspring.core.definition import plain_from_spec
-from mainspring.core.outcomes import Failure
+from mainspring.core.ids import RunId, SessionId
+from mainspring.core.outcomes import Failure, succeeded
 from mainspring.core.states import RunState
-from mainspring.encryption.keys import make_key
+from mainspring.encryption.cipher import Cipher
+from mainspring.encryption.keys import Keys, make_key
 from mainspring.encryption.starting import encrypt_store
+from mainspring.encryption.store import encrypted
 from mainspring.engine.usecases.submissions import Submission
-from mainspring.errors import InvalidInput
+from mainspring.errors import InvalidInput, SchemaMismatch
+from mainspring.ports.doctor import StoreExaminer
 from mainspring.ports.executor import Success
 from mainspring.ports.gateway import Lease, Report
 from mainspring.ports.store import Store
 from mainspring.registry import FunctionRegistry
-from mainspring.stores.postgres import PostgresStore
+from mainspring.stores._sql.migrate import ENCRYPTED_SINCE, read_migrations
+from mainspring.stores.postgres import ConnectionOptions, PostgresStore
+from mainspring.stores.postgres.callers import open_store
+from mainspring.stores.postgres.doctor import PostgresExaminer
+from mainspring.stores.postgres.drivers import find_driver
+from mainspring.stores.postgres.schema import migrate
 from mainspring.stores.sqlite import SqliteStore
+from mainspring.stores.sqlite.doctor import SqliteExaminer
+from mainspring.stores.sqlite.store import migrate as migrate_sqlite
 from mainspring.testing.clock import FakeClock
 from mainspring.testing.manual import ManualRuntime
 
@@ -50,6 +62,7 @@ class Place:
     bare: Store
     runtime: ManualRuntime
     read: Callable[[], bytes]
+    examiner: StoreExaminer
 
 
 def keys(folder: Path) -> str:
@@ -64,10 +77,11 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     clock = FakeClock()
     read: Callable[[], bytes]
     bare: Store
+    examiner: StoreExaminer
     if request.param == "sqlite":
         folder = tmp_path / "data"
         folder.mkdir()
-        bare = SqliteStore(folder / "mainspring.db")
+        bare, examiner = SqliteStore(folder / "mainspring.db"), SqliteExaminer(folder / "mainspring.db")
 
         def read() -> bytes:
             return b"".join(file.read_bytes() for file in sorted(folder.iterdir()))
@@ -75,6 +89,7 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     else:
         dsn = request.getfixturevalue("migrated_database")
         bare = PostgresStore(dsn, random=random.Random(1))
+        examiner = PostgresExaminer(ConnectionOptions(dsn), label="store")
 
         def read() -> bytes:
             return subprocess.run(["pg_dump", dsn], check=True, capture_output=True).stdout
@@ -83,7 +98,7 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     store = await encrypt_store(bare, keys(tmp_path), now=clock.now())
     runtime = ManualRuntime(FunctionRegistry(), store=store, clock=clock)
     try:
-        yield Place(bare, runtime, read)
+        yield Place(bare, runtime, read, examiner)
     finally:
         await bare.close()
 
@@ -169,6 +184,34 @@ async def leased_after_a_while(place: Place) -> Lease:
     return lease
 
 
+async def test_what_needs_a_key_is_counted(place: Place, tmp_path: Path) -> None:
+    """A key's id may be the beginning of another one's, at each place of base64."""
+    ids = ("k1", "k10", "k101", "k1011")
+    both = Cipher(Keys("k1", {key_id: number.to_bytes(32) for number, key_id in enumerate(ids)}))
+    for count, key_id in enumerate(ids, start=1):
+        cipher = Cipher(Keys(key_id, {key_id: ids.index(key_id).to_bytes(32)}))
+        runtime = ManualRuntime(
+            FunctionRegistry(), store=encrypted(place.bare, cipher), clock=place.runtime.clock
+        )
+        for number in range(count):
+            body = {"name": f"{key_id} {number}", "target": BODY["target"], "retry": {"max_retries": 0}}
+            job = await runtime.client.jobs.create("shop", body)
+            await runtime.client.runs.submit("shop", Submission(job_id=job.id, payload=b"[1]"))
+    runtime = ManualRuntime(FunctionRegistry(), store=encrypted(place.bare, both), clock=place.runtime.clock)
+    worker = await runtime.worker(types=("http",))
+    leases = [lease for lease in await worker.claim() if lease.spec.name.endswith(" 0")]
+    await worker.report(
+        *(
+            Report(run_id=one.run_id, token=one.token, ending=Failure(error="no", output=None))
+            for one in leases
+        )
+    )
+    uses = await place.examiner.count_key_uses([*ids, "other"])
+    assert [(uses[key_id].jobs, uses[key_id].runs) for key_id in ids] == [(1, 0), (2, 1), (3, 2), (4, 3)]
+    assert [uses[key_id].dead_runs for key_id in ids] == [1, 1, 1, 1]
+    assert uses["other"] == KeyUses(0, 0, 0)
+
+
 @pytest.mark.postgres
 async def test_transaction_of_a_caller_is_refused(migrated_database: str, tmp_path: Path) -> None:
     from mainspring.sdk.function import SubmitOptions
@@ -185,6 +228,59 @@ async def test_transaction_of_a_caller_is_refused(migrated_database: str, tmp_pa
                 await submit_within("shop", "report", [{}], SubmitOptions(connection=connection))
     finally:
         await connection.close()
+
+
+@pytest.mark.postgres
+async def test_a_callers_connection_from_before_is_refused_too(
+    migrated_database: str, tmp_path: Path
+) -> None:
+    """The store of a connection is looked for once, but whether it is encrypted is asked each time."""
+    from mainspring.sdk.function import SubmitOptions
+    from mainspring.sdk.transactions import submit_within
+
+    store = PostgresStore(migrated_database, random=random.Random(1))
+    await store.open()
+    connection: Any = await asyncpg.connect(migrated_database)
+    try:
+        await ManualRuntime(FunctionRegistry(), store=store, clock=FakeClock()).client.jobs.create(
+            "shop", BODY
+        )
+        options = SubmitOptions(connection=connection)
+        async with connection.transaction():
+            assert await submit_within("shop", "report", [{"customer": "a"}], options)
+        await encrypt_store(store, keys(tmp_path), now=await store.read_time())
+        async with connection.transaction():
+            with pytest.raises(InvalidInput, match="leads to a store that is encrypted"):
+                await submit_within("shop", "report", [{"customer": CANARY}], options)
+        found = await open_store(await find_driver(connection))
+        end = succeeded(RunId(256), 1, SessionId(1), f'"{CANARY}"'.encode())
+        async with connection.transaction():
+            with pytest.raises(InvalidInput, match="leads to a store that is encrypted"):
+                await found.complete(end)
+    finally:
+        await connection.close()
+        await store.close()
+
+
+async def test_programs_that_know_no_encryption_do_not_start_any_more(
+    request: pytest.FixtureRequest, place: Place, tmp_path: Path
+) -> None:
+    if isinstance(place.bare, PostgresStore):
+        connection = await asyncpg.connect(request.getfixturevalue("migrated_database"))
+        older = read_migrations("mainspring.stores.postgres")[: ENCRYPTED_SINCE - 1]
+        try:
+            with pytest.raises(
+                SchemaMismatch, match=r"migration 0044, which works with migration 0044 or later"
+            ):
+                await migrate(connection, migrations=older)
+        finally:
+            await connection.close()
+        return
+    database = apsw.Connection(str(tmp_path / "data" / "mainspring.db"))
+    older = read_migrations("mainspring.stores.sqlite")[: ENCRYPTED_SINCE - 1]
+    with pytest.raises(SchemaMismatch, match=r"migration 0044, which works with migration 0044 or later"):
+        migrate_sqlite(database, migrations=older)
+    database.close()
 
 
 @pytest.mark.postgres

@@ -231,3 +231,25 @@ async def test_a_store_in_a_schema_of_its_own_is_restored(
         store = PostgresStore(target, random=system_random())
         await store.open()
         await store.close()
+
+
+async def test_parameters_of_the_address_that_only_the_server_knows_reach_its_programs(
+    tmp_path: Path, postgres_server: str, postgres_database: str
+) -> None:
+    """A site may have the tables in a schema of their own; libpq knows no `search_path`, and our driver does."""
+
+    def inside(dsn: str) -> str:
+        return f"{dsn}{'&' if '?' in dsn else '?'}search_path=app&statement_timeout=0"
+
+    connection = await asyncpg.connect(postgres_database)
+    await connection.execute("CREATE SCHEMA app")
+    await connection.close()
+    await fill(inside(postgres_database))
+    saved = await backups(inside(postgres_database)).save(tmp_path / "copy")
+    with temporary_database(postgres_server) as target:
+        restored = await backups(inside(target)).restore(tmp_path / "copy", manifest_of(saved), now=NOW)
+        assert restored.found == saved.facts
+        connection = await asyncpg.connect(target)
+        assert await connection.fetchval("SELECT to_regclass('app.run_history') IS NOT NULL")
+        assert await connection.fetchval("SELECT to_regclass('public.run_history') IS NULL")
+        await connection.close()

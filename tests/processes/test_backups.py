@@ -223,3 +223,61 @@ def test_no_command_line_shows_the_password(tmp_path: Path, postgres_database: s
     assert done.returncode == 0, done.stderr
     assert "s3cret" not in seen.read_text() + done.stdout + done.stderr
     assert "--dbname=service=mainspring" in seen.read_text()
+
+
+def test_a_restore_says_which_keys_are_needed_and_a_server_that_they_are_missing(tmp_path: Path) -> None:
+    """The backup has ciphertext only; without the right keys, in any state of a rotation, nothing starts on it."""
+    (tmp_path / "shop.py").write_text(SHOP)
+    old, new, wrong = (run("keys", "new", key_id).stdout for key_id in ("k1", "k2", "k2"))
+    keys, settings = tmp_path / "keys", tmp_path / "mainspring.toml"
+    keys.touch(0o600)
+    settings.write_text(f'keys_file = "{keys}"\n')
+    for text in (old, new + old):
+        keys.write_text(text)
+        with server("shop:app", "--slots", 0, cwd=tmp_path) as (_, url):
+            app = App(server=url)
+            kept = submit(app, 1)
+            app.close()
+    made = run("backup", "copy", cwd=tmp_path)
+    assert "not in it: the keys with which the store is encrypted; keep a copy of keys_file" in made.stdout
+    assert old.strip()[-20:].encode() not in (tmp_path / "copy").read_bytes()
+    lost = "before you start a server; without it, what it encrypted is lost"
+    refused = "error: keys_file: "
+    for place, text, said, why in (
+        (
+            "missing",
+            old,
+            f"keys_file of this host lacks k2: put it back {lost}",
+            "lacks the key 'k2', with which",
+        ),
+        (
+            "none",
+            "",
+            f"keys_file of this host lacks k1, k2: put it back {lost}",
+            "is not set, but this store is",
+        ),
+        (
+            "wrong",
+            wrong + old,
+            f"keys_file of this host has another key as k2: put the right one there {lost}",
+            "is not the one that this store was encrypted with",
+        ),
+        ("right", new + old, "keys_file of this host has them", ""),
+    ):
+        keys.write_text(text)
+        settings.write_text(f'keys_file = "{keys}"\n' if text else "")
+        restored = run("restore", "copy", "--data", place, cwd=tmp_path)
+        assert restored.returncode == 0, restored.stderr
+        assert f"encryption: with k1, k2; {said}\n" in restored.stdout
+        checks = json.loads(run("doctor", "--data", place, "--json", cwd=tmp_path).stdout)["checks"]
+        [checked] = [one["found"] for one in checks if one["check"] == "encryption"]
+        if not why:
+            assert "encrypted with 2 keys: k1, k2; k2 writes" in checked
+            continue
+        assert "k2 is needed by 1 run that waits" in checked
+        started = run("up", "--data", place, "--port", 0, cwd=tmp_path)
+        assert (started.returncode, refused in started.stderr, why in started.stderr) == (2, True, True)
+    with server("shop:app", "--data", "right", cwd=tmp_path) as (_, url):
+        app = App(server=url)
+        assert app.wait_for_sync(kept, 60).result == 2
+        app.close()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes.processes import run, server
+from tests.processes.processes import run, running, server
 
 PAGE = (Path(__file__).parents[2] / "docs" / "howto" / "encrypt-what-jobs-carry.md").read_text()
 CANARY = "canary-7e1a"
@@ -77,3 +77,29 @@ def test_the_page(tmp_path: Path) -> None:
     file.write_text("")
     [said] = re.findall(r"```text\n(error: .*?\n)```", PAGE, re.DOTALL)
     assert said in start()
+
+
+@pytest.mark.postgres
+def test_processes_without_keys_end_once_another_one_encrypts(postgres_database: str, tmp_path: Path) -> None:
+    """A server that only serves the API, and a worker, are no nodes: the first server with keys does not know them."""
+    keys = tmp_path / "keys"
+    keys.touch(0o600)
+    keys.write_text(run("keys", "new", "k1").stdout)
+    with_keys, without = tmp_path / "with", tmp_path / "without"
+    for folder, settings in ((with_keys, f'keys_file = "{keys}"\n'), (without, "")):
+        folder.mkdir()
+        (folder / "mainspring.toml").write_text(settings)
+    place = ("--store", postgres_database)
+    with (
+        running("server", "--no-scheduler", "--port", 0, *place, cwd=without) as api,
+        running("worker", *place, "--allow-shell", cwd=without) as worker,
+    ):
+        api.wait_for("listening on ")
+        worker.wait_for("ready")
+        with running("server", "--port", 0, *place, cwd=with_keys) as encrypting:
+            encrypting.wait_for("listening on ")
+            assert [one.process.wait(60) for one in (api, worker)] == [2, 2]
+            assert encrypting.stop() == 0
+    said = (without / "stderr.log").read_text()
+    assert said.count("error: keys_file: is not set, but this store is encrypted since a moment ago") == 2
+    assert "Traceback" not in said

@@ -71,7 +71,7 @@ def verdict_of_text(text: str | None) -> SubmissionVerdict:
 def admit(
     *,
     known: KnownKey | None,
-    request_hash: bytes | None,
+    request_hashes: Sequence[bytes],
     newest_version: int | None,
     wanted_version: int | None,
     now: datetime,
@@ -80,12 +80,12 @@ def admit(
 
     Args:
         known: what is known about the submission's key; None if it has no key, or an unused one.
-        request_hash: the submission's hash; None without a key.
+        request_hashes: whatever may be known of this very submission; empty without a key.
         newest_version: the job's newest version; None if the job does not exist.
         wanted_version: the version that has to be the newest; None accepts any.
     """
     if known is not None and known.expires_at > now:
-        is_same = known.request_hash == request_hash
+        is_same = known.request_hash in request_hashes
         return SubmissionVerdict.DUPLICATE if is_same else SubmissionVerdict.KEY_MISMATCH
     if newest_version is None:
         return SubmissionVerdict.JOB_MISSING

@@ -100,6 +100,30 @@ class BackupManifest:
     store: StoreFacts
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyCheck:
+    """Whether this host has the keys with which a restored store is encrypted.
+
+    Attributes:
+        used: their ids; empty if nothing is encrypted.
+        missing: those that are in no file of keys here.
+        other: those under whose id another key is there.
+    """
+
+    used: Sequence[str] = ()
+    missing: Sequence[str] = ()
+    other: Sequence[str] = ()
+
+
+def compare_keys(used: Mapping[str, bytes], here: Mapping[str, bytes]) -> KeyCheck:
+    """Compare the keys of a store with those of this host, by what tells keys of one id apart."""
+    return KeyCheck(
+        used=sorted(used),
+        missing=sorted(used.keys() - here.keys()),
+        other=sorted(key_id for key_id in used.keys() & here.keys() if used[key_id] != here[key_id]),
+    )
+
+
 def sum_up_ledger(clocks: Iterable[KeptClock]) -> LedgerFacts:
     """Return the digest of all clocks, whatever their order."""
     found = list(clocks)

@@ -7,6 +7,7 @@ together, and stand among the target's parameters under a name that no option ha
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Mapping
@@ -17,6 +18,8 @@ from mainspring.core.values import value
 
 FIRST_BYTE = b"\x01"
 """JSON text never begins with it."""
+FORM = b"mse1:"
+"""What follows that byte, and the key's id follows it."""
 TEXT_PREFIX = "mainspring-encrypted:1:"
 ENCRYPTED = "mainspring:encrypted"
 """The parameter of a target that holds what is encrypted of its definition. No option can have that name."""
@@ -45,6 +48,49 @@ class EncryptionKey:
     id: str
     check: bytes
     since: datetime
+
+
+@value()
+class KeyUses:
+    """How much of a store cannot be read without a key.
+
+    Attributes:
+        jobs: those whose newest definition is encrypted with it.
+        runs: those that have not ended, and whose payload is.
+        dead_runs: dead letters of which anything is.
+    """
+
+    jobs: int
+    runs: int
+    dead_runs: int
+
+
+@value()
+class KeyHeads:
+    """What values begin with in the store that are encrypted with one key.
+
+    Attributes:
+        data: payloads and results.
+        text: errors and outputs.
+        definitions: what stands in a definition's JSON text, one of these.
+    """
+
+    data: bytes
+    text: str
+    definitions: tuple[str, ...]
+
+
+def heads_of(key_id: str) -> KeyHeads:
+    """Return what values begin with that are encrypted with a key."""
+    head = FORM + key_id.encode() + b":"
+    rest = -len(head) % 3  # base64 has one letter more than the head decides, and some are possible
+    if rest:
+        tails = [bytes([first, 0][:rest]) for first in range(256)]
+        texts = {base64.b64encode(head + tail)[: len(head) * 4 // 3 + 1].decode() for tail in tails}
+    else:
+        texts = {base64.b64encode(head).decode()}
+    definitions = tuple(sorted(f'"{ENCRYPTED}":"{text}' for text in texts))
+    return KeyHeads(FIRST_BYTE + head, f"{TEXT_PREFIX}{key_id}:", definitions)
 
 
 def is_key_id(text: str) -> bool:

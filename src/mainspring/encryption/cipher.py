@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import os
 from functools import lru_cache
-from hashlib import sha256
 from hmac import digest as hmac_digest
 from typing import TYPE_CHECKING
 
-from mainspring.core.ciphertexts import FIRST_BYTE, TEXT_PREFIX
-from mainspring.encryption.keys import Keys
+from mainspring.core.ciphertexts import FIRST_BYTE, FORM, TEXT_PREFIX
+from mainspring.encryption.keys import Keys, check_of, derive_key
 from mainspring.errors import CannotDecrypt, MissingExtra
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-_VERSION = b"mse1:"
 _NONCE = 12
 _SALT = 16
 _TAG = 16
@@ -50,10 +48,12 @@ class Cipher:
 
         @lru_cache(maxsize=_KNOWN_SALTS)
         def derive(key_id: str, salt: bytes) -> AESGCM:
-            return AESGCM(_derive(keys.by_id[key_id], b"encrypt", salt))
+            return AESGCM(derive_key(keys.by_id[key_id], b"encrypt", salt))
 
         self._derive = derive
-        self._group_key = _derive(keys.by_id[keys.current], b"group")
+        self._group_key = derive_key(keys.by_id[keys.current], b"group")
+        others = [key for key_id, key in keys.by_id.items() if key_id != keys.current]
+        self._request_keys = [derive_key(key, b"request") for key in (keys.by_id[keys.current], *others)]
         self._head, self._aead, self._left = self._draw()
 
     @property
@@ -64,7 +64,7 @@ class Cipher:
     def check_of(self, key_id: str) -> bytes | None:
         """Return what tells a key from another one of its id; None if this process has no such key."""
         key = self._keys.by_id.get(key_id)
-        return None if key is None else _derive(key, b"check")[:16]
+        return None if key is None else check_of(key)
 
     def encrypt(self, plain: bytes, context: bytes) -> bytes:
         """Return a ciphertext; its head names the key."""
@@ -80,10 +80,10 @@ class Cipher:
         Raises:
             CannotDecrypt: the key is missing here, or this is not what was encrypted for this context.
         """
-        begin = len(FIRST_BYTE + _VERSION)
+        begin = len(FIRST_BYTE + FORM)
         end = data.find(b":", begin, begin + 40)
         start = end + 1 + _SALT
-        if not data.startswith(FIRST_BYTE + _VERSION) or end < 0 or len(data) < start + _NONCE + _TAG:
+        if not data.startswith(FIRST_BYTE + FORM) or end < 0 or len(data) < start + _NONCE + _TAG:
             raise CannotDecrypt("it is in a form that this release does not know, or is cut off")
         key_id = data[begin:end].decode("ascii", "replace")
         if key_id not in self._keys.by_id:
@@ -105,6 +105,13 @@ class Cipher:
         """Return a mark that errors of one group have in common, and from which the group cannot be found out."""
         return hmac_digest(self._group_key, context + group.encode(), "sha256").hex()[:_GROUP_DIGITS]
 
+    def mark_request(self, digest: bytes, context: bytes) -> tuple[bytes, ...]:
+        """Return keyed digests of a request, from which it cannot be guessed: by the current key, then by the others.
+
+        So a request that was marked before a change of the key is known again.
+        """
+        return tuple(hmac_digest(key, context + digest, "sha256") for key in self._request_keys)
+
     def text_head(self, mark: str) -> str:
         """Return the head of a text's ciphertext."""
         return f"{TEXT_PREFIX}{self._keys.current}:{mark}:"
@@ -112,11 +119,5 @@ class Cipher:
     def _draw(self) -> tuple[bytes, AESGCM, int]:
         """Draw a salt; return the head that names it, what encrypts under it, and for how many messages."""
         salt = os.urandom(_SALT)
-        head = b"".join((FIRST_BYTE, _VERSION, self._keys.current.encode(), b":", salt))
+        head = b"".join((FIRST_BYTE, FORM, self._keys.current.encode(), b":", salt))
         return head, self._derive(self._keys.current, salt), _MOST_MESSAGES
-
-
-def _derive(key: bytes, purpose: bytes, salt: bytes = b"") -> bytes:
-    """Derive a key of 32 bytes: one block of HKDF-SHA256 (RFC 5869)."""
-    extracted = hmac_digest(salt or bytes(sha256().digest_size), key, "sha256")
-    return hmac_digest(extracted, b"mainspring " + purpose + b"\x01", "sha256")

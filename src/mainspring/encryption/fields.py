@@ -23,6 +23,7 @@ from mainspring.core.model import JobSpec, Target
 from mainspring.core.values import value
 from mainspring.encryption.cipher import Cipher
 from mainspring.errors import CannotDecrypt, InvalidInput
+from mainspring.ports.store.runs import IdempotencyKey
 
 
 @value()
@@ -99,6 +100,14 @@ class Fields:
             return f"[{UNREADABLE}: {error}]"
         except (binascii.Error, UnicodeDecodeError):
             return f"[{UNREADABLE}: it was changed in the store]"
+
+    def mark_request(self, key: IdempotencyKey, tenant: str) -> IdempotencyKey:
+        """Replace a request's plain digest, by which who reads the store could find out a payload that they guess.
+
+        What was submitted before a key was changed, or before anything was encrypted, is known again.
+        """
+        marks = self._cipher.mark_request(key.request_hash, f"{tenant}\0".encode())
+        return replace(key, request_hash=marks[0], former_hashes=(*marks[1:], key.request_hash))
 
     def encrypt_spec(self, spec: JobSpec, place: Place) -> JobSpec:
         """Encrypt a definition's payload, and what its target is called with.

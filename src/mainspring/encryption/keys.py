@@ -8,6 +8,8 @@ import os
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
+from hmac import digest as hmac_digest
 
 from mainspring.core.ciphertexts import MOST_KEYS, is_key_id
 from mainspring.errors import InvalidInput
@@ -78,6 +80,17 @@ def parse_keys(text: str, path: str) -> Keys:
     if len(set(found.values())) < len(found):
         raise InvalidInput(SETTING, f"{path} has one key under two ids")
     return Keys(next(iter(found)), found)
+
+
+def check_of(key: bytes) -> bytes:
+    """Return what tells a key from another one of its id, and nothing about the key itself."""
+    return derive_key(key, b"check")[:16]
+
+
+def derive_key(key: bytes, purpose: bytes, salt: bytes = b"") -> bytes:
+    """Derive a key of 32 bytes: one block of HKDF-SHA256 (RFC 5869)."""
+    extracted = hmac_digest(salt or bytes(sha256().digest_size), key, "sha256")
+    return hmac_digest(extracted, b"mainspring " + purpose + b"\x01", "sha256")
 
 
 def _decode(text: str, where: str) -> bytes:

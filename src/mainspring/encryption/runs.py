@@ -152,14 +152,18 @@ class EncryptedRuns:
 
     def _encrypt_runs(self, runs: Iterable[NewRun]) -> list[NewRun]:
         return [
-            run
-            if run.payload is None
-            else replace(
-                run,
-                payload=self._fields.encrypt_payload(run.payload, Place(run.lane.tenant, run.job_id)),
-            )
-            for run in runs
+            run if run.payload is None and run.submit_key is None else self._encrypt_run(run) for run in runs
         ]
+
+    def _encrypt_run(self, run: NewRun) -> NewRun:
+        payload, key, tenant = run.payload, run.submit_key, run.lane.tenant
+        if payload is not None:
+            payload = self._fields.encrypt_payload(payload, Place(tenant, run.job_id))
+        return replace(
+            run,
+            payload=payload,
+            submit_key=None if key is None else self._fields.mark_request(key, tenant),
+        )
 
     def _encrypt_in(self, steps: Sequence[S]) -> list[S]:
         return [

@@ -109,6 +109,15 @@ class EncryptedStore(EncryptedJobs, EncryptedRuns):
         return dead if error is run.error else replace(dead, run=replace(run, error=error))
 
 
+VERBS = frozenset(
+    name
+    for kind in (EncryptedStore, EncryptedJobs, EncryptedRuns)
+    for name, verb in vars(kind).items()
+    if not name.startswith("_") and iscoroutinefunction(verb)
+)
+"""Those through which what users put in passes."""
+
+
 def encrypted(store: Store, cipher: Cipher) -> Store:
     """Return what stands for a store, and encrypts what it is given."""
     return cast("Store", EncryptedStore(store, cipher))

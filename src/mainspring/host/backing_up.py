@@ -9,9 +9,19 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mainspring.core.backups import FORMAT, BackupManifest, FileFacts, Proof, Restored, find_differences
+from mainspring.core.backups import (
+    FORMAT,
+    BackupManifest,
+    FileFacts,
+    KeyCheck,
+    Proof,
+    Restored,
+    compare_keys,
+    find_differences,
+)
 from mainspring.errors import InvalidInput
 from mainspring.host.backup_files import manifest_of, reserve
+from mainspring.host.examining import read_key_checks
 from mainspring.host.hosting import make_folder
 
 if TYPE_CHECKING:
@@ -46,14 +56,21 @@ async def back_up(location: StoreLocation, file: Path) -> BackupManifest:
 
 
 async def restore(
-    location: StoreLocation, file: Path, *, store_option: str, kept: timedelta, keep_audit: timedelta
-) -> tuple[BackupManifest, Restored, Proof]:
+    location: StoreLocation,
+    file: Path,
+    *,
+    store_option: str,
+    kept: timedelta,
+    keep_audit: timedelta,
+    keys_file: str | None = None,
+) -> tuple[BackupManifest, Restored, Proof, KeyCheck]:
     """Fill an empty store from a backup, and prove that it is what it was.
 
     Args:
         store_option: the option that names the store, for errors.
         kept: how long ended runs are kept.
         keep_audit: how long entries of the audit are kept.
+        keys_file: the file of the keys that servers of this host have; None if there is none.
 
     Raises:
         InvalidInput: the file, its manifest or the store cannot be used, or the file was changed.
@@ -80,9 +97,10 @@ async def restore(
             keep_audit=keep_audit,
             differences=find_differences(manifest.store, restored.found),
         )
+        used = {key.id: key.check for key in await store.list_encryption_keys()}
     finally:
         await store.close()
-    return manifest, restored, proof
+    return manifest, restored, proof, compare_keys(used, read_key_checks(keys_file) or {})
 
 
 def read_manifest(file: Path, *, kind: str) -> BackupManifest:

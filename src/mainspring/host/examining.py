@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mainspring.core.doctor import FileFinding, InstallationFacts, SettingFacts
+from mainspring.core.doctor import FileFinding, InstallationFacts, SettingFacts, keys_lost
 from mainspring.errors import InvalidInput, MainspringError
 from mainspring.host.archiving import reach_archive
 
@@ -31,13 +31,21 @@ async def gather(location: StoreLocation, choices: Choices, *, address: str) -> 
     from mainspring.clock import host_time, monotonic
     from mainspring.runtime import last_migration, make_examiner
 
+    examiner = make_examiner(location)
+    store, settings = (
+        await examiner.look(monotonic=monotonic, now=host_time),
+        read_settings(choices, os.environ),
+    )
+    missing, other = keys_lost(settings, store.cluster)
+    lost = [*missing, *other]
     return InstallationFacts(
         product=mainspring.__version__,
         schema=last_migration(location),
-        store=await make_examiner(location).look(monotonic=monotonic, now=host_time),
-        settings=read_settings(choices, os.environ),
+        store=store,
+        settings=settings,
         address=address,
         api_error=await _call(address),
+        key_uses=await examiner.count_key_uses(lost) if lost else {},
     )
 
 
@@ -54,6 +62,7 @@ def read_settings(choices: Choices, environment: Mapping[str, str]) -> SettingFa
         problems += check(process, choices, stores=load_plugins())
     cert, archive = choices["tls.cert"].value, choices["archive.url"].value
     archive_error, archive_owner = (None, None) if archive is None else reach_archive(archive)
+    keys = read_key_checks(choices["keys_file"].value)
     is_encrypted = cert is not None or choices["behind_proxy"].value is not None
     return SettingFacts(
         problems=list(dict.fromkeys(" ".join(str(problem).split()) for problem in problems)),
@@ -63,7 +72,8 @@ def read_settings(choices: Choices, environment: Mapping[str, str]) -> SettingFa
         allows_shell=bool(choices["executors.shell.enabled"].value),
         has_shell_list=bool(choices["executors.shell.allow"].value),
         secrets=_find_secrets(choices, environment),
-        keys=_read_key_ids(choices["keys_file"].value),
+        keys=None if keys is None else list(keys),
+        key_checks=keys or {},
         tzdata=tzdata_version(),
         history_keep=choices["history.keep"].value.total_seconds(),
         archive=archive,
@@ -72,14 +82,17 @@ def read_settings(choices: Choices, environment: Mapping[str, str]) -> SettingFa
     )
 
 
-def _read_key_ids(path: str | None) -> list[str] | None:
-    """Return the ids of the keys in a file; None if there is none that can be read, which is told elsewhere."""
-    from mainspring.encryption.keys import read_keys
+def read_key_checks(path: str | None) -> dict[str, bytes] | None:
+    """Return what tells each key of a file from another one of its id, by id, the one that writes first.
+
+    None if there is no file that can be read, which is told elsewhere.
+    """
+    from mainspring.encryption.keys import check_of, read_keys
 
     if path is None:
         return None
     try:
-        return list(read_keys(path).by_id)
+        return {key_id: check_of(key) for key_id, key in read_keys(path).by_id.items()}
     except InvalidInput:
         return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from datetime import datetime
 from importlib.metadata import version
@@ -47,6 +47,7 @@ from mainspring.ports.hints import HintChannel
 from mainspring.ports.store import Store
 from mainspring.ports.store.nodes import NodeFacts
 from mainspring.registry import FunctionRegistry
+from mainspring.runtime.key_watch import KeyWatch
 from mainspring.telemetry.otlp import OtlpExport, make_export, sending
 from mainspring.telemetry.store import StoreTimes, timed
 from mainspring.zone_data import tzdata_version
@@ -188,9 +189,15 @@ async def open_engine(
 ) -> AsyncIterator[Engine]:
     """Open the store, and run the engine's services on it until the block ends.
 
+    If the process has no keys, and the store gets encrypted meanwhile, the block is broken off.
+
     Args:
         holds_start: jobs whose trigger is at start wait for `Engine.release_start`.
         owns_process: nothing else runs in the process.
+
+    Raises:
+        InvalidInput: the keys and the store do not go together, or do not any more.
+        MissingExtra: an extra that the settings need is not installed.
     """
     load_plugins()  # before any stored job is read
     bare = make_store(settings.store, settings=settings)
@@ -200,7 +207,7 @@ async def open_engine(
     try:
         clock = StoreClock(store.read_time)
         await clock.sample()
-        store = await _encrypting(store, settings, clock)
+        store, watch = await _encrypting(store, settings, clock)
         sender = _sender_beside(settings, clock) if with_scheduler or settings.has_api else None
         pinger = make_pinger(settings) if with_scheduler else None
         export = make_exporter(settings, "mainspring" if sender is not None else "mainspring-worker")
@@ -216,10 +223,16 @@ async def open_engine(
         )
         engine.telemetry.watch(times)
         try:
+            services = await _services_beside(engine, clock, settings)
+            if watch is not None:
+                services.append(watch)
             if pinger is not None:
                 await pinger.start()
-            await engine.start(*await _services_beside(engine, clock, settings), holds_start=holds_start)
-            async with sending(export, engine.telemetry, LoopWaiter(), owns_process=owns_process):
+            await engine.start(*services, holds_start=holds_start)
+            async with (
+                sending(export, engine.telemetry, LoopWaiter(), owns_process=owns_process),
+                nullcontext() if watch is None else watch.breaking_off(),
+            ):
                 yield engine
         finally:
             await engine.stop()
@@ -248,8 +261,11 @@ def make_exporter(settings: Settings, service: str) -> OtlpExport | None:
     return make_export(settings.otlp, service=service, ids=UuidSource(), time=host_nanoseconds)
 
 
-async def _encrypting(store: Store, settings: Settings, clock: Clock) -> Store:
+async def _encrypting(store: Store, settings: Settings, clock: Clock) -> tuple[Store, KeyWatch | None]:
     """Return the store, or what stands for it and encrypts what it is given.
+
+    A process without keys gets, besides, what watches that the store stays as it is; None if no other process can
+    write to it.
 
     Raises:
         InvalidInput: the keys and the store do not go together.
@@ -258,11 +274,14 @@ async def _encrypting(store: Store, settings: Settings, clock: Clock) -> Store:
     if settings.keys_file is not None:
         from mainspring.encryption.starting import encrypt_store
 
-        return await encrypt_store(store, settings.keys_file, now=clock.now())
+        return await encrypt_store(store, settings.keys_file, now=clock.now()), None
     if await store.list_encryption_keys():
         message = "is not set, but this store is encrypted; give the file that the other servers have"
         raise InvalidInput("keys_file", message)
-    return store
+    if not store.capabilities.concurrent_writers:
+        return store, None
+    watch = KeyWatch(store, waiter=LoopWaiter())
+    return watch.store, watch
 
 
 def _sender_beside(settings: Settings, clock: Clock) -> Sender:

@@ -28,7 +28,9 @@ from mainspring.testing.factories import START, at
 def test_known_key_answers_before_the_job(
     known: KnownKey | None, newest: int | None, wanted: int | None, expected: SubmissionVerdict
 ) -> None:
-    admission = admit(known=known, request_hash=b"a", newest_version=newest, wanted_version=wanted, now=START)
+    admission = admit(
+        known=known, request_hashes=(b"a",), newest_version=newest, wanted_version=wanted, now=START
+    )
     assert admission is expected
 
 

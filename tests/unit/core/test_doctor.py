@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from mainspring.core.ciphertexts import KeyUses
 from mainspring.core.doctor import (
     ChannelLook,
     Checked,
@@ -181,6 +182,28 @@ WRONG: list[tuple[str, InstallationFacts, Grade, str]] = [
     ("secrets", with_settings(secrets=[replace(SECRET, is_private=None)]), FAILURE, "cannot be read"),
     ("encryption", with_settings(keys=None), WARNING, "encrypted with 1 key, and this host has no keys_file"),
     ("encryption", with_settings(keys=["k2"]), FAILURE, "keys_file lacks k1, with which"),
+    (
+        "encryption",
+        replace(with_settings(keys=["k2"]), key_uses={"k1": KeyUses(3, 1, 2)}),
+        FAILURE,
+        "with which the store was encrypted (k1 is needed by 3 jobs, 1 run that waits, 2 dead letters)",
+    ),
+    (
+        "encryption",
+        replace(with_settings(keys=None), key_uses={"k1": KeyUses(0, 2, 0)}),
+        WARNING,
+        "no keys_file that can be read (k1 is needed by 2 runs that wait)",
+    ),
+    (
+        "encryption",
+        replace(
+            with_cluster(key_checks={"k1": b"right"}),
+            settings=replace(SETTINGS, key_checks={"k1": b"wrong", "k2": b"x"}),
+            key_uses={"k1": KeyUses(0, 0, 0)},
+        ),
+        FAILURE,
+        "another key under the id k1 than the one with which the store was encrypted (k1 is needed by ended runs",
+    ),
     ("shell", with_settings(allows_shell=True), WARNING, "any command"),
     ("zone data", with_settings(tzdata="2025b"), WARNING, "zone data 2025b, and the cluster goes by 2026a"),
     (

@@ -190,3 +190,13 @@ print(sorted(name for name in sys.modules if name.startswith(("cryptography", "m
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
     )
     assert done.stdout == "[]\n"
+
+
+def test_a_request_is_known_again_by_every_key_and_by_no_other() -> None:
+    digest = bytes(range(32))
+    [old] = ONE.mark_request(digest, b"shop")
+    new, again = BOTH.mark_request(digest, b"shop")
+    assert again == old
+    assert len({old, new, digest}) == 3
+    assert ONE.mark_request(digest, b"mall") != (old,)
+    assert ONE.mark_request(digest[::-1], b"shop") != (old,)

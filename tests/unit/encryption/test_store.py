@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
+from mainspring.core.admission import SubmissionVerdict
 from mainspring.core.ciphertexts import is_encrypted_bytes, show_hidden, why_unreadable
 from mainspring.core.dead_letters import DeadFilter
-from mainspring.core.ids import RedriveId
-from mainspring.core.model import Attempt, JobSpec, Run, Target
+from mainspring.core.ids import RedriveId, RunId
+from mainspring.core.model import Attempt, Job, JobSpec, Run, Target
 from mainspring.core.notify import UnnoticedFailure
 from mainspring.core.outcomes import AttemptOutcome, Transition
 from mainspring.core.states import RunState
@@ -23,6 +24,7 @@ from mainspring.encryption.cipher import Cipher
 from mainspring.encryption.keys import Keys, make_key
 from mainspring.encryption.starting import encrypt_store
 from mainspring.encryption.store import EncryptedStore, encrypted
+from mainspring.engine.usecases.submissions import JobForm, Submission, make_submitted_run
 from mainspring.errors import CannotDecrypt, InvalidInput
 from mainspring.ports.store import Store
 from mainspring.ports.store.applying import JobsChange
@@ -346,6 +348,51 @@ def keys_file(folder: Path, *ids: str) -> str:
         file.touch(mode=0o600)
         file.write_text("".join(f"{make_key(key_id)}\n" for key_id in ids))
     return str(file)
+
+
+class TestIdempotencyKeys:
+    """A plain digest of a request would tell who reads the store whether a payload is one that they guess."""
+
+    @staticmethod
+    async def submit(store: Store, job: Job, payload: bytes) -> tuple[SubmissionVerdict, RunId | None]:
+        form = JobForm(job, timedelta(hours=24))
+        submission = Submission(job_id=job.id, payload=payload, idempotency_key="k")
+        run = make_submitted_run(form, submission, now=START, expiries={})
+        [result] = await store.submit_runs([run], now=START)
+        return result.status, result.run_id
+
+    async def test_no_plain_digest_is_kept(self, store: Store, bare: MemoryStore) -> None:
+        job = await add_job(store, SPEC)
+        await self.submit(store, job, b"[1]")
+        [kept] = bare._tables.keys.values()
+        form = JobForm(job, timedelta(hours=24))
+        submission = Submission(job_id=job.id, payload=b"[1]", idempotency_key="k")
+        plain = make_submitted_run(form, submission, now=START, expiries={}).submit_key
+        assert plain is not None
+        assert plain.request_hash.decode("latin-1") not in list(_leaves(vars(bare), set()))
+        assert len(kept.known.request_hash) == len(plain.request_hash)
+
+    async def test_the_same_request_is_the_same_run_and_another_one_is_not(self, store: Store) -> None:
+        job = await add_job(store, SPEC)
+        verdict, run_id = await self.submit(store, job, b"[1]")
+        assert verdict is SubmissionVerdict.SUBMITTED
+        assert await self.submit(store, job, b"[1]") == (SubmissionVerdict.DUPLICATE, run_id)
+        assert (await self.submit(store, job, b"[2]"))[0] is SubmissionVerdict.KEY_MISMATCH
+
+    @pytest.mark.parametrize("before", [None, OLD], ids=["before encryption", "before the key was changed"])
+    async def test_a_key_from_before_is_known_again(self, bare: MemoryStore, before: Cipher | None) -> None:
+        earlier = bare if before is None else encrypted(bare, before)
+        job = await add_job(earlier, SPEC)
+        _, run_id = await self.submit(earlier, job, b"[1]")
+        now = encrypted(bare, NEW)
+        assert await self.submit(now, job, b"[1]") == (SubmissionVerdict.DUPLICATE, run_id)
+        assert (await self.submit(now, job, b"[2]"))[0] is SubmissionVerdict.KEY_MISMATCH
+
+    async def test_servers_with_keys_in_another_order_agree(self, bare: MemoryStore) -> None:
+        one = encrypted(bare, Cipher(Keys("old", {"old": bytes(32), "new": b"\1" * 32})))
+        job = await add_job(one, SPEC)
+        _, run_id = await self.submit(encrypted(bare, NEW), job, b"[1]")
+        assert await self.submit(one, job, b"[1]") == (SubmissionVerdict.DUPLICATE, run_id)
 
 
 async def test_start_notes_the_key_that_writes(bare: MemoryStore, tmp_path: Path) -> None:

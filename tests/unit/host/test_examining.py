@@ -134,6 +134,8 @@ def test_ids_of_keys_are_read_and_their_file_is_looked_at(tmp_path: Path) -> Non
     file = tmp_path / "mainspring.toml"
     file.write_text(f'keys_file = "{keys}"\n')
     assert read().keys == ["b", "a"]
+    assert set(read().key_checks) == {"a", "b"}
+    assert len(set(read().key_checks.values())) == 2
     assert [(one.setting, one.is_private) for one in read().secrets] == [("keys_file", True)]
     keys.chmod(0o644)
     assert read().keys is None

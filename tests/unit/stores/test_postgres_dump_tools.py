@@ -30,6 +30,15 @@ from mainspring.stores.postgres.dump_tools import find_tool, keywords_of, run_to
             {"host": "db", "dbname": "shop", "user": "ann", "password": "x"},
         ),
         ("postgresql://%2Frun%2Fpostgresql/shop", {"host": "/run/postgresql", "dbname": "shop"}),
+        (
+            "postgresql://db/shop?search_path=app%2C+x%5C&sslmode=require",
+            {"host": "db", "dbname": "shop", "sslmode": "require", "options": r"-c search_path=app,\ x\\"},
+        ),
+        (
+            "postgresql://db/shop?options=-c%20geqo%3Doff&search_path=app",
+            {"host": "db", "dbname": "shop", "options": "-c geqo=off -c search_path=app"},
+        ),
+        ("postgresql://db/?database=shop", {"host": "db", "dbname": "shop"}),
     ],
 )
 def test_an_address_is_read_as_keywords(dsn: str, keywords: dict[str, str]) -> None:
@@ -50,8 +59,10 @@ def test_the_file_is_private_and_goes_away() -> None:
 
 
 async def test_a_program_that_is_missing_or_too_old_is_named() -> None:
-    with pytest.raises(InvalidInput, match="pg_missing is missing; install"):
+    with pytest.raises(InvalidInput, match="pg_missing is missing; install") as caught:
         await find_tool("pg_missing", least=15)
+    assert "15 or later" in str(caught.value)
+    assert "--build-arg PACKAGES=postgresql-client" in str(caught.value)
 
 
 async def test_a_program_that_fails_is_quoted() -> None:

@@ -16,7 +16,7 @@ from mainspring.host.exit_codes import ExitCode
 if TYPE_CHECKING:
     from mainspring.config.settings import StoreLocation
     from mainspring.config.sources import Choices
-    from mainspring.core.backups import BackupManifest, Proof, Restored
+    from mainspring.core.backups import BackupManifest, KeyCheck, Proof, Restored
 
 _UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
@@ -51,6 +51,10 @@ def backup_command(context: click.Context, /, file: str, *, as_json: bool, **_: 
     files = facts.rows.get("archive_part", 0)
     if files:
         click.echo(f"not in it: the archive, {files:,} files; copy those as you copy other files")
+    if facts.rows.get("encryption_key", 0):
+        click.echo(
+            "not in it: the keys with which the store is encrypted; keep a copy of keys_file elsewhere"
+        )
     click.echo(
         f"Keep it together with {manifest_of(Path(file))}, by which a restore proves that all is there."
     )
@@ -74,20 +78,22 @@ def restore_command(context: click.Context, /, file: str, *, as_json: bool, **_:
     from mainspring.host.backing_up import restore
 
     choices = read_choices(context).require()
-    manifest, restored, proof = asyncio.run(
+    manifest, restored, proof, keys = asyncio.run(
         restore(
             location_of(choices),
             Path(file),
             store_option=store_option(choices),
             kept=choices["history.keep"].value,
             keep_audit=choices["audit.keep"].value,
+            keys_file=choices["keys_file"].value,
         )
     )
     if as_json:
         said = {"backup": manifest, "sessions": restored.sessions, "runs": restored.runs, "proof": proof}
+        said |= {"keys": keys}
         print_json({name: plain(part) for name, part in said.items()} | {"holds": proof.holds})
     else:
-        _print_restored(manifest, restored, proof)
+        _print_restored(manifest, restored, proof, keys)
     return ExitCode.DONE if proof.holds else ExitCode.NOT_WELL
 
 
@@ -103,7 +109,7 @@ def location_of(choices: Choices) -> StoreLocation:
         raise choices.tell(error) from None
 
 
-def _print_restored(manifest: BackupManifest, restored: Restored, proof: Proof) -> None:
+def _print_restored(manifest: BackupManifest, restored: Restored, proof: Proof, keys: KeyCheck) -> None:
     rows = manifest.store.rows
     click.echo(f"restored as of {show_instant(manifest.taken_at)}, from Mainspring {manifest.product}")
     if proof.differences:
@@ -118,10 +124,21 @@ def _print_restored(manifest: BackupManifest, restored: Restored, proof: Proof) 
         f"from before: {restored.sessions:,} sessions of workers ended; {restored.runs:,} runs were under way and"
         " count as lost; epochs, revisions and ids go on from where no server of before has been"
     )
+    if keys.used:
+        click.echo(f"encryption: with {', '.join(keys.used)}; {_say_keys(keys)}")
     if proof.holds:
         click.echo("Start the servers, then the workers. Fires since then are missed fires.")
     else:
         click.echo("This is not what was backed up: start nothing on it before you know why.")
+
+
+def _say_keys(keys: KeyCheck) -> str:
+    lost = "before you start a server; without it, what it encrypted is lost"
+    if keys.missing:
+        return f"keys_file of this host lacks {', '.join(keys.missing)}: put it back {lost}"
+    if keys.other:
+        return f"keys_file of this host has another key as {', '.join(keys.other)}: put the right one there {lost}"
+    return "keys_file of this host has them"
 
 
 def _say_audit(proof: Proof) -> str:

@@ -13,6 +13,7 @@ from mainspring.core.doctor.facts import (
     StoreLook,
     TokenLook,
     WaitingQueue,
+    keys_lost,
 )
 from mainspring.core.doctor.findings import Checked, Grade
 
@@ -31,5 +32,6 @@ __all__ = [
     "TokenLook",
     "WaitingQueue",
     "examine",
+    "keys_lost",
     "worst_of",
 ]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mainspring.core.ciphertexts import KeyUses
 from mainspring.core.ledger_check import LedgerCheck
 
 
@@ -33,6 +34,7 @@ class SettingFacts:
         allows_shell, has_shell_list: whether workers run commands, and whether only those of a list.
         secrets: files that only one user should read.
         keys: ids of the keys that encrypt, the one that writes first; None without a file that can be read.
+        key_checks: by id, what tells each of these from another one of its id.
         tzdata: the version of this host's zone data.
         history_keep: how long ended runs are kept.
         archive: where days of the history are written before they are removed; None without an archive.
@@ -48,6 +50,7 @@ class SettingFacts:
     has_shell_list: bool = False
     secrets: Sequence[FileFinding] = ()
     keys: Sequence[str] | None = None
+    key_checks: Mapping[str, bytes] = field(default_factory=dict)
     tzdata: str = ""
     history_keep: float = 0.0
     archive: str | None = None
@@ -176,6 +179,7 @@ class ClusterLook:
         archive_url: where its days of the history go, as its servers say; None if they go nowhere.
         unarchived_for: how long ago the oldest day of the history ended that is not in the archive; None without one.
         keys: ids of the keys that its contents are encrypted with.
+        key_checks: by id, what tells each of these from another one of its id.
     """
 
     tzdata: str | None
@@ -198,6 +202,7 @@ class ClusterLook:
     installation: str | None = None
     archive_url: str | None = None
     keys: Sequence[str] = ()
+    key_checks: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,6 +234,7 @@ class InstallationFacts:
     Attributes:
         product: the version of the program that looks, and `schema` the last migration that it knows.
         api_error: why the server at `address` does not answer; None if it does.
+        key_uses: of the keys that this host lacks, or has another one of, what needs them.
     """
 
     product: str
@@ -237,3 +243,14 @@ class InstallationFacts:
     settings: SettingFacts = field(default_factory=SettingFacts)
     address: str = ""
     api_error: str | None = None
+    key_uses: Mapping[str, KeyUses] = field(default_factory=dict)
+
+
+def keys_lost(settings: SettingFacts, cluster: ClusterLook | None) -> tuple[list[str], list[str]]:
+    """Return which keys of a store this host lacks, and of which it has another one, by id."""
+    if cluster is None:
+        return [], []
+    mine = settings.key_checks
+    missing = sorted(set(cluster.keys) - set(settings.keys or ()))
+    other = [key_id for key_id, check in cluster.key_checks.items() if mine.get(key_id, check) != check]
+    return missing, sorted(other)

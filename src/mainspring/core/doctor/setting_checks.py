@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from mainspring.core.doctor.facts import InstallationFacts
+from collections.abc import Sequence
+
+from mainspring.core.doctor.facts import InstallationFacts, keys_lost
 from mainspring.core.doctor.findings import Finding, fail, fine, number, tell, warn
 
 _SOON = 14 * 86_400.0
@@ -166,17 +168,44 @@ def encryption(facts: InstallationFacts) -> Finding | None:
             if mine is None
             else fine("nothing is encrypted yet; a server that starts with keys_file begins")
         )
+    missing, other = keys_lost(facts.settings, cluster)
     if mine is None:
         return warn(
-            f"the store is encrypted with {number(len(used), 'key')}, and this host has no keys_file that can be read",
+            f"the store is encrypted with {number(len(used), 'key')}, and this host has no keys_file that can be read"
+            + _say_uses(missing, facts),
             "a server that reads these settings does not start",
             "set keys_file to the file that the servers have",
         )
-    missing = sorted(set(used) - set(mine))
     if missing:
         return fail(
-            f"keys_file lacks {', '.join(missing)}, with which the store was encrypted",
+            f"keys_file lacks {', '.join(missing)}, with which the store was encrypted{_say_uses(missing, facts)}",
             "a server that reads these settings does not start; without the key, what it encrypted is lost",
             "put the key back, below the one that is to write",
         )
+    if other:
+        return fail(
+            f"keys_file has another key under the id {', '.join(other)} than the one with which the store was"
+            f" encrypted{_say_uses(other, facts)}",
+            "a server that reads these settings does not start; without the key, what it encrypted is lost",
+            "put the right key back under its id, and give the other one an id of its own",
+        )
     return fine(f"encrypted with {number(len(used), 'key')}: {', '.join(used)}; {mine[0]} writes")
+
+
+def _say_uses(keys: Sequence[str], facts: InstallationFacts) -> str:
+    """Return what of the store needs these keys, as the end of a sentence; nothing if that was not counted."""
+    said = []
+    for key_id in keys:
+        uses = facts.key_uses.get(key_id)
+        if uses is None:
+            continue
+        counts = ((uses.jobs, "job"), (uses.runs, "run that waits"), (uses.dead_runs, "dead letter"))
+        named = [_count(count, noun) for count, noun in counts if count]
+        said.append(f"{key_id} is needed by {', '.join(named) if named else 'ended runs at most'}")
+    return f" ({'; '.join(said)})" if said else ""
+
+
+def _count(count: int, noun: str) -> str:
+    if noun == "run that waits" and count != 1:
+        return f"{count:,} runs that wait"
+    return number(count, noun)

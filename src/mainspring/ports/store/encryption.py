@@ -20,7 +20,10 @@ class EncryptionStore(Protocol):
         ...
 
     async def add_encryption_key(self, key: EncryptionKey) -> EncryptionKey:
-        """Note a key before it is used, unless one of its id is noted; return what is noted."""
+        """Note a key before it is used, unless one of its id is noted; return what is noted.
+
+        From then on, programs of releases that know no encryption do not open the store.
+        """
         ...
 
     async def read_job_tenants(self, job_ids: Sequence[JobId]) -> dict[JobId, str]:

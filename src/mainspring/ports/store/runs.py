@@ -19,11 +19,22 @@ from mainspring.core.values import value
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdempotencyKey:
-    """A submitter's key: at most one run per tenant and key until it expires."""
+    """A submitter's key: at most one run per tenant and key until it expires.
+
+    Attributes:
+        request_hash: tells this request from others that have the key, and is kept with it.
+        former_hashes: what may be kept instead for this very request, because it was hashed in another way.
+    """
 
     key: str
     request_hash: bytes
     expires_at: datetime
+    former_hashes: tuple[bytes, ...] = ()
+
+    @property
+    def hashes(self) -> tuple[bytes, ...]:
+        """Whatever may be kept for this request."""
+        return self.request_hash, *self.former_hashes
 
 
 @value()

@@ -11,9 +11,8 @@ from mainspring.core.archive import start_of_day
 from mainspring.core.doctor import ChannelLook, ClusterLook, NodeLook, TokenLook, WaitingQueue
 from mainspring.stores._sql.ledger_check import decode_ledger_check
 
-LOGINS_SINCE, ARCHIVED_SINCE, ENCRYPTED_SINCE, INSTALLED_SINCE = 40, 42, 44, 46
-"""The migrations that brought sessions, the archive, encryption, and whose archive it is. A store that is looked at may
-be older."""
+LOGINS_SINCE, ARCHIVED_SINCE, INSTALLED_SINCE = 40, 42, 46
+"""The migrations that brought sessions, the archive, and whose archive it is. A store may be older."""
 Rows = Sequence[Mapping[str, Any]]
 SOON, MOST_TOKENS = timedelta(days=14), 20
 """How soon tokens end that are told of, and how many of them are looked at."""
@@ -66,4 +65,5 @@ def make_cluster_look(
         if unarchived is None
         else (now - start_of_day(unarchived + timedelta(days=1))).total_seconds(),
         keys=[row["id"] for row in keys],
+        key_checks={row["id"]: row["key_check"] for row in keys},
     )

@@ -18,6 +18,8 @@ from mainspring.errors import SchemaMismatch
 _FILE = re.compile(r"^(\d{4})_([a-z_]+)\.sql$")
 _DECLARATION = re.compile(r"^-- *compatible_from *:(.*)$", re.MULTILINE)
 _NUMBER = re.compile(r"\d{4}")
+ENCRYPTED_SINCE = 44
+"""The migration that brought encryption. Once a store is encrypted, no program that lacks it may start on it."""
 _log = structlog.get_logger(__name__)
 
 

@@ -106,7 +106,7 @@ class MemoryClaimStore:
         session, job = self._find_claimer(request), tables.jobs.get(run.job_id)
         admission = admit(
             known=None,
-            request_hash=None,
+            request_hashes=(),
             newest_version=None if job is None else job.version,
             wanted_version=run.version if run.must_be_newest else None,
             now=now,

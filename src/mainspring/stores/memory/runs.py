@@ -54,7 +54,7 @@ class MemoryRunStore:
         job = tables.jobs.get(new.job_id)
         admission = admit(
             known=None if row is None else row.known,
-            request_hash=None if submit_key is None else submit_key.request_hash,
+            request_hashes=() if submit_key is None else submit_key.hashes,
             newest_version=None if job is None else job.version,
             wanted_version=new.version if new.must_be_newest else None,
             now=now,

@@ -59,15 +59,23 @@ class SubmittedJob:
 class CallersStore:
     """The verbs of the store within a caller's transaction. `open_store` makes it."""
 
-    def __init__(self, transaction: Transaction) -> None:
+    def __init__(self, transaction: Transaction, schema: str) -> None:
         self._transaction = transaction
+        self._schema = schema
 
     async def read_job(self, tenant: str, name: str) -> SubmittedJob | None:
-        """Return the newest definition of a job, with what else its runs depend on; None if there is no such job."""
-        rows = await self._transaction.fetch("read_submitted_job", tenant=tenant, name=name)
+        """Return the newest definition of a job, with what else its runs depend on; None if there is no such job.
+
+        Raises:
+            InvalidInput: the store is encrypted.
+        """
+        rows = await self._transaction.fetch(
+            "read_submitted_job", tenant=tenant, name=name, schema=self._schema
+        )
         if not rows:
             return None
         [row] = rows
+        _refuse_encrypted(is_encrypted=row["is_encrypted"])
         pairs = zip(row["queues"], row["expiries_ms"], strict=True)
         expiries = {queue: millis * _MILLISECOND for queue, millis in pairs}
         return SubmittedJob(job_of(row), row["now"].astimezone(UTC), expiries)
@@ -93,8 +101,12 @@ class CallersStore:
             False if the run is not RUNNING under this lease. Then the caller's transaction must not be committed. An
             attempt that has lost its lease must not leave its writes behind, and one that has ended its run before
             would write them twice.
+
+        Raises:
+            InvalidInput: the store is encrypted.
         """
-        [row] = await self._transaction.fetch("read_time")
+        [row] = await self._transaction.fetch("look_at_store", schema=self._schema)
+        _refuse_encrypted(is_encrypted=row["is_encrypted"])
         _, answers = await apply_any(self._transaction, [end], row["now"].astimezone(UTC))
         return answers.get(0) is ApplyResult.APPLIED
 
@@ -113,10 +125,9 @@ async def open_store(found: CallersConnection) -> CallersStore:
     schema = _found.get(found.driver)
     if schema is None:
         schema = await _find_schema(found.transaction(_statements("")))
-        transaction = found.transaction(_statements(schema))
-        await _check_schema(transaction, schema)
+        await _check_schema(found.transaction(_statements(schema)), schema)
         _found[found.driver] = schema
-    return CallersStore(found.transaction(_statements(schema)))
+    return CallersStore(found.transaction(_statements(schema)), schema)
 
 
 async def _find_schema(transaction: Transaction) -> str:
@@ -145,7 +156,13 @@ async def _check_schema(transaction: Transaction, schema: str) -> None:
             f"the store's tables lack migration {missing[0].number:04}, which this program needs;"
             " start a server of this release first"
         )
-    if await transaction.fetch("find_encryption", schema=schema):
+    [row] = await transaction.fetch("look_at_store", schema=schema)
+    _refuse_encrypted(is_encrypted=row["is_encrypted"])
+
+
+def _refuse_encrypted(*, is_encrypted: bool) -> None:
+    """Refuse a store that is encrypted. That is asked each time: it may begin while a connection is open."""
+    if is_encrypted:
         message = (
             "leads to a store that is encrypted, for which a caller's transaction has no keys;"
             " submit through the server instead, and let runs end by themselves"

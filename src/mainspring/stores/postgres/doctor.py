@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 import asyncpg
 
+from mainspring.core.ciphertexts import KeyUses, heads_of
 from mainspring.core.doctor import ClusterLook, ServerLook, StoreLook, TokenLook
 from mainspring.errors import MainspringError
 from mainspring.stores._sql.doctor import (
     ARCHIVED_SINCE,
-    ENCRYPTED_SINCE,
     INSTALLED_SINCE,
     LOGINS_SINCE,
     MOST_TOKENS,
@@ -20,6 +20,7 @@ from mainspring.stores._sql.doctor import (
     look_at_tokens,
     make_cluster_look,
 )
+from mainspring.stores._sql.migrate import ENCRYPTED_SINCE
 from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.postgres.access import ending_of, values_of_ending
 from mainspring.stores.postgres.connecting import LOST, ConnectionOptions, Dialer
@@ -56,6 +57,29 @@ class PostgresExaminer:
         finally:
             if connection is not None:
                 connection.terminate()
+
+    async def count_key_uses(self, key_ids: Sequence[str]) -> Mapping[str, KeyUses]:
+        """See `StoreExaminer`."""
+        connection: Connection | None = None
+        found = {}
+        try:
+            connection = await Dialer(self._options).dial(settings=_SETTINGS, command_timeout=_PATIENCE)
+            transaction = Transaction(connection, self._statements)
+            for key_id in key_ids:
+                heads = heads_of(key_id)
+                [row] = await transaction.fetch(
+                    "count_key_uses",
+                    data=heads.data,
+                    text=heads.text,
+                    definitions=[one.encode() for one in heads.definitions],
+                )
+                found[key_id] = KeyUses(row["jobs"], row["runs"], row["dead_runs"])
+        except (*LOST, asyncpg.PostgresError):
+            return found
+        finally:
+            if connection is not None:
+                connection.terminate()
+        return found
 
     async def _look_through(
         self, connection: Connection, monotonic: Callable[[], float], now: Callable[[], datetime]

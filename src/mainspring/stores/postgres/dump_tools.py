@@ -18,6 +18,14 @@ _VERSION = re.compile(r"\(PostgreSQL\) (\d+)")
 _FOLDERS = Path("/usr/lib/postgresql")
 """Where Debian keeps the programs of each version."""
 _SERVICE = "mainspring"
+_KEYWORDS = frozenset(
+    (
+        *("dbname", "host", "hostaddr", "krbsrvname", "gsslib", "options", "passfile", "password", "port"),
+        *("sslcert", "sslcrl", "sslkey", "sslmode", "sslnegotiation", "sslpassword", "sslrootcert"),
+        *("ssl_max_protocol_version", "ssl_min_protocol_version", "target_session_attrs", "user"),
+    )
+)
+"""What libpq knows of what a DSN may have; `config.dsn` refuses or leaves out the rest."""
 _SHOWN = 500
 """Characters of a program's complaint that an error repeats."""
 
@@ -39,9 +47,15 @@ async def find_tool(name: str, *, least: int) -> tuple[str, int]:
         found.append(version)
     if not found:
         raise InvalidInput(
-            "store", f"{name} is missing; install PostgreSQL's client programs, {least} or later"
+            "store",
+            f"{name} is missing; install PostgreSQL's client programs, {least} or later"
+            f" (Debian: apt-get install postgresql-client; the container image has none: build it with"
+            " --build-arg PACKAGES=postgresql-client)",
         )
-    raise InvalidInput("store", f"{name} is of version {max(found)}; {least} or later is needed here")
+    raise InvalidInput(
+        "store",
+        f"{name} is of version {max(found)}; {least} or later is needed here, from postgresql-client-{least} or later",
+    )
 
 
 def _candidates(name: str) -> Iterator[str]:
@@ -115,7 +129,7 @@ def keywords_of(dsn: str) -> Mapping[str, str]:
         "host": ",".join(unquote(host).strip("[]") for host, _, _ in ends),
         "port": ",".join(port for _, _, port in ends).strip(","),
         "dbname": unquote(parts.path.removeprefix("/")),
-        **dict(parse_qsl(parts.query)),
+        **_parameters_of(parts.query),
     }
     for keyword, value in given.items():
         if value != value.strip() or "\n" in value:
@@ -123,6 +137,22 @@ def keywords_of(dsn: str) -> Mapping[str, str]:
                 "store", f"{keyword} begins or ends with a blank, which pg_dump cannot be told"
             )
     return {keyword: value for keyword, value in given.items() if value}
+
+
+def _parameters_of(query: str) -> dict[str, str]:
+    """Return a DSN's parameters as libpq's. What it does not know, is a setting of the server, as for our driver."""
+    known: dict[str, str] = {}
+    settings = []
+    for name, value in parse_qsl(query):
+        word = "dbname" if name == "database" else name
+        if word in _KEYWORDS:
+            known[word] = value
+        else:
+            escaped = re.sub(r"([\\\s])", r"\\\1", value)
+            settings.append(f"-c {name}={escaped}")
+    if settings:
+        known["options"] = " ".join(filter(None, (known.get("options", "").strip(), *settings)))
+    return known
 
 
 def _has_port(host: str) -> bool:

@@ -8,6 +8,7 @@ from asyncpg import Record
 
 from mainspring.core.ciphertexts import EncryptionKey
 from mainspring.core.ids import JobId
+from mainspring.stores._sql.migrate import ENCRYPTED_SINCE
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
 
@@ -18,12 +19,13 @@ class PostgresEncryptionStore:
     _connections: Connections
 
     async def list_encryption_keys(self) -> list[EncryptionKey]:
-        rows = await self._connections.fetch(Role.EDIT, "list_encryption_keys", is_repeatable=True)
+        rows = await self._connections.fetch(Role.WATCH, "list_encryption_keys", is_repeatable=True)
         return [_key_of(row) for row in rows]
 
     async def add_encryption_key(self, key: EncryptionKey) -> EncryptionKey:
         async def work(transaction: Transaction) -> EncryptionKey:
             await transaction.execute("add_encryption_key", id=key.id, key_check=key.check, since=key.since)
+            await transaction.execute("shut_out_older_programs", number=ENCRYPTED_SINCE)
             [row] = await transaction.fetch("read_encryption_key", id=key.id)
             return _key_of(row)
 

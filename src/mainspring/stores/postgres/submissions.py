@@ -122,7 +122,7 @@ def _decide(
 def _admit(run: NewRun, known: KnownKey | None, versions: _Versions, now: datetime) -> SubmissionVerdict:
     return admit(
         known=known,
-        request_hash=None if run.submit_key is None else run.submit_key.request_hash,
+        request_hashes=() if run.submit_key is None else run.submit_key.hashes,
         newest_version=versions.get(run.job_id),
         wanted_version=run.version if run.must_be_newest else None,
         now=now,

@@ -207,7 +207,7 @@ def _submit_claimed(
         return None
     admission = admit(
         known=None,
-        request_hash=None,
+        request_hashes=(),
         newest_version=fetch_value(db, "find_existing_job", {"job_id": run.job_id.bytes}),
         wanted_version=run.version if run.must_be_newest else None,
         now=now,

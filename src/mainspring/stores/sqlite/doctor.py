@@ -6,18 +6,19 @@ import asyncio
 import os
 import shutil
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import apsw
 
+from mainspring.core.ciphertexts import KeyUses, heads_of
 from mainspring.core.doctor import ClusterLook, FolderFacts, StoreLook, TokenLook
 from mainspring.errors import MainspringError
 from mainspring.stores._sql.doctor import (
     ARCHIVED_SINCE,
-    ENCRYPTED_SINCE,
     INSTALLED_SINCE,
     LOGINS_SINCE,
     MOST_TOKENS,
@@ -25,10 +26,11 @@ from mainspring.stores._sql.doctor import (
     look_at_tokens,
     make_cluster_look,
 )
+from mainspring.stores._sql.migrate import ENCRYPTED_SINCE
 from mainspring.stores.sqlite.access import find_ending
 from mainspring.stores.sqlite.archive import find_unarchived
 from mainspring.stores.sqlite.connection import translate
-from mainspring.stores.sqlite.rows import to_instant, to_micros
+from mainspring.stores.sqlite.rows import to_instant, to_json, to_micros
 from mainspring.stores.sqlite.statements import fetch_rows, fetch_value
 
 _MOUNTS = Path("/proc/mounts")
@@ -49,6 +51,29 @@ class SqliteExaminer:
     async def look(self, *, monotonic: Callable[[], float], now: Callable[[], datetime]) -> StoreLook:
         """See `StoreExaminer`."""
         return await asyncio.to_thread(self._look, monotonic, now)
+
+    async def count_key_uses(self, key_ids: Sequence[str]) -> Mapping[str, KeyUses]:
+        """See `StoreExaminer`."""
+        return await asyncio.to_thread(self._count_key_uses, key_ids)
+
+    def _count_key_uses(self, key_ids: Sequence[str]) -> Mapping[str, KeyUses]:
+        found = {}
+        try:
+            with closing(apsw.Connection(str(self._path), flags=apsw.SQLITE_OPEN_READWRITE)) as db:
+                db.set_busy_timeout(1000)
+                db.execute("PRAGMA query_only = ON")
+                for key_id in key_ids:
+                    heads = heads_of(key_id)
+                    values = {
+                        "data": heads.data,
+                        "text": heads.text,
+                        "definitions": to_json(list(heads.definitions)),
+                    }
+                    [row] = fetch_rows(db, "count_key_uses", values)
+                    found[key_id] = KeyUses(row.jobs, row.runs, row.dead_runs)
+        except apsw.Error:
+            return found
+        return found
 
     def _look(self, monotonic: Callable[[], float], now: Callable[[], datetime]) -> StoreLook:
         label = str(self._path)

@@ -8,6 +8,7 @@ import apsw
 
 from mainspring.core.ciphertexts import EncryptionKey
 from mainspring.core.ids import JobId
+from mainspring.stores._sql.migrate import ENCRYPTED_SINCE
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.rows import NamedRow, make_job_id, to_hexes, to_instant, to_micros
 from mainspring.stores.sqlite.statements import execute, fetch_rows
@@ -30,6 +31,7 @@ class SqliteEncryptionStore:
         def work(db: apsw.Connection) -> EncryptionKey:
             values = {"id": key.id, "key_check": key.check, "since": to_micros(key.since)}
             execute(db, "add_encryption_key", values)
+            execute(db, "shut_out_older_programs", {"number": ENCRYPTED_SINCE})
             [row] = fetch_rows(db, "read_encryption_key", {"id": key.id})
             return _make_key(row)
 

@@ -205,7 +205,7 @@ def _admit(db: apsw.Connection, run: NewRun, version: int | None, now: datetime)
     wanted = run.version if run.must_be_newest else None
     if key is None:
         admission = admit(
-            known=None, request_hash=None, newest_version=version, wanted_version=wanted, now=now
+            known=None, request_hashes=(), newest_version=version, wanted_version=wanted, now=now
         )
         return SubmitResult(admission)
     row = fetch_row(db, "read_key", {"tenant": run.lane.tenant, "key": key.key})
@@ -214,7 +214,7 @@ def _admit(db: apsw.Connection, run: NewRun, version: int | None, now: datetime)
         known = KnownKey(row.request_hash, to_instant(row.expires_at), verdict_of_text(row.verdict))
     admission = admit(
         known=known,
-        request_hash=key.request_hash,
+        request_hashes=key.hashes,
         newest_version=version,
         wanted_version=wanted,
         now=now,
