@@ -50,6 +50,7 @@ from mainspring.ports.archive import Archive
 from mainspring.ports.channel import Sender
 from mainspring.ports.clock import Clock
 from mainspring.ports.hints import HintChannel
+from mainspring.ports.secrets import Secrets
 from mainspring.ports.store import Store
 from mainspring.ports.store.nodes import NodeFacts
 from mainspring.ports.telemetry import Measure, Source, Telemetry
@@ -64,6 +65,7 @@ class Engine:
         sender: delivers what alerts tell; None delivers nothing. Who makes the engine starts and stops it.
         tracer: takes the spans of submissions and fires; None if they are not exported.
         archive: where days of the history go before they are removed; None removes them as they are.
+        secrets: those of the process. The engine only hands them to what runs beside it.
 
     Attributes:
         matcher: where workers' claims wait.
@@ -74,6 +76,7 @@ class Engine:
         services: by name, in the order in which they start.
         telemetry: the measures of all parts; a process adds its own sources.
         tracer: takes the spans of this process; None if they are not exported.
+        secrets: those of this process, for its worker and its API; None if it was given none.
     """
 
     def __init__(
@@ -86,9 +89,11 @@ class Engine:
         sender: Sender | None = None,
         tracer: Tracer | None = None,
         archive: Archive | None = None,
+        secrets: Secrets | None = None,
     ) -> None:
         self.store = store
         self.tracer: Tracer | None = tracer
+        self.secrets: Secrets | None = secrets
         self._sender = sender
         self._archive = archive
         self._archiver: Archiver | None = None

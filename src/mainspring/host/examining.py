@@ -5,19 +5,28 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mainspring.core.doctor import FileFinding, InstallationFacts, SettingFacts
 from mainspring.errors import InvalidInput, MainspringError
 from mainspring.host.archiving import reach_archive
+from mainspring.host.vaults import count_in_vault, find_vault_problems
 
 if TYPE_CHECKING:
     from mainspring.config.settings import StoreLocation
     from mainspring.config.sources import Choices
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
-_SECRETS = ("auth.admin_token_file", "tls.key", "keys_file")
+_SECRETS = (
+    "auth.admin_token_file",
+    "tls.key",
+    "keys_file",
+    "vault.client_key",
+    "vault.token_file",
+    "vault.secret_id_file",
+)
 _PATIENCE = 5.0
 
 
@@ -35,7 +44,11 @@ async def gather(location: StoreLocation, choices: Choices, *, address: str) -> 
         product=mainspring.__version__,
         schema=last_migration(location),
         store=await make_examiner(location).look(monotonic=monotonic, now=host_time),
-        settings=read_settings(choices, os.environ),
+        settings=replace(
+            read_settings(choices, os.environ),
+            vault_secrets=count_in_vault(choices),
+            vault_errors=[str(problem) for problem in await find_vault_problems(choices, os.environ)],
+        ),
         address=address,
         api_error=await _call(address),
     )

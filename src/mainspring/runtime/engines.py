@@ -44,9 +44,11 @@ from mainspring.ports.channel import Sender
 from mainspring.ports.clock import Clock, Waiter
 from mainspring.ports.doctor import StoreExaminer
 from mainspring.ports.hints import HintChannel
+from mainspring.ports.secrets import Secrets
 from mainspring.ports.store import Store
 from mainspring.ports.store.nodes import NodeFacts
 from mainspring.registry import FunctionRegistry
+from mainspring.runtime.vaults import ProcessSecrets
 from mainspring.telemetry.otlp import OtlpExport, make_export, sending
 from mainspring.telemetry.store import StoreTimes, timed
 from mainspring.zone_data import tzdata_version
@@ -193,6 +195,7 @@ async def open_engine(
         owns_process: nothing else runs in the process.
     """
     load_plugins()  # before any stored job is read
+    kept = ProcessSecrets(settings)
     bare = make_store(settings.store, settings=settings)
     times = StoreTimes(monotonic)
     store = timed(bare, times)
@@ -201,7 +204,7 @@ async def open_engine(
         clock = StoreClock(store.read_time)
         await clock.sample()
         store = await _encrypting(store, settings, clock)
-        sender = _sender_beside(settings, clock) if with_scheduler or settings.has_api else None
+        sender = _sender_beside(settings, clock, kept.secrets) if with_scheduler or settings.has_api else None
         export = make_exporter(settings, "mainspring" if sender is not None else "mainspring-worker")
         engine = Engine(
             store,
@@ -211,16 +214,18 @@ async def open_engine(
             sender=sender,
             tracer=None if export is None else export.tracer,
             archive=make_archive(settings) if with_scheduler else None,
+            secrets=kept.secrets,
         )
         engine.telemetry.watch(times)
-        try:
-            await engine.start(*await _services_beside(engine, clock, settings), holds_start=holds_start)
-            async with sending(export, engine.telemetry, LoopWaiter(), owns_process=owns_process):
-                yield engine
-        finally:
-            await engine.stop()
-            if sender is not None:
-                await sender.stop()
+        async with kept.running(engine.telemetry):
+            try:
+                await engine.start(*await _services_beside(engine, clock, settings), holds_start=holds_start)
+                async with sending(export, engine.telemetry, LoopWaiter(), owns_process=owns_process):
+                    yield engine
+            finally:
+                await engine.stop()
+                if sender is not None:
+                    await sender.stop()
     finally:
         await store.close()
 
@@ -260,11 +265,11 @@ async def _encrypting(store: Store, settings: Settings, clock: Clock) -> Store:
     return store
 
 
-def _sender_beside(settings: Settings, clock: Clock) -> Sender:
+def _sender_beside(settings: Settings, clock: Clock, secrets: Secrets) -> Sender:
     """Return what delivers the messages of channels. What is wrong with settings of mail is said at the start."""
     if settings.mail_server is not None:
-        make_senders(settings, clock)
-    return LateSender(lambda: make_senders(settings, clock))
+        make_senders(settings, clock, secrets)
+    return LateSender(lambda: make_senders(settings, clock, secrets))
 
 
 def make_archive(settings: Settings) -> Archive | None:
@@ -341,8 +346,11 @@ def _node_facts() -> NodeFacts:
     )
 
 
-def make_senders(settings: Settings, clock: Clock) -> Sender:
+def make_senders(settings: Settings, clock: Clock, secrets: Secrets | None = None) -> Sender:
     """Make what delivers the messages of channels, without starting it.
+
+    Args:
+        secrets: those of this process; None are those of the settings that are in variables and files.
 
     Raises:
         InvalidInput: settings of mail do not go together.
@@ -351,7 +359,7 @@ def make_senders(settings: Settings, clock: Clock) -> Sender:
     from mainspring.channels.senders import Senders
 
     return Senders(
-        secrets=ConfiguredSecrets(settings.secrets),
+        secrets=ConfiguredSecrets(settings.secrets) if secrets is None else secrets,
         clock=clock,
         mail=settings.mail_server,
         allow=settings.channel_allow,

@@ -37,6 +37,8 @@ class SettingFacts:
         history_keep: how long ended runs are kept.
         archive: where days of the history are written before they are removed; None without an archive.
         archive_error: why that cannot be used from here; None if it can.
+        vault_secrets: how many secrets are in Vault.
+        vault_errors: why some of them cannot be read from here, each with its name.
     """
 
     problems: Sequence[str] = ()
@@ -51,6 +53,8 @@ class SettingFacts:
     history_keep: float = 0.0
     archive: str | None = None
     archive_error: str | None = None
+    vault_secrets: int = 0
+    vault_errors: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
