@@ -221,15 +221,16 @@ class VaultSecrets:
         return dict(zip(wanted, await asyncio.gather(*map(read, wanted)), strict=True))
 
     async def _read_path(self, path: str, token: str) -> Mapping[str, Any]:
-        mount = self._mounts.get(path)
-        if mount is None:
-            mount = self._mounts[path] = await self._client.find_mount(path, token)
-        try:
-            return await self._client.read(mount, path, token)
-        except VaultFailed as failure:
-            if failure.is_final:
-                del self._mounts[path]  # the engine may have been replaced, or brought to version 2
-            raise
+        known = self._mounts.get(path)
+        if known is not None:
+            try:
+                return await self._client.read(known, path, token)
+            except VaultFailed as failure:
+                if not failure.is_final:
+                    raise
+        # The engine may have been replaced since, or brought to version 2.
+        mount = self._mounts[path] = await self._client.find_mount(path, token)
+        return await self._client.read(mount, path, token)
 
     def _note(self, place: VaultPlace, kept: _Kept) -> None:
         """Keep what is known of a secret, and log what is new about it."""
