@@ -15,6 +15,7 @@ from mainspring.config.setting import Setting
 from mainspring.core.allow_list import EVERY_TENANT
 from mainspring.core.fields import check_known, kind, read_word
 from mainspring.core.kinds import Kind, Schema
+from mainspring.core.vault import SCHEME, read_place
 from mainspring.errors import InvalidInput
 
 MOST_SECRETS = 1000
@@ -27,7 +28,7 @@ class SecretPlace:
     """Where a secret is, and who may use it.
 
     Attributes:
-        source: `env:VARIABLE`, or `file:/PATH`.
+        source: `env:VARIABLE`, `file:/PATH`, or `vault:MOUNT/PATH#FIELD`.
         tenants: those whose jobs and channels may name it; `*` are all. Empty is the process alone.
     """
 
@@ -81,7 +82,8 @@ class SecretPlaces(Kind):
 
     def limits(self) -> str:
         """Say what an entry has."""
-        return "table of tables, each with `from` (`env:VARIABLE` or `file:/PATH`) and `tenants`"
+        places = "`env:VARIABLE`, `file:/PATH` or `vault:MOUNT/PATH#FIELD`"
+        return f"table of tables, each with `from` ({places}) and `tenants`"
 
 
 def _read_place(entry: tuple[str, object]) -> SecretPlace:
@@ -93,7 +95,7 @@ def _read_place(entry: tuple[str, object]) -> SecretPlace:
             raise InvalidInput(where, f"must be a table like {_EXAMPLE}, not {kind(given)}")
         check_known(given, ("from", "tenants"))
         if "from" not in given:
-            raise InvalidInput(where, 'needs from: "env:VARIABLE" or "file:/PATH"')
+            raise InvalidInput(where, 'needs from: "env:VARIABLE", "file:/PATH" or "vault:MOUNT/PATH#FIELD"')
         if "tenants" not in given:
             raise InvalidInput(
                 where, 'needs tenants: those that may use it, ["*"] for all, [] for the server alone'
@@ -106,11 +108,16 @@ def _read_place(entry: tuple[str, object]) -> SecretPlace:
 def _read_source(value: object, where: str) -> str:
     source = value if isinstance(value, str) else ""
     scheme, _, place = source.partition(":")
+    if scheme == SCHEME:
+        read_place(place, where)
+        return source
     is_variable = scheme == "env" and _VARIABLE.fullmatch(place)
     is_file = scheme == "file" and place.startswith("/") and place.isprintable() and len(place) <= 4096
     if not is_variable and not is_file:  # what is given is not shown: it may be the secret itself
         raise InvalidInput(
-            where, 'has a wrong from; write "env:VARIABLE" or "file:/PATH" with an absolute path'
+            where,
+            'has a wrong from; write "env:VARIABLE", "file:/PATH" with an absolute path, or'
+            ' "vault:MOUNT/PATH#FIELD"',
         )
     return source
 

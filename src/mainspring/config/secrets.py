@@ -1,4 +1,4 @@
-"""Reads the secrets that the settings name, from the environment and from files."""
+"""Reads the secrets that the settings name, from the environment, from files, and from what is known of Vault."""
 
 from __future__ import annotations
 
@@ -6,14 +6,28 @@ import logging
 import os
 import stat
 from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 from mainspring.config.secret_settings import SecretPlace
 from mainspring.core.allow_list import EVERY_TENANT
+from mainspring.core.vault import VaultFailed, VaultPlace, place_of
 from mainspring.ports.secrets import SecretMissing
 
 LARGEST = 64 * 1024
 
 _log = logging.getLogger(__name__)
+
+
+class KeptSecrets(Protocol):
+    """The secrets that were read from Vault."""
+
+    def reveal(self, place: VaultPlace) -> str:
+        """Return a secret. Do not wait.
+
+        Raises:
+            VaultFailed: there is none that counts.
+        """
+        ...
 
 
 class ConfiguredSecrets:
@@ -22,20 +36,30 @@ class ConfiguredSecrets:
     Args:
         places: the value of the setting `secrets`.
         environment: the variables; by default those of this process.
+        vault: the secrets in Vault; None if this process reads none.
     """
 
-    def __init__(self, places: Iterable[SecretPlace], environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        places: Iterable[SecretPlace],
+        environment: Mapping[str, str] | None = None,
+        *,
+        vault: KeptSecrets | None = None,
+    ) -> None:
         self._places = {place.name: place for place in places}
         self._environment = os.environ if environment is None else environment
+        self._vault = vault
 
     def check(self, name: str, tenant: str | None) -> None:
         self._find(name, tenant)
 
     def reveal(self, name: str, tenant: str | None) -> str:
         place = self._find(name, tenant)
-        scheme, _, where = place.source.partition(":")
+        where = place.source.partition(":")[2]
         try:
-            text = self._environment[where] if scheme == "env" else _read_file(where)
+            text = self._read(place)
+        except VaultFailed as failure:
+            problem = failure.problem
         except KeyError:
             problem = f"the variable {where} is not set"
         except UnicodeDecodeError:
@@ -49,6 +73,15 @@ class ConfiguredSecrets:
             problem = f"{place.source} is empty"
         _log.warning("a secret cannot be read", extra={"secret": name, "problem": problem})
         raise SecretMissing(f"the secret {name!r} cannot be read on this host; its log says why")
+
+    def _read(self, place: SecretPlace) -> str:
+        in_vault = place_of(place.source)
+        if in_vault is not None:
+            if self._vault is None:
+                raise VaultFailed("away", "this process reads nothing from Vault")
+            return self._vault.reveal(in_vault)
+        scheme, _, where = place.source.partition(":")
+        return self._environment[where] if scheme == "env" else _read_file(where)
 
     def _find(self, name: str, tenant: str | None) -> SecretPlace:
         place = self._places.get(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from mainspring.config.access import Access, read_access, read_proxy
 from mainspring.config.channel_settings import read_mail_server
@@ -12,6 +13,7 @@ from mainspring.config.dsn import hide_password, read_connect_timeout, read_dsn
 from mainspring.config.login_settings import read_provider
 from mainspring.config.secret_settings import SecretPlace
 from mainspring.config.table import SETTINGS, default
+from mainspring.config.vault_settings import check_vault
 from mainspring.core.identity_providers import Grants, ProviderRules
 from mainspring.core.mail_server import MailServer
 from mainspring.core.rates import Rate
@@ -194,6 +196,20 @@ class Settings:
     mail_recipients: tuple[str, ...] = default("mail.recipients")
     secrets: tuple[SecretPlace, ...] = default("secrets")
     keys_file: str | None = default("keys_file")
+    vault_address: str | None = default("vault.address")
+    vault_namespace: str | None = default("vault.namespace")
+    vault_ca: str | None = default("vault.ca")
+    vault_client_cert: str | None = default("vault.client_cert")
+    vault_client_key: str | None = default("vault.client_key")
+    vault_token_file: str | None = default("vault.token_file")
+    vault_role_id: str | None = default("vault.role_id")
+    vault_secret_id_file: str | None = default("vault.secret_id_file")
+    vault_kubernetes_role: str | None = default("vault.kubernetes_role")
+    vault_kubernetes_token_file: str = default("vault.kubernetes_token_file")
+    vault_login_mount: str | None = default("vault.login_mount")
+    vault_refresh: timedelta = default("vault.refresh")
+    vault_keep: timedelta = default("vault.keep")
+    vault_timeout: timedelta = default("vault.timeout")
     metrics_port: int | None = default("metrics.port")
     metrics_host: str = default("metrics.host")
     otlp: str | None = default("telemetry.otlp")
@@ -217,6 +233,12 @@ class Settings:
         self._check_mail()
         self._check_provider()
         self._check_tls()
+        check_vault(self.by_name)
+
+    def by_name(self, name: str) -> Any:
+        """Return the value of a setting that has a field of its own."""
+        field = SETTINGS[name].field
+        return None if field is None else getattr(self, field)
 
     @property
     def access(self) -> Access:

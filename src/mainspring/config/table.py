@@ -23,6 +23,7 @@ from mainspring.config.past_settings import BACKFILL_SETTINGS, CATCH_UP_SETTINGS
 from mainspring.config.secret_settings import SECRET_SETTINGS
 from mainspring.config.setting import PREFIX, SERVER, UP, WORKER, Setting
 from mainspring.config.telemetry_settings import TELEMETRY_SETTINGS
+from mainspring.config.vault_settings import VAULT_SETTINGS
 from mainspring.core.kinds import Flag, OneOf, Whole, Word
 from mainspring.core.rates import Rate, RateText
 from mainspring.core.times import Duration
@@ -266,6 +267,7 @@ GROUPS = MappingProxyType(
         "Executors": EXECUTOR_SETTINGS,
         "Channels": CHANNEL_SETTINGS,
         "Secrets": SECRET_SETTINGS,
+        "Secrets in Vault": VAULT_SETTINGS,
         "Metrics and traces": TELEMETRY_SETTINGS,
         "Logs": _LOGGING,
     }

@@ -50,6 +50,7 @@ from mainspring.ports.archive import Archive
 from mainspring.ports.channel import Pinger, Sender
 from mainspring.ports.clock import Clock
 from mainspring.ports.hints import HintChannel
+from mainspring.ports.secrets import Secrets
 from mainspring.ports.store import Store
 from mainspring.ports.store.nodes import NodeFacts
 from mainspring.ports.telemetry import Measure, Source, Telemetry
@@ -65,6 +66,7 @@ class Engine:
         tracer: takes the spans of submissions and fires; None if they are not exported.
         archive: where days of the history go before they are removed; None removes them as they are.
         pinger: tells a monitor elsewhere that alerts are judged, as `sender` is started; None tells none.
+        secrets: those of the process. The engine only hands them to what runs beside it.
 
     Attributes:
         matcher: where workers' claims wait.
@@ -75,6 +77,7 @@ class Engine:
         services: by name, in the order in which they start.
         telemetry: the measures of all parts; a process adds its own sources.
         tracer: takes the spans of this process; None if they are not exported.
+        secrets: those of this process, for its worker and its API; None if it was given none.
     """
 
     def __init__(
@@ -88,9 +91,11 @@ class Engine:
         tracer: Tracer | None = None,
         archive: Archive | None = None,
         pinger: Pinger | None = None,
+        secrets: Secrets | None = None,
     ) -> None:
         self.store = store
         self.tracer: Tracer | None = tracer
+        self.secrets: Secrets | None = secrets
         self._sender = sender
         self._archive, self._pinger = archive, pinger
         self._archiver: Archiver | None = None

@@ -5,19 +5,28 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mainspring.core.doctor import FileFinding, InstallationFacts, SettingFacts, keys_lost
 from mainspring.errors import InvalidInput, MainspringError
 from mainspring.host.archiving import reach_archive
+from mainspring.host.vaults import count_in_vault, find_vault_problems
 
 if TYPE_CHECKING:
     from mainspring.config.settings import StoreLocation
     from mainspring.config.sources import Choices
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
-_SECRETS = ("auth.admin_token_file", "tls.key", "keys_file")
+_SECRETS = (
+    "auth.admin_token_file",
+    "tls.key",
+    "keys_file",
+    "vault.client_key",
+    "vault.token_file",
+    "vault.secret_id_file",
+)
 _PATIENCE = 5.0
 
 
@@ -32,17 +41,19 @@ async def gather(location: StoreLocation, choices: Choices, *, address: str) -> 
     from mainspring.runtime import last_migration, make_examiner
 
     examiner = make_examiner(location)
-    store, settings = (
-        await examiner.look(monotonic=monotonic, now=host_time),
-        read_settings(choices, os.environ),
-    )
+    store = await examiner.look(monotonic=monotonic, now=host_time)
+    settings = read_settings(choices, os.environ)
     missing, other = keys_lost(settings, store.cluster)
     lost = [*missing, *other]
     return InstallationFacts(
         product=mainspring.__version__,
         schema=last_migration(location),
         store=store,
-        settings=settings,
+        settings=replace(
+            settings,
+            vault_secrets=count_in_vault(choices),
+            vault_errors=[str(problem) for problem in await find_vault_problems(choices, os.environ)],
+        ),
         address=address,
         api_error=await _call(address),
         key_uses=await examiner.count_key_uses(lost) if lost else {},

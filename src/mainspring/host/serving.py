@@ -125,7 +125,9 @@ async def serve(
     if rules is not None:
         from mainspring.login.oidc import OidcProvider
 
-        provider = OidcProvider(rules, secrets=ConfiguredSecrets(settings.secrets), clock=engine.clock)
+        provider = OidcProvider(
+            rules, secrets=engine.secrets or ConfiguredSecrets(settings.secrets), clock=engine.clock
+        )
     api = create_api(
         engine.client,
         engine.gateway,

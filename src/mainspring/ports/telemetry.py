@@ -296,6 +296,12 @@ METRICS = MappingProxyType(
             Metric(
                 "loops_stalled_total", _COUNTER, "Event loops that a job blocked, and that were replaced."
             ),
+            Metric(
+                "vault_failures_total",
+                _COUNTER,
+                "Secrets in Vault that could not be read, each time, by the reason.",
+                ("reason",),
+            ),
             Metric("functions_abandoned_total", _COUNTER, "Functions left running after their time was up."),
         )
     }

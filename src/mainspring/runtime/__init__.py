@@ -15,10 +15,13 @@ from mainspring.runtime.engines import (
     make_store,
     open_engine,
 )
+from mainspring.runtime.vaults import ProcessSecrets, find_unread
 from mainspring.runtime.workers import make_worker, run_embedded_worker
 
 __all__ = (
     "ClockSampler",
+    "ProcessSecrets",
+    "find_unread",
     "last_migration",
     "make_archive",
     "make_backups",

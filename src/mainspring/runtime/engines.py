@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from datetime import datetime
@@ -44,10 +44,12 @@ from mainspring.ports.channel import Pinger, Sender
 from mainspring.ports.clock import Clock, Waiter
 from mainspring.ports.doctor import StoreExaminer
 from mainspring.ports.hints import HintChannel
+from mainspring.ports.secrets import Secrets
 from mainspring.ports.store import Store
 from mainspring.ports.store.nodes import NodeFacts
 from mainspring.registry import FunctionRegistry
 from mainspring.runtime.key_watch import KeyWatch
+from mainspring.runtime.vaults import ProcessSecrets
 from mainspring.telemetry.otlp import OtlpExport, make_export, sending
 from mainspring.telemetry.store import StoreTimes, timed
 from mainspring.zone_data import tzdata_version
@@ -200,6 +202,7 @@ async def open_engine(
         MissingExtra: an extra that the settings need is not installed.
     """
     load_plugins()  # before any stored job is read
+    kept = ProcessSecrets(settings)
     bare = make_store(settings.store, settings=settings)
     times = StoreTimes(monotonic)
     store = timed(bare, times)
@@ -208,7 +211,7 @@ async def open_engine(
         clock = StoreClock(store.read_time)
         await clock.sample()
         store, watch = await _encrypting(store, settings, clock)
-        sender = _sender_beside(settings, clock) if with_scheduler or settings.has_api else None
+        sender = _sender_beside(settings, clock, kept.secrets) if with_scheduler or settings.has_api else None
         pinger = make_pinger(settings) if with_scheduler else None
         export = make_exporter(settings, "mainspring" if sender is not None else "mainspring-worker")
         engine = Engine(
@@ -220,27 +223,41 @@ async def open_engine(
             tracer=None if export is None else export.tracer,
             archive=make_archive(settings) if with_scheduler else None,
             pinger=pinger,
+            secrets=kept.secrets,
         )
         engine.telemetry.watch(times)
-        try:
-            services = await _services_beside(engine, clock, settings)
-            if watch is not None:
-                services.append(watch)
-            if pinger is not None:
-                await pinger.start()
-            await engine.start(*services, holds_start=holds_start)
-            async with (
-                sending(export, engine.telemetry, LoopWaiter(), owns_process=owns_process),
-                nullcontext() if watch is None else watch.breaking_off(),
-            ):
-                yield engine
-        finally:
-            await engine.stop()
-            for outward in (sender, pinger):
-                if outward is not None:
-                    await outward.stop()
+        services = [*await _services_beside(engine, clock, settings), *([] if watch is None else [watch])]
+        async with (
+            kept.running(engine.telemetry),
+            _running(engine, services, sender=sender, pinger=pinger, holds_start=holds_start),
+            sending(export, engine.telemetry, LoopWaiter(), owns_process=owns_process),
+            nullcontext() if watch is None else watch.breaking_off(),
+        ):
+            yield engine
     finally:
         await store.close()
+
+
+@asynccontextmanager
+async def _running(
+    engine: Engine,
+    services: Sequence[Service],
+    *,
+    sender: Sender | None,
+    pinger: Pinger | None,
+    holds_start: bool,
+) -> AsyncIterator[None]:
+    """Run the engine with these services beside its own, and with what it tells the outside, until the block ends."""
+    try:
+        if pinger is not None:
+            await pinger.start()
+        await engine.start(*services, holds_start=holds_start)
+        yield
+    finally:
+        await engine.stop()
+        for outward in (sender, pinger):
+            if outward is not None:
+                await outward.stop()
 
 
 def _make_tools(clock: Clock) -> Tools:
@@ -284,11 +301,11 @@ async def _encrypting(store: Store, settings: Settings, clock: Clock) -> tuple[S
     return watch.store, watch
 
 
-def _sender_beside(settings: Settings, clock: Clock) -> Sender:
+def _sender_beside(settings: Settings, clock: Clock, secrets: Secrets) -> Sender:
     """Return what delivers the messages of channels. What is wrong with settings of mail is said at the start."""
     if settings.mail_server is not None:
-        make_senders(settings, clock)
-    return LateSender(lambda: make_senders(settings, clock))
+        make_senders(settings, clock, secrets)
+    return LateSender(lambda: make_senders(settings, clock, secrets))
 
 
 def make_archive(settings: Settings) -> Archive | None:
@@ -366,8 +383,11 @@ def _node_facts() -> NodeFacts:
     )
 
 
-def make_senders(settings: Settings, clock: Clock) -> Sender:
+def make_senders(settings: Settings, clock: Clock, secrets: Secrets | None = None) -> Sender:
     """Make what delivers the messages of channels, without starting it.
+
+    Args:
+        secrets: those of this process; None are those of the settings that are in variables and files.
 
     Raises:
         InvalidInput: settings of mail do not go together.
@@ -376,7 +396,7 @@ def make_senders(settings: Settings, clock: Clock) -> Sender:
     from mainspring.channels.senders import Senders
 
     return Senders(
-        secrets=ConfiguredSecrets(settings.secrets),
+        secrets=ConfiguredSecrets(settings.secrets) if secrets is None else secrets,
         clock=clock,
         mail=settings.mail_server,
         allow=settings.channel_allow,

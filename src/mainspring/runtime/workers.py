@@ -19,6 +19,7 @@ from mainspring.executors.context import ExecutorContext
 from mainspring.plugins import load_plugins
 from mainspring.ports.clock import Clock
 from mainspring.ports.gateway import Registration, WorkerGateway
+from mainspring.ports.secrets import Secrets
 from mainspring.ports.store import Store
 from mainspring.ports.telemetry import Source, Telemetry
 from mainspring.ports.tracing import Tracer
@@ -47,13 +48,13 @@ def _warn_of_reach(settings: Settings) -> None:
 
 
 def _executor_context(
-    settings: Settings, registry: FunctionRegistry, tracer: Tracer | None
+    settings: Settings, registry: FunctionRegistry, secrets: Secrets | None, tracer: Tracer | None
 ) -> ExecutorContext:
     return ExecutorContext(
         settings=settings,
         functions=registry,
         slots=settings.slots,
-        secrets=ConfiguredSecrets(settings.secrets),
+        secrets=ConfiguredSecrets(settings.secrets) if secrets is None else secrets,
         host_time=host_time,
         tracer=tracer,
     )
@@ -66,6 +67,7 @@ def make_worker(
     *,
     telemetry: Telemetry,
     name: str | None = None,
+    secrets: Secrets | None = None,
     tracer: Tracer | None = None,
 ) -> Worker:
     """Make a worker on a gateway, without starting it.
@@ -73,10 +75,11 @@ def make_worker(
     Args:
         telemetry: receives what the worker and its executors count.
         name: the worker's name; None uses the one from the settings, or else host and process id.
+        secrets: those of this process; None are those of the settings that are in variables and files.
         tracer: takes the spans of attempts; None if they are not exported.
     """
     _warn_of_reach(settings)
-    executors = load_plugins().make_executors(_executor_context(settings, registry, tracer))
+    executors = load_plugins().make_executors(_executor_context(settings, registry, secrets, tracer))
     registration = _registration(settings, registry, executors, name)
     waiters = WorkerWaiters(claim=LoopWaiter(), beat=LoopWaiter(), report=LoopWaiter())
     worker = Worker(
@@ -143,6 +146,7 @@ async def run_embedded_worker(
         registry,
         telemetry=engine.telemetry,
         name=name,
+        secrets=engine.secrets,
         tracer=engine.tracer,
     )
     engine.wakeups.subscribe_cancels(worker.beat_now)

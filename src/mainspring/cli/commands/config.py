@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from typing import Any
 
@@ -75,12 +76,14 @@ def show_command(context: click.Context, /, changed: bool, as_json: bool, **_: A
 def check_command(context: click.Context, /, file: str | None, as_json: bool, **_: Any) -> int:
     """Check the settings: FILE, or the file that processes would read, with the environment and options.
 
-    Prints every problem with the setting's name and what would be right; exit code 3 if there are any.
+    Prints every problem with the setting's name and what would be right; exit code 3 if there are any. Secrets in
+    Vault are read, to tell those that cannot be read from here.
     """
     from mainspring.cli.output import print_json
     from mainspring.config.processes import check
     from mainspring.config.setting import PROCESSES
     from mainspring.config.sources import find_misspelt
+    from mainspring.host.vaults import find_vault_problems
     from mainspring.plugins import load_plugins
 
     if file is not None:
@@ -89,6 +92,7 @@ def check_command(context: click.Context, /, file: str | None, as_json: bool, **
     problems = [*choices.problems, *find_misspelt(os.environ)]
     for process in PROCESSES:
         problems += check(process, choices, stores=load_plugins())
+    problems += asyncio.run(find_vault_problems(choices, os.environ))
     unique = {(problem.field, problem.message): problem for problem in problems}
     if as_json:
         told = [{"setting": field, "problem": message} for field, message in unique]

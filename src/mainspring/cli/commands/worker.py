@@ -104,12 +104,13 @@ async def _work_for_server(server: str, task: _Task) -> None:
     from mainspring.host.app_jobs import put_app_through
     from mainspring.ports.telemetry import Telemetry
     from mainspring.registry import FunctionRegistry
-    from mainspring.runtime import make_exporter, make_worker
+    from mainspring.runtime import ProcessSecrets, make_exporter, make_worker
     from mainspring.sdk.client import AsyncClient
     from mainspring.sdk.http_gateway import HttpGateway
     from mainspring.telemetry.otlp import sending
 
     app, stop = task.app, task.stop
+    kept = ProcessSecrets(task.settings)
     gateway = HttpGateway(server)
     await gateway.start()
     try:
@@ -119,8 +120,11 @@ async def _work_for_server(server: str, task: _Task) -> None:
         telemetry = Telemetry()
         export = make_exporter(task.settings, "mainspring-worker")
         tracer = None if export is None else export.tracer
-        worker = make_worker(gateway, task.settings, registry, telemetry=telemetry, tracer=tracer)
+        worker = make_worker(
+            gateway, task.settings, registry, telemetry=telemetry, secrets=kept.secrets, tracer=tracer
+        )
         async with (
+            kept.running(telemetry),
             sending(export, telemetry, LoopWaiter()),
             _working(worker, task, telemetry) as is_started,
         ):
@@ -144,7 +148,12 @@ async def _work_on_store(task: _Task) -> None:
     registry = app.registry if app is not None else FunctionRegistry()
     async with open_engine(task.settings, registry=registry, with_scheduler=False) as engine:
         worker = make_worker(
-            engine.gateway, task.settings, registry, telemetry=engine.telemetry, tracer=engine.tracer
+            engine.gateway,
+            task.settings,
+            registry,
+            telemetry=engine.telemetry,
+            secrets=engine.secrets,
+            tracer=engine.tracer,
         )
         engine.wakeups.subscribe_cancels(worker.beat_now)
         async with _working(worker, task, engine.telemetry) as is_started:

@@ -35,6 +35,7 @@ CHECKS: dict[str, Sequence[Check]] = {
         setting_checks.network,
         setting_checks.certificate,
         setting_checks.secrets,
+        setting_checks.vault,
         setting_checks.encryption,
         setting_checks.shell,
         setting_checks.zone_data,

@@ -40,6 +40,8 @@ class SettingFacts:
         archive: where days of the history are written before they are removed; None without an archive.
         archive_error: why that cannot be used from here; None if it can.
         archive_owner: the installation that it belongs to; None if it is nobody's yet.
+        vault_secrets: how many secrets are in Vault.
+        vault_errors: why some of them cannot be read from here, each with its name.
     """
 
     problems: Sequence[str] = ()
@@ -56,6 +58,8 @@ class SettingFacts:
     archive: str | None = None
     archive_error: str | None = None
     archive_owner: str | None = None
+    vault_secrets: int = 0
+    vault_errors: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -89,6 +89,21 @@ def secrets(facts: InstallationFacts) -> Finding | None:
     return fine(f"{number(len(files), 'file')} with secrets, each for this user alone")
 
 
+def vault(facts: InstallationFacts) -> Finding | None:
+    """The secrets that are in Vault can be read from here."""
+    found = facts.settings
+    if not found.vault_secrets:
+        return None
+    if found.vault_errors:
+        more = len(found.vault_errors) - 1
+        return fail(
+            found.vault_errors[0] + (f"; and {number(more, 'more problem')}" if more else ""),
+            "runs and messages that need it fail, and are tried again",
+            "mainspring config check tells all; see vault.address, the way in, and the policies of its token",
+        )
+    return fine(f"{number(found.vault_secrets, 'secret')} in Vault can be read")
+
+
 def shell(facts: InstallationFacts) -> Finding:
     """Commands are run only where that is meant."""
     found = facts.settings

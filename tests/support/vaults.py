@@ -1,0 +1,145 @@
+"""Vaults for tests: the fake one, and a real one where its program is given, both set up by the same requests."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+from mainspring.testing.clock import FakeClock
+from tests.deployment.prometheus import free_port
+from tests.support.fake_vault import ROOT, FakeVault
+
+BINARY = os.environ.get("VAULT_BINARY")
+"""The program of a real Vault or OpenBao; `scripts/vault` builds one."""
+
+
+@dataclass
+class Vault:
+    """A running server, with its administrator's requests.
+
+    Attributes:
+        clock: the clock of whom it serves; the fake one goes by it, too.
+        fake: None if it is a real one.
+    """
+
+    address: str
+    session: aiohttp.ClientSession
+    clock: FakeClock
+    fake: FakeVault | None
+    unseal_key: str = ""
+
+    async def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Make a request as root."""
+        headers = {"X-Vault-Token": ROOT}
+        async with self.session.request(
+            method, f"{self.address}/v1/{path}", json=body, headers=headers
+        ) as answer:
+            text = await answer.text()
+            assert answer.status in {200, 204}, f"{path}: {answer.status} {text}"
+            said: dict[str, Any] = json.loads(text) if text else {}
+            return said
+
+    async def mount(self, path: str, version: int) -> None:
+        """Mount an engine of KV."""
+        await self.ask("POST", f"sys/mounts/{path}", {"type": "kv", "options": {"version": str(version)}})
+
+    async def put(self, path: str, **fields: Any) -> None:
+        """Write a secret. The path is that of the API; below `data/` it is of version 2."""
+        await self.ask("POST", path, {"data": fields} if "/data/" in path else fields)
+
+    async def allow(self, name: str, *paths: str) -> None:
+        """Write a policy that lets read some paths of the API."""
+        rules = {path: {"capabilities": ["read"]} for path in paths}
+        await self.ask("POST", f"sys/policies/acl/{name}", {"policy": json.dumps({"path": rules})})
+
+    async def make_token(self, *policies: str, **more: Any) -> str:
+        """Return a new token."""
+        said = await self.ask("POST", "auth/token/create", {"policies": list(policies), **more})
+        return str(said["auth"]["client_token"])
+
+    async def revoke(self, token: str) -> None:
+        """End a token."""
+        await self.ask("POST", "auth/token/revoke", {"token": token})
+
+    async def make_role(self, name: str, *policies: str, **more: Any) -> str:
+        """Make a role of AppRole. Return its id."""
+        body = {"token_policies": list(policies), "token_ttl": 600, "token_max_ttl": 3600, **more}
+        await self.ask("POST", f"auth/approle/role/{name}", body)
+        return str((await self.ask("GET", f"auth/approle/role/{name}/role-id"))["data"]["role_id"])
+
+    async def make_secret_id(self, role: str) -> str:
+        """Return a new secret id of a role."""
+        said = await self.ask("POST", f"auth/approle/role/{role}/secret-id", {})
+        return str(said["data"]["secret_id"])
+
+    async def seal(self) -> None:
+        """Let it answer nothing more."""
+        await self.ask("POST", "sys/seal")
+
+    async def unseal(self) -> None:
+        """Let it answer again."""
+        if self.fake is not None:
+            self.fake.is_sealed = False
+            return
+        body = {"key": self.unseal_key}
+        async with self.session.post(f"{self.address}/v1/sys/unseal", json=body) as answer:
+            assert answer.status == 200
+
+
+@asynccontextmanager
+async def running_fake(clock: FakeClock, *, port: int = 0) -> AsyncIterator[Vault]:
+    """Run a fake one on loopback."""
+    fake = FakeVault(clock.monotonic)
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", fake.handle)
+    runner = web.AppRunner(application, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", port).start()
+    address = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        async with aiohttp.ClientSession() as session:
+            yield Vault(address, session, clock, fake)
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def running_real(binary: str, folder: Path, clock: FakeClock) -> AsyncIterator[Vault]:
+    """Run a real one, in memory, as its developers' mode does."""
+    port = free_port()
+    process = await asyncio.create_subprocess_exec(
+        binary,
+        "server",
+        "-dev",
+        "-dev-no-store-token",
+        f"-dev-root-token-id={ROOT}",
+        f"-dev-listen-address=127.0.0.1:{port}",
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        env={"PATH": os.defpath, "HOME": str(folder)},
+    )
+    assert process.stdout is not None
+    key = b""
+    try:
+        while not key:
+            line = await process.stdout.readline()
+            assert line, "it ended at its start"
+            found = re.search(rb"Unseal Key: (\S+)", line)
+            key = b"" if found is None else found[1]
+        reading = asyncio.create_task(process.stdout.read())
+        async with aiohttp.ClientSession() as session:
+            yield Vault(f"http://127.0.0.1:{port}", session, clock, None, key.decode())
+    finally:
+        process.terminate()
+        await process.wait()
+    await reading
