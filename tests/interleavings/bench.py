@@ -5,7 +5,7 @@ import json
 import math
 import random
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
@@ -13,7 +13,7 @@ from uuid import UUID
 
 from mainspring.stores.postgres.inserts import LaneIds
 from tests.interleavings.cases import FIRST_NEW, Scene, Verb, set_scene
-from tests.interleavings.gate import Controller, Played, open_controller
+from tests.interleavings.gate import Controller, Played, Touched, open_controller
 
 TABLES = (
     "job",
@@ -99,12 +99,30 @@ class Bench:
         self._kept_state: dict[str, State] = {}
         self._read_before: dict[tuple[str, str], list[dict[str, Any]]] = {}
         self._plays = 0
+        self.alone: dict[str, Any] = {}
         self._known_jobs = {
             str(job.id) for job in (scene.job, scene.quiet, scene.paused, scene.limited, scene.batched)
         }
 
-    async def play(self, verbs: tuple[Verb, ...], order: str) -> tuple[Played, Tables]:
-        """Put the scene back and carry out two or three verbs in an order."""
+    def kept(self, table: str) -> list[dict[str, Any]]:
+        """Return the rows of a table in the scene."""
+        return self._kept[table]
+
+    def forget_all(self) -> None:
+        """Empty what the first side's store remembers of the tables."""
+        store = self._controller.sides[0].store
+        store._tenants.clear()
+        store._closed_days.forget()
+
+    async def play(
+        self, verbs: tuple[Verb, ...], order: str, *, touched: Touched | None = None
+    ) -> tuple[Played, Tables]:
+        """Put the scene back and carry out some verbs in an order.
+
+        Args:
+            touched: gathers what the first of them touches.
+        """
+        self._controller.sides[0].touched = touched
         if self._plays % _VACUUM_AFTER == 0:
             await self._controller.watch.execute("VACUUM " + ", ".join(TABLES))
         self._plays += 1
@@ -119,6 +137,20 @@ class Bench:
         tables = await self._read()
         await self._put_back([table for table in TABLES if tables[table] != self._kept[table]])
         return played, tables
+
+    async def execute(self, statements: str) -> None:
+        """Carry out statements beside the verbs."""
+        await self._controller.watch.execute(statements)
+
+    async def tables_of(self, relations: Collection[str]) -> set[str]:
+        """Return the tables among some relations; partitions count as the table that they are part of."""
+        rows = await self._controller.watch.fetch(
+            "SELECT DISTINCT pg_partition_root(oid)::regclass::text AS name FROM pg_class"
+            " WHERE relname = ANY($1) AND relispartition UNION SELECT relname FROM pg_class"
+            " WHERE relname = ANY($1) AND relkind IN ('r', 'p') AND NOT relispartition",
+            list(relations),
+        )
+        return {row["name"] for row in rows}
 
     async def keep(self) -> None:
         """Take the tables as they are for the scene."""

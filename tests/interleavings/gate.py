@@ -23,6 +23,20 @@ _UNGATED = frozenset({"BEGIN", "ROLLBACK"})
 _SOON = 0.002
 """Seconds until a statement that has not answered is looked up in the server's lock table."""
 
+_LOCKS = """
+SELECT coalesce(class.relname, concat_ws(' ', lock.locktype, lock.classid, lock.objid, lock.objsubid)) AS what,
+    max(array_position(ARRAY['AccessShareLock', 'RowShareLock', 'RowExclusiveLock'], lock.mode)) AS strength,
+    bool_or(lock.locktype = 'relation' AND lock.mode NOT IN ('AccessShareLock', 'RowShareLock', 'RowExclusiveLock'))
+        AS is_of_all
+FROM pg_locks AS lock LEFT JOIN pg_class AS class ON class.oid = lock.relation
+LEFT JOIN pg_namespace AS namespace ON namespace.oid = class.relnamespace
+WHERE lock.pid = pg_backend_pid() AND lock.locktype NOT IN ('virtualxid', 'transactionid')
+    AND (class.oid IS NULL OR class.relkind <> 'i')
+    AND (namespace.nspname IS NULL OR namespace.nspname NOT IN ('pg_catalog', 'pg_toast'))
+GROUP BY 1
+"""
+"""What a transaction has locked so far: each table and sequence that it has read or written, and advisory locks."""
+
 Verb = Callable[[PostgresStore], Awaitable[Any]]
 
 
@@ -47,6 +61,8 @@ class Gated:
     async def execute(self, text: str, *values: Any) -> Any:
         if text in _UNGATED:
             self._is_in_transaction = text == "BEGIN"
+            if text == "ROLLBACK":
+                await self._note_locks()
             return await self._connection.execute(text)
         if text == "COMMIT":
             self._is_in_transaction = False
@@ -67,11 +83,20 @@ class Gated:
 
     async def _ask(self, send: Callable[..., Awaitable[Any]], text: str, values: tuple[Any, ...]) -> Any:
         await self._side.stop(self._connection.get_server_pid(), text)
+        if text == "COMMIT":
+            await self._note_locks()
         try:
             return await send(text, *values)
         except asyncpg.PostgresError as error:
             self._side.errors.append(error)
             raise
+
+    async def _note_locks(self) -> None:
+        # A transaction that failed has no locks left to be read; whoever watches sees the error.
+        if self._side.touched is None or self._side.errors:
+            return
+        for row in await self._connection.fetch(_LOCKS):
+            self._side.touched.note(row["what"], is_read=row["strength"] == 1, is_of_all=row["is_of_all"])
 
     def is_closed(self) -> bool:
         return bool(self._connection.is_closed())
@@ -83,13 +108,43 @@ class Gated:
         self._connection.terminate()
 
 
+@dataclass
+class Touched:
+    """What a verb's statements have touched: tables, sequences and advisory locks, by PostgreSQL's table of locks.
+
+    Each statement locks every table that it names, and that its triggers and foreign keys name, until its transaction
+    ends; so nothing that it reads or writes is missing here.
+
+    Attributes:
+        changes: what it locked for more than reading: it wrote rows there, locked some, or would have.
+        is_of_all: it locked a table against others as a whole.
+    """
+
+    reads: set[str] = field(default_factory=set)
+    changes: set[str] = field(default_factory=set)
+    is_of_all: bool = False
+
+    def note(self, what: str, *, is_read: bool, is_of_all: bool) -> None:
+        (self.reads if is_read else self.changes).add(what)
+        self.is_of_all |= is_of_all
+
+    def disturbs(self, other: "Touched") -> bool:
+        """Return whether it could change what the other one reads, or make it wait."""
+        return self.is_of_all or bool(self.changes & (other.reads | other.changes))
+
+
 class Side:
-    """One store, and where its verb stands."""
+    """One store, and where its verb stands.
+
+    Attributes:
+        touched: gathers what the verb touches, where that is asked for.
+    """
 
     def __init__(self, name: str, dsn: str) -> None:
         self.name = name
         self.store = PostgresStore(dsn, random=NoDelay())
         self.errors: list[asyncpg.PostgresError] = []
+        self.touched: Touched | None = None
         self.statements = 0
         self.pid = 0
         self.text = ""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.interleavings.apart import play_alone
 from tests.interleavings.bench import Bench, Orders, Outcome
 from tests.interleavings.cases import Verb
 from tests.interleavings.gate import Played
@@ -59,6 +60,12 @@ async def _outcomes_of_bystanders(bench: Bench, verbs: Verbs) -> list[Outcome]:
     for size in range(1, len(may_idle) + 1):
         for idle in itertools.combinations(may_idle, size):
             others: list[tuple[int, Verb]] = [(side, verbs[side]) for side in sides if side not in idle]
+            if len(others) == 1:
+                [(busy, verb)] = others
+                alone = await play_alone(bench, verb)
+                answers = [alone.result if side == busy else verbs[side].idle for side in sides]
+                found.append(bench.outcome(tuple(answers), alone.tables))
+                continue
             for order in _serial_orders(tuple(verb for _, verb in others)):
                 results = {side: verbs[side].idle for side in idle}
                 played, tables = await bench.play(tuple(verb for _, verb in others), order)

@@ -2,7 +2,7 @@
 
 `INTERLEAVINGS=all` plays every order; otherwise a pair with more than a few has a sample drawn, always the same one.
 Each end is held against invariants, and with results and tables against the ends of the two serial orders. A verb that
-passes over locked rows may besides find nothing.
+passes over locked rows may besides find nothing. Verbs that share nothing are not played together: see `apart.py`.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import itertools
 
 import pytest
 
+from tests.interleavings.apart import are_apart, judge_apart
 from tests.interleavings.bench import Bench
 from tests.interleavings.cases import VERBS
 from tests.interleavings.search import ALL, judge_verbs
@@ -89,6 +90,10 @@ PAIRS = list(itertools.combinations_with_replacement(VERBS, 2))
 @pytest.mark.parametrize(("first", "second"), PAIRS, ids=lambda name: name)
 def test_pair(bench: Bench, runner: asyncio.Runner, first: str, second: str) -> None:
     verbs = VERBS[first], VERBS[second]
+    if not ALL and runner.run(are_apart(bench, verbs)):
+        runner.run(judge_apart(bench, verbs))
+        print(f"{first} and {second}: share nothing")
+        return
     limit = None if ALL else RELATED if verbs[0].touches & verbs[1].touches else UNRELATED
     is_serial = frozenset({first, second}) not in PIECEMEAL
     played, possible = runner.run(judge_verbs(bench, verbs, limit=limit, is_serial=is_serial))

@@ -10,8 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from types import MappingProxyType
 
 _NAME = re.compile(r"^-- (?:name|fragment): ([a-z_]+)$")
 _PLACE = re.compile(r"\{(?:([a-z_]+)\.)?([a-z_]+)\}")
@@ -34,16 +36,21 @@ class Query:
 
     def positional(self) -> tuple[str, tuple[str, ...]]:
         """Return the text with `$1`, `$2`… as parameters, and the parameters' names in that order."""
-
-        def number(match: re.Match[str]) -> str:
-            name = match.group(1)
-            return match.group(0) if name is None else f"${self.parameters.index(name) + 1}"
-
-        return _TOKEN.sub(number, self.text), self.parameters
+        return _number(self.text, self.parameters), self.parameters
 
 
+@cache  # a process may open several stores
+def _number(text: str, parameters: tuple[str, ...]) -> str:
+    def number(match: re.Match[str]) -> str:
+        name = match.group(1)
+        return match.group(0) if name is None else f"${parameters.index(name) + 1}"
+
+    return _TOKEN.sub(number, text)
+
+
+@cache
 def load_queries(package: str) -> Mapping[str, Query]:
-    """Return the queries of all files in a package's folder `queries`, by name.
+    """Return the queries of all files in a package's folder `queries`, by name. The files are read once.
 
     Raises:
         ValueError: a name is used twice, there is text before the first name, or a fragment does not exist.
@@ -57,7 +64,7 @@ def load_queries(package: str) -> Mapping[str, Query]:
                 if query.name in queries:
                     raise ValueError(f"{package}: query {query.name} is defined twice")
                 queries[query.name] = query
-    return queries
+    return MappingProxyType(queries)
 
 
 def load_fragments() -> Mapping[str, str]:
