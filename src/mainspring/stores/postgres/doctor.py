@@ -128,7 +128,7 @@ async def _look_at_cluster(transaction: Transaction, now: datetime, *, schema: i
     unarchived = (
         await transaction.fetch("find_unarchived_day", before=now) if schema >= ARCHIVED_SINCE else []
     )
-    home = await transaction.fetch("read_archive") if schema >= INSTALLED_SINCE else [{}]
+    home = dict((await transaction.fetch("read_archive"))[0]) if schema >= INSTALLED_SINCE else {}
     keys = await transaction.fetch("list_encryption_keys") if schema >= ENCRYPTED_SINCE else []
     if schema >= LOGINS_SINCE:
         soon = values_of_ending(after=now, before=now + SOON, limit=MOST_TOKENS)
@@ -147,6 +147,6 @@ async def _look_at_cluster(transaction: Transaction, now: datetime, *, schema: i
         ledger=ledger[0]["body"] if ledger else None,
         unarchived=unarchived[0]["day"] if unarchived else None,
         keys=[dict(row) for row in keys],
-        home=dict(home[0]),
+        home=home,
         now=now,
     )
