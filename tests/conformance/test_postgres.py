@@ -1,4 +1,4 @@
-"""The conformance suite on PostgreSQL: a template is migrated once, every test gets a copy of it."""
+"""The conformance suite on PostgreSQL: databases are migrated once, and put back after each test."""
 
 from collections.abc import AsyncIterator
 
@@ -12,8 +12,8 @@ pytestmark = pytest.mark.postgres
 
 
 @pytest.fixture
-async def store(migrated_database: str) -> AsyncIterator[Store]:
-    async with open_store(migrated_database) as opened:
+async def store(lent_database: str) -> AsyncIterator[Store]:
+    async with open_store(lent_database) as opened:
         yield opened
 
 

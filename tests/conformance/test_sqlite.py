@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from mainspring.testing import conformance
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
+async def store(migrated_file: Path, tmp_path: Path) -> AsyncIterator[Store]:
+    shutil.copy(migrated_file, tmp_path / "mainspring.db")
     store = SqliteStore(tmp_path / "mainspring.db")
     await store.open()
     yield store
