@@ -77,6 +77,20 @@ Path("page.html").write_bytes(page.read())
 """Signs in at the provider as its first argument says."""
 
 
+SETTINGS = """
+[auth.oidc]
+issuer = "http://localhost:{port}"
+client_id = "mainspring"
+client_secret = "secret:login"
+
+[auth.oidc.groups]
+ops = ["operator@default"]
+
+[secrets]
+login = {{ from = "env:PROVIDER_SECRET", tenants = [] }}
+"""
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_the_page_from_a_browser_to_a_command_line(tmp_path: Path) -> None:
@@ -85,12 +99,10 @@ def test_the_page_from_a_browser_to_a_command_line(tmp_path: Path) -> None:
     home = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
     users = (User(sub="ann", claims={"groups": ["ops"]}), User(sub="eve", claims={"groups": []}))
     with run_server_in_thread(user_claims=users) as provider:
-        settings = {
-            "MAINSPRING_AUTH_OIDC_ISSUER": f"http://localhost:{provider.server_port}",
-            "MAINSPRING_AUTH_OIDC_CLIENT_ID": "mainspring",
-            "MAINSPRING_AUTH_OIDC_GROUPS": json.dumps({"ops": ["operator@default"]}),
-        }
-        with server(*MEMORY, cwd=tmp_path, **settings) as (_, url):
+        settings = tmp_path / "settings.toml"
+        settings.write_text(SETTINGS.format(port=provider.server_port))
+        secret = {"MAINSPRING_CONFIG": str(settings), "PROVIDER_SECRET": "s3cret"}
+        with server(*MEMORY, cwd=tmp_path, **secret) as (_, url):
             at = ("--server", url)
             close(url, tmp_path)
 
@@ -119,5 +131,5 @@ def test_the_page_from_a_browser_to_a_command_line(tmp_path: Path) -> None:
     with server(*MEMORY, cwd=tmp_path) as (_, url):
         close(url, tmp_path)
         none = run("login", "--server", url, cwd=tmp_path, **home, **browse("ann"))
-        assert none.returncode == 1
+        assert none.returncode == 2
         assert "knows no identity provider" in none.stderr

@@ -34,7 +34,7 @@ _HEADERS = {
 }
 
 
-class Secrets:
+class LoginSecrets:
     """What a login by a browser begins with. The verifier leaves this process only together with the code."""
 
     def __init__(self) -> None:

@@ -125,7 +125,7 @@ def remedy_for(error: MainspringError, arguments: Sequence[str]) -> str | None:
     if isinstance(error, Conflict) and error.field == "name" and list(arguments[:2]) == ["job", "add"]:
         return "mainspring job add --update"
     if isinstance(error, NotAuthenticated):
-        return "export MAINSPRING_TOKEN=ms_…, or mainspring login ACCOUNT"
+        return "export MAINSPRING_TOKEN=ms_…, or mainspring login"
     if isinstance(error, Unreachable) and "certificate" not in str(error):
         return "mainspring up, which starts one, or --server with the address of yours"
     return None

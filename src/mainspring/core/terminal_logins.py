@@ -12,7 +12,6 @@ import re
 from base64 import urlsafe_b64encode
 from datetime import timedelta
 from typing import NamedTuple
-from urllib.parse import urlencode
 
 from mainspring.core.access import prefix_of
 from mainspring.core.fields import kind, read_int
@@ -40,10 +39,6 @@ class TerminalLogin(NamedTuple):
     challenge: str
     port: int | None = None
     state: str = ""
-
-    def write_return(self, **found: str) -> str:
-        """Return the address on the machine of the command to which the browser goes back."""
-        return f"http://127.0.0.1:{self.port}/?{urlencode({**found, 'state': self.state})}"
 
 
 def read_terminal_login(challenge: object, port: object, state: object) -> TerminalLogin:

@@ -52,7 +52,7 @@ class AccessCalls(Transport):
         return await self.call(operations.LOGIN, body=body)
 
     async def begin_login(
-        self, challenge: str, *, port: int | None = None, state: str | None = None
+        self, challenge: str, port: int | None = None, state: str | None = None
     ) -> BeginLoginView:
         """Begin to sign in by a browser, at the identity provider of the server. Return the address to open there.
 

@@ -621,7 +621,7 @@ class SyncClient(Lists):
         )
 
     def begin_login(
-        self, challenge: str, *, port: int | None = None, state: str | None = None
+        self, challenge: str, port: int | None = None, state: str | None = None
     ) -> BeginLoginView:
         """Begin to sign in by a browser, at the identity provider of the server. Return the address to open there.
 
@@ -630,7 +630,7 @@ class SyncClient(Lists):
             port: where this machine waits for the browser to come back with the code; None has the browser show it.
             state: what the browser is to bring to that port.
         """
-        return self._perform(lambda client: client.begin_login(challenge, port=port, state=state))
+        return self._perform(lambda client: client.begin_login(challenge, port, state))
 
     def logout(self) -> None:
         """End the session whose token this client has."""

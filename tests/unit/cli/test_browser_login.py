@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import pytest
 
 from mainspring.cli import browser_login
-from mainspring.cli.browser_login import BrowserReturn, Secrets, awaiting_browser, has_browser
+from mainspring.cli.browser_login import BrowserReturn, LoginSecrets, awaiting_browser, has_browser
 from mainspring.core.terminal_logins import read_terminal_login
 from mainspring.errors import MainspringError, NotAuthenticated
 
@@ -68,7 +68,7 @@ def test_nobody_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_a_command_makes_up_is_what_a_server_takes() -> None:
-    one, other = Secrets(), Secrets()
+    one, other = LoginSecrets(), LoginSecrets()
     read = read_terminal_login(one.challenge, 40_123, one.state)
     assert read == (one.challenge, 40_123, one.state)
     assert len({one.verifier, one.state, one.challenge, other.verifier, other.state}) == 5

@@ -148,8 +148,13 @@ def _hand_over(terminal: TerminalLogin, made: MadeToken) -> Answer[str]:
     code = write_code(made.text)
     if terminal.port is None:
         return Answer(write_code_page(made.token.account, code), status=200, headers=PAGE_HEADERS)
-    headers = {"location": terminal.write_return(code=code), "cache-control": "no-store"}
+    headers = {"location": _write_return(terminal, code=code), "cache-control": "no-store"}
     return Answer("", status=303, headers=headers)
+
+
+def _write_return(terminal: TerminalLogin, **found: str) -> str:
+    """Return the address on the machine of the command to which the browser goes back."""
+    return f"http://127.0.0.1:{terminal.port}/?{urlencode({**found, 'state': terminal.state})}"
 
 
 def _refuse(
@@ -162,7 +167,7 @@ def _refuse(
         _log.warning("login_failed", provider=provider.rules.issuer, error=str(error))
         error = ProviderFailed(f"signing in at {provider.rules.name} failed: {error}")
     if terminal is not None and terminal.port is not None:  # where somebody waits for it
-        headers = {"location": terminal.write_return(error=words_of(error)), "cache-control": "no-store"}
+        headers = {"location": _write_return(terminal, error=words_of(error)), "cache-control": "no-store"}
         return Answer("", status=303, headers=headers)
     return show_refusal(call, error)
 

@@ -74,9 +74,9 @@ async def _login(server: str, account: str, password: str) -> LoginView:
 
 def _login_by_browser(server: str, *, opens: bool) -> LoginView:
     """Sign in at the identity provider: the browser comes back to this machine with a code, or shows it."""
-    from mainspring.cli.browser_login import Secrets, awaiting_browser, has_browser, open_browser
+    from mainspring.cli.browser_login import LoginSecrets, awaiting_browser, has_browser, open_browser
 
-    secrets = Secrets()
+    secrets = LoginSecrets()
     if not opens or not has_browser():
         url = asyncio.run(_begin(server, secrets.challenge))
         click.echo(f"Sign in at this address, with any browser:\n\n  {url}\n", err=True)

@@ -13,6 +13,8 @@ from mainspring.ports.store.alerts import LostSession
 from mainspring.ports.store.logins import SessionAdded
 from mainspring.testing.factories import add_session, at
 
+MONTH = LAST_LOGIN.total_seconds()
+
 
 class AlertsLookAtOthers:
     """What rules look for in other tables."""
@@ -56,50 +58,57 @@ class AlertsLookAtOthers:
 
     async def test_tokens_also_end_with_an_account_that_does_not_sign_in(self, store: Store) -> None:
         """At its provider, it may be long gone."""
-        root = Account(name="root", grants={"*": AccessRole.ADMIN}, created_at=at(0))
-        assert await store.write_account(root)
-        for name, joined in (("ann", 0), ("bea", 100), ("kim", 0)):
-            account = Account(
-                name=name, grants={}, created_at=at(joined), issuer="https://login.example.com", subject=name
-            )
-            assert await store.write_account(account)
-        month = LAST_LOGIN.total_seconds()
-        for number, token in enumerate(
-            (
-                make_token("aaaaaaaa", None),
-                make_token("bbbbbbbb", month - 5),
-                make_token("cccccccc", month + 5),
-                make_token("dddddddd", month + 15, account="bea"),
-                make_token("eeeeeeee", None, account="bea"),
-                make_token("ffffffff", None, account="root"),
-                make_token("gggggggg", None, account="kim"),
-                make_token("hhhhhhhh", None),
-                make_token("iiiiiiii", None, replaces="hhhhhhhh"),
-            )
-        ):
-            assert await store.add_token(NewToken(token, bytes([number]) * 32))
-        session = replace(make_token("jjjjjjjj", month + 10, account="kim"), login=LoginWay.OIDC)
-        login = NewToken(replace(session, created_at=at(90)), b"j" * 32)
-        assert await store.add_session(login, password=None, forgets=at(0)) is SessionAdded.ADDED
-
-        async def look(after: float, before: float, limit: int = 10) -> list[tuple[str, datetime, bool]]:
-            found = await store.list_expiring_tokens(
-                after=at(month + after), before=at(month + before), limit=limit
-            )
-            return [(each.token.prefix[0], each.ends_at, each.is_renewed_by_login) for each in found]
-
-        first = [("b", at(month - 5), False), *((name, at(month), True) for name in "aci")]
-        assert await look(-10, 10) == first
-        assert await look(-10, 10, limit=2) == first[:2]
-        assert await look(0, 101) == [
-            ("d", at(month + 15), False),
-            ("g", at(month + 90), True),
-            ("e", at(month + 100), True),
+        await add_silent_accounts(store)
+        first = [("b", at(MONTH - 5), False), *((name, at(MONTH), True) for name in "aci")]
+        assert await find_ending(store, -10, 10) == first
+        assert await find_ending(store, -10, 10, limit=2) == first[:2]
+        assert await find_ending(store, 0, 101) == [
+            ("d", at(MONTH + 15), False),
+            ("g", at(MONTH + 90), True),
+            ("e", at(MONTH + 100), True),
         ]
-        disabled = await store.get_account("ann")
-        assert disabled is not None
-        await store.write_account(replace(disabled, is_disabled=True), expected=disabled)
-        assert await look(-10, 10) == []
+
+    async def test_nobody_is_told_of_the_tokens_of_a_disabled_account(self, store: Store) -> None:
+        await add_silent_accounts(store)
+        account = await store.get_account("ann")
+        assert account is not None
+        await store.write_account(replace(account, is_disabled=True), expected=account)
+        assert await find_ending(store, -10, 10) == []
+
+
+async def add_silent_accounts(store: Store) -> None:
+    """Add accounts of a provider that joined at different times, of which `kim` has signed in later, with tokens."""
+    assert await store.write_account(Account(name="root", grants={"*": AccessRole.ADMIN}, created_at=at(0)))
+    for name, joined in (("ann", 0), ("bea", 100), ("kim", 0)):
+        account = Account(
+            name=name, grants={}, created_at=at(joined), issuer="https://login.example.com", subject=name
+        )
+        assert await store.write_account(account)
+    for number, token in enumerate(
+        (
+            make_token("aaaaaaaa", None),
+            make_token("bbbbbbbb", MONTH - 5),
+            make_token("cccccccc", MONTH + 5),
+            make_token("dddddddd", MONTH + 15, account="bea"),
+            make_token("eeeeeeee", None, account="bea"),
+            make_token("ffffffff", None, account="root"),
+            make_token("gggggggg", None, account="kim"),
+            make_token("hhhhhhhh", None),
+            make_token("iiiiiiii", None, replaces="hhhhhhhh"),
+        )
+    ):
+        assert await store.add_token(NewToken(token, bytes([number]) * 32))
+    session = replace(make_token("jjjjjjjj", MONTH + 10, account="kim"), login=LoginWay.OIDC)
+    login = NewToken(replace(session, created_at=at(90)), b"j" * 32)
+    assert await store.add_session(login, password=None, forgets=at(0)) is SessionAdded.ADDED
+
+
+async def find_ending(
+    store: Store, after: float, before: float, limit: int = 10
+) -> list[tuple[str, datetime, bool]]:
+    """Return the first letters of the tokens that end so many seconds around a month from the start."""
+    found = await store.list_expiring_tokens(after=at(MONTH + after), before=at(MONTH + before), limit=limit)
+    return [(each.token.prefix[0], each.ends_at, each.is_renewed_by_login) for each in found]
 
 
 def make_token(

@@ -33,7 +33,7 @@ BEGIN_LOGIN = Operation(
     path="/login/browser",
     right=Right.PUBLIC,
     summary="Begin to sign in by a browser",
-    description="Return the address at which somebody signs in with a browser, at the identity provider of `auth.oidc`,"
+    description="Return the address at which a person signs in with a browser, at the identity provider of `auth.oidc`,"
     " for a command line. The browser then gets a code, which `login` takes for a session, once, within five minutes,"
     " from the one who has the verifier. Nothing is stored before.",
     body=Body(BeginLoginBody, BeginLoginBody, limit=_FORM_LIMIT),
