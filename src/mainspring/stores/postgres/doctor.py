@@ -100,7 +100,7 @@ async def _look_at_cluster(transaction: Transaction, now: datetime, *, schema: i
     unarchived = (
         await transaction.fetch("find_unarchived_day", before=now) if schema >= ARCHIVED_SINCE else []
     )
-    home = await transaction.fetch("read_archive") if schema >= INSTALLED_SINCE else [{}]
+    home = await transaction.fetch("read_archive") if schema >= INSTALLED_SINCE else []
     keys = await transaction.fetch("list_encryption_keys") if schema >= ENCRYPTED_SINCE else []
     return make_cluster_look(
         found[0],
@@ -111,6 +111,6 @@ async def _look_at_cluster(transaction: Transaction, now: datetime, *, schema: i
         ledger=ledger[0]["body"] if ledger else None,
         unarchived=unarchived[0]["day"] if unarchived else None,
         keys=[dict(row) for row in keys],
-        home=dict(home[0]),
+        home=dict(home[0]) if home else {},
         now=now,
     )
