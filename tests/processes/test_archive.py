@@ -100,6 +100,10 @@ def test_the_page(site: tuple[Path, list[RunId]]) -> None:
     assert re.search(r"^state +CANCELLED$", found.stdout, re.MULTILINE), found
     assert f"finished_at  {START.year}-01-05T12:00:01Z" in found.stdout
     assert "boom" in found.stdout
+    begins = {line.index(line.split("  ", 1)[1].lstrip()) for line in found.stdout.splitlines() if line}
+    assert begins == {len("finished_at  ")}  # what is said of it, and of its attempts, is one column
+    assert f"failed on worker-1 until {START.year}-01-05T12:00:01Z: boom" in found.stdout
+    assert "had 60 rows of that day already" in run("archive", "write", str(TODAY), cwd=folder).stdout
     missing = run("archive", "find", format_run_id(RunId(ids[-1] + 256)), cwd=folder)
     assert (missing.returncode, "no archived run" in missing.stderr) == (2, True), missing
     again = run("archive", "write", "2026-01-04", cwd=folder)
