@@ -51,6 +51,7 @@ from tests.support.archives import (
 from tests.support.buckets import bucket_server
 from tests.support.postgres_plans import explain
 
+pytestmark = pytest.mark.timeout(300)  # on a host that may be busy
 STORES = ["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
 RUNS_WITHOUT_A_TABLE = """
 INSERT INTO run_history (id, job_id, version, queue, route, tenant, priority, kind, state, due_at, created_at,
