@@ -37,7 +37,7 @@ from mainspring.core.archive import ArchiveKind, RowSum, first_of_batch, number_
 from mainspring.errors import MainspringError
 from mainspring.objects import (
     FULL,
-    NoRoom,
+    DiskFull,
     ObjectMissing,
     Objects,
     ObjectsUnavailable,
@@ -220,7 +220,7 @@ def kind_of(error: Exception) -> FailureKind:
     """Return what an error is to the server."""
     if isinstance(error, NotAsCopied):
         return FailureKind.MISMATCH
-    is_full = isinstance(error, NoRoom) or (isinstance(error, OSError) and error.errno in FULL)
+    is_full = isinstance(error, DiskFull) or (isinstance(error, OSError) and error.errno in FULL)
     # DuckDB tells it in words only.
     return FailureKind.FULL if is_full or os.strerror(errno.ENOSPC) in str(error) else FailureKind.OTHER
 
