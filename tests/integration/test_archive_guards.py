@@ -51,6 +51,7 @@ from tests.support.archives import (
 from tests.support.buckets import bucket_server
 from tests.support.postgres_plans import explain
 
+pytestmark = pytest.mark.timeout(300)  # on a host that may be busy
 STORES = ["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
 RUNS_WITHOUT_A_TABLE = """
 INSERT INTO run_history (id, job_id, version, queue, route, tenant, priority, kind, state, due_at, created_at,
@@ -102,18 +103,18 @@ async def test_wide_rows_become_parts_that_fit_into_the_least_memory(
     await store.prepare_history(now=START)
     job, random = await add_job(store), system_random()
     ids: list[RunId] = []
-    for _ in range(40):
+    for _ in range(16):
         wide = "x" * 20_000 if made_of == "letters that are packed" else random.randbytes(10_000).hex()
         ids += await submit(store, job, 100, payload=json.dumps(wide).encode())
         await store.cancel_runs(ids[-100:], reason="operator", now=at(1))
     archive = Measured(str(folder), read_place(str(folder), "archive.url"), memory=SMALLEST)
     await settle(make_archiver(store, archive, await own(store)), make_janitor(store))
     [day] = await store.list_archive_days(limit=9)
-    assert (day.state, day.runs) == (ArchiveState.DROPPED, 4000)
-    assert day.parts > 5
+    assert (day.state, day.runs) == (ArchiveState.DROPPED, 1600)
+    assert day.parts >= 9
     assert archive.peak < SMALLEST
     said = read(folder, "SELECT count(*), count(DISTINCT id), min(length(payload)) FROM runs", tmp_path / "r")
-    assert said == [(4000, 4000, 20_002)]
+    assert said == [(1600, 1600, 20_002)]
 
 
 async def test_few_narrow_rows_are_one_part(store: Store) -> None:

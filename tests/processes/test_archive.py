@@ -7,6 +7,8 @@ import json
 import re
 import shlex
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from mainspring.testing.factories import START
 from tests.processes.processes import await_that, run, running
 
 PAGE = (Path(__file__).parents[2] / "docs" / "howto" / "keep-history-for-years.md").read_text()
-LINES = [shlex.split(line)[1:] for line in re.findall(r"^(mainspring archive .*)$", PAGE, re.MULTILINE)]
+LINES = [shlex.split(line)[1:] for line in re.findall(r"^ *(mainspring archive .*)$", PAGE, re.MULTILINE)]
 QUERIES = [line for line in LINES if line[1] == "query"]
 RUNS = 30
 
@@ -98,10 +100,58 @@ def test_the_page(site: tuple[Path, list[RunId]]) -> None:
     assert re.search(r"^state +CANCELLED$", found.stdout, re.MULTILINE), found
     assert f"finished_at  {START.year}-01-05T12:00:01Z" in found.stdout
     assert "boom" in found.stdout
+    begins = {line.index(line.split("  ", 1)[1].lstrip()) for line in found.stdout.splitlines() if line}
+    assert begins == {len("finished_at  ")}  # what is said of it, and of its attempts, is one column
+    assert f"failed on worker-1 until {START.year}-01-05T12:00:01Z: boom" in found.stdout
+    assert "had 60 rows of that day already" in run("archive", "write", str(TODAY), cwd=folder).stdout
     missing = run("archive", "find", format_run_id(RunId(ids[-1] + 256)), cwd=folder)
     assert (missing.returncode, "no archived run" in missing.stderr) == (2, True), missing
     again = run("archive", "write", "2026-01-04", cwd=folder)
     assert "the history has nothing that ended on 2026-01-04" in again.stderr
+
+
+def test_all_commands_of_the_page_are_run_here() -> None:
+    assert {line[1] for line in LINES} == {"query", "find", "write", "end"}
+
+
+def test_the_archive_is_read_by_something_else(site: tuple[Path, list[RunId]]) -> None:
+    folder, _ = site
+    assert run("archive", "write", str(TODAY), cwd=folder).returncode == 0
+    [code] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    code = code.replace("/srv/mainspring-archive", str(folder / "archive")).replace(
+        "duckdb.sql(", "print(duckdb.sql("
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code.rstrip() + ".fetchall())"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"[({RUNS},)]\n"
+
+
+def unwrapped(text: str) -> str:
+    """Return what was said without blanks: a path that is long may be told in two lines."""
+    return "".join(text.split())
+
+
+def test_a_store_says_that_it_has_an_archive_until_that_is_ended(site: tuple[Path, list[RunId]]) -> None:
+    folder, ids = site
+    settings = folder / "mainspring.toml"
+    with_archive = settings.read_text()
+    serve_until(folder, "archive_part_written", number=signal.SIGTERM)
+    fill(folder / "other")
+    looked = run("doctor", "--data", "other", cwd=folder)
+    assert f"{folder / 'archive'}isoftheinstallation" in unwrapped(looked.stdout)
+    settings.write_text("")
+    serve_until(folder, "archive_not_set", number=signal.SIGTERM)
+    looked = run("doctor", cwd=folder)
+    assert f"servers write days of the history to {folder / 'archive'}".replace(" ", "") in unwrapped(
+        looked.stdout
+    )
+    ended = run("archive", "end", cwd=folder)
+    assert ended.stdout.startswith(f"Days of the history go to {folder / 'archive'} no more"), ended
+    assert "nothing is changed" in run("archive", "end", cwd=folder).stdout
+    settings.write_text(with_archive)
+    serve_until(folder, "history_day_dropped", number=signal.SIGTERM)
+    assert ask(folder, "SELECT count(*) AS runs FROM runs") == [{"runs": len(ids)}]
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ from mainspring.core.archive import ArchiveKind, RowSum, first_of_batch, number_
 from mainspring.errors import MainspringError
 from mainspring.objects import (
     FULL,
-    NoRoom,
+    DiskFull,
     ObjectMissing,
     Objects,
     ObjectsUnavailable,
@@ -205,11 +205,22 @@ def _memory(bound: int) -> int:
     return max(bound - OWN_MEMORY, LEAST_MEMORY)
 
 
+def _read_peak() -> int:
+    """Return the most memory that this process has used, in bytes."""
+    try:
+        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return (
+            resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        )  # which has what its parent used, too
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
+
+
 def kind_of(error: Exception) -> FailureKind:
     """Return what an error is to the server."""
     if isinstance(error, NotAsCopied):
         return FailureKind.MISMATCH
-    is_full = isinstance(error, NoRoom) or (isinstance(error, OSError) and error.errno in FULL)
+    is_full = isinstance(error, DiskFull) or (isinstance(error, OSError) and error.errno in FULL)
     # DuckDB tells it in words only.
     return FailureKind.FULL if is_full or os.strerror(errno.ENOSPC) in str(error) else FailureKind.OTHER
 
@@ -221,7 +232,7 @@ def main() -> int:
     try:
         task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
         done = run_task(task)
-        used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        used = _read_peak()
     except (MainspringError, OSError, duckdb.Error) as error:
         failed = TaskFailed(str(error).partition("\n")[0], kind_of(error))
         sys.stdout.buffer.write(msgspec.json.encode(failed))

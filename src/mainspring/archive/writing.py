@@ -32,7 +32,7 @@ from mainspring.archive.tasks import (
 )
 from mainspring.core.archive import ArchivedFile, ArchiveKind, RowSum, day_folder
 from mainspring.errors import MissingExtra
-from mainspring.objects import FULL, NoRoom, ObjectPlace, check_room
+from mainspring.objects import FULL, DiskFull, ObjectPlace, check_room
 from mainspring.ports.archive import (
     ArchiveFull,
     ArchiveMismatch,
@@ -158,7 +158,7 @@ class ChildArchive:
         async with _folder() as folder:
             try:
                 await asyncio.to_thread(check_room, folder, COPIES * size + ROOM)
-            except NoRoom as error:
+            except DiskFull as error:
                 raise ArchiveFull(f"no room for a copy: {error}") from None
             spool = FileSpool(folder)
             try:

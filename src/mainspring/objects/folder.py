@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from mainspring.objects.room import FULL, NoRoom, check_room
+from mainspring.objects.room import FULL, DiskFull, check_room
 from mainspring.objects.store import ObjectMissing, ObjectsUnavailable
 
 _PRIVATE = 0o600
@@ -118,6 +118,6 @@ def _sync_folder(folder: Path) -> None:
 
 def _unavailable(error: OSError) -> ObjectsUnavailable:
     if error.errno in FULL:
-        return NoRoom(f"{error.filename or 'the folder'}: {error.strerror}")
+        return DiskFull(f"{error.filename or 'the folder'}: {error.strerror}")
     kind = ObjectMissing if isinstance(error, FileNotFoundError) else ObjectsUnavailable
     return kind(f"{error.filename}: {error.strerror}")

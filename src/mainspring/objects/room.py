@@ -12,7 +12,7 @@ FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Errors of a disk that is full."""
 
 
-class NoRoom(ObjectsUnavailable):
+class DiskFull(ObjectsUnavailable):
     """A disk has not the room for what is about to be written."""
 
 
@@ -23,7 +23,7 @@ def check_room(folder: Path, needed: int) -> None:
         needed: in bytes.
 
     Raises:
-        NoRoom: so much is not free.
+        DiskFull: so much is not free.
         ObjectsUnavailable: that cannot be read.
     """
     try:
@@ -32,4 +32,4 @@ def check_room(folder: Path, needed: int) -> None:
         raise ObjectsUnavailable(f"{error.filename}: {error.strerror}") from None
     free = found.f_bavail * found.f_frsize
     if free < needed:
-        raise NoRoom(f"{folder} has {free / 1e6:,.1f} MB free, and {needed / 1e6:,.1f} MB are needed")
+        raise DiskFull(f"{folder} has {free / 1e6:,.1f} MB free, and {needed / 1e6:,.1f} MB are needed")

@@ -21,7 +21,7 @@ from mainspring.cli.options import (
     shown_options,
     store_options,
 )
-from mainspring.cli.output import print_fields, print_json, print_table, show_instant
+from mainspring.cli.output import print_fields, print_json, print_table
 from mainspring.config.archive_settings import QUERY_MEMORY, MemorySize, show_size
 from mainspring.core.kinds import Whole
 from mainspring.core.times import Duration
@@ -171,12 +171,14 @@ def find_command(context: click.Context, /, run: str, *, as_json: bool, **given:
         tries = [{name: _plain(cell) for name, cell in one.items() if name != "day"} for one in attempts]
         print_json({**shown, "attempts": tries})
         return
-    print_fields({name: _text(cell) for name, cell in fields.items() if cell is not None and name in _SHOWN})
-    for name in ("error", "payload", "result", "output"):
-        print_fields({name: fields[name]})
-    for one in attempts:
-        words = f"{one['outcome']} on {one['worker'] or 'a worker'} until {show_instant(one['finished_at'])}"
-        print_fields({f"attempt {one['number']}": f"{words}: {one['error']}" if one["error"] else words})
+    lines = {name: fields[name] for name in (*_SHOWN, "error", "payload", "result", "output")}
+    lines |= {f"attempt {one['number']}": _tell_attempt(one) for one in attempts}
+    print_fields({name: _text(cell) for name, cell in lines.items() if cell is not None})
+
+
+def _tell_attempt(attempt: dict[str, Any]) -> str:
+    words = f"{attempt['outcome']} on {attempt['worker'] or 'a worker'} until {_text(attempt['finished_at'])}"
+    return f"{words}: {attempt['error']}" if attempt["error"] else words
 
 
 @archive_group.command("write")
@@ -201,12 +203,17 @@ def write_command(context: click.Context, /, day: str, *, as_json: bool, **_: An
     location = location_of(choices)
     check_store(location)
     parts = asyncio.run(write_by_hand(location, wanted, url=url, memory=choices["archive.memory"].value))
+    new = [part for part in parts if part.sum.rows]
     if as_json:
-        print_json([{"url": part.url, "rows": part.sum.rows, "bytes": part.bytes} for part in parts])
+        print_json([{"url": part.url, "rows": part.sum.rows, "bytes": part.bytes} for part in new])
         return
-    for part in parts:
+    for part in new:
         click.echo(f"{part.url}: {part.sum.rows:,} {part.kind.value}, {_size(part.bytes)}")
-    click.echo("All of it was read back, and has what the history has.")
+    known = sum(part.known.rows for part in parts)
+    if known:
+        click.echo(f"The archive had {known:,} rows of that day already.")
+    if new:
+        click.echo("All of it was read back, and has what the history has.")
 
 
 @archive_group.command("end")

@@ -102,6 +102,7 @@ class MemoryArchiveStore:
         return True
 
     async def list_archive_parts(self, day: date) -> list[ArchivePart]:
+        reopen_days(self._tables, self._archive)
         kinds = list(ArchiveKind)
         parts = [part for part in self._archive.values() if part.day == day]
         return sorted(parts, key=lambda part: (kinds.index(part.kind), part.number))
@@ -127,6 +128,7 @@ class MemoryArchiveStore:
         return gone
 
     async def list_archive_days(self, *, before: date | None = None, limit: int) -> Sequence[ArchiveDay]:
+        reopen_days(self._tables, self._archive)
         days = {part.day for part in self._archive.values() if before is None or part.day < before}
         newest = sorted(days, reverse=True)[:limit]
         of_days = [[part for part in self._archive.values() if part.day == day] for day in newest]

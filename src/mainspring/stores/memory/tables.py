@@ -131,6 +131,10 @@ class Tables:
     failure_watch: dict[JobId, JobRow]  # that pause after failures
     after_end: dict[JobId, JobRow]  # whose fires wait for the ends of runs
     encryption_keys: dict[str, EncryptionKey]
+    tzdata: str | None
+    census: Census | None
+    archive_url: str | None
+    changed_days: set[date]  # in which something has ended since the archive was asked for
 
     def __init__(self) -> None:
         self.jobs: dict[JobId, JobRow] = {}
@@ -165,10 +169,8 @@ class Tables:
         self.past_sessions: dict[SessionId, tuple[WorkerName, datetime]] = {}  # whose rows are gone
         self.nodes: dict[str, NodeRow] = {}
         self.shards: list[ShardRow] = [ShardRow() for _ in range(SHARDS)]
-        self.tzdata: str | None = None
-        self.archive_url: str | None = None
-        self.changed_days: set[date] = set()  # in which something has ended since the archive was asked for
-        self.census: Census | None = None
+        self.tzdata = self.census = self.archive_url = None
+        self.changed_days = set()
         self.policies, self.calendars, self.audit = PolicyTables(), CalendarTables(), AuditTables()
         self.limits, self.backfills, self.redrives = LimitTables(), BackfillTables(), {}
 

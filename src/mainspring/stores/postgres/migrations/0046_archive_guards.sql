@@ -42,7 +42,7 @@ BEGIN
         EXECUTE asked INTO here_weight, here_bytes
         USING ('(' || page || ',0)')::tid, ('(' || following || ',0)')::tid, wide, factor;
         IF here_weight > most AND span > 1 THEN
-            span := span / 8;
+            span := greatest(span / 8, 1);
             CONTINUE;
         END IF;
         IF weight > 0 AND weight + here_weight > most THEN
