@@ -61,7 +61,12 @@ LOOKS: list[tuple[Role, str, dict[str, str], set[str]]] = [
     (
         Role.BROWSE,
         "list_alerts",
-        {"tenants": "'{shop 7}'", "before": "9223372036854775807", "states": "'{FIRING}'", "limit": "100"},
+        {
+            "tenants": "'{shop 7}'",
+            "before": "9223372036854775807",
+            "states": "'{FIRING,RESOLVED}'",
+            "limit": "100",
+        },
         {"alert_page"},
     ),
     (
@@ -70,7 +75,7 @@ LOOKS: list[tuple[Role, str, dict[str, str], set[str]]] = [
         {"before": "9223372036854775807", "states": "'{FIRING,RESOLVED}'", "limit": "100"},
         {"alert_pkey"},
     ),
-    (Role.UPKEEP, "change_alerts", {"alerts": """'[{"id": 7}]'"""}, {"alert_pkey"}),
+    (Role.UPKEEP, "change_alerts", {"alerts": """'[{"id": 7}]'"""}, {"alert_open"}),
     (Role.UPKEEP, "remove_alerts", {"alert_ids": "'{7}'"}, {"alert_pkey"}),
     (
         Role.UPKEEP,
