@@ -62,7 +62,7 @@ LOOKS: list[tuple[Role, str, dict[str, str], set[str]]] = [
         Role.BROWSE,
         "list_alerts",
         {
-            "tenants": "'{shop 7}'",
+            "tenants": "'{of few}'",
             "before": "9223372036854775807",
             "states": "'{FIRING,RESOLVED}'",
             "limit": "100",
