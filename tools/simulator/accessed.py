@@ -1,4 +1,4 @@
-"""Draws plans in which it matters who somebody is: a worker of one tenant, and tokens that are revoked while used."""
+"""Draws plans with tenants and tokens: a worker of one tenant, and tokens that are revoked while they are used."""
 
 from __future__ import annotations
 
