@@ -227,7 +227,7 @@ GUARDS: tuple[Guard, ...] = (
     ),
     Guard(
         "revision of alerts",
-        "an alert is told once: a verdict is carried out late, after its server has judged again",
+        "an alert is told once: a verdict arrives late, after its server has judged again",
         (Edit(_ALERTS, "        if revision != self._alerts.revision:", "        if False:"),),
         staging="with_late_verdicts",
     ),

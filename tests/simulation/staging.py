@@ -86,7 +86,7 @@ def with_late_verdicts(plan: Plan) -> Plan | None:
 
 
 def with_tenants_and_tokens(plan: Plan) -> Plan | None:
-    """Draw a plan, in place of the one that was drawn, in which it matters who somebody is, and nothing goes wrong."""
+    """Draw a plan, in place of the one that was drawn, with tenants and tokens, in which nothing goes wrong."""
     accessed = make_accessed(plan.seed, plan.seconds)
     return replace(accessed, faults=(), failure_rate=0.0)
 

@@ -1,4 +1,4 @@
-"""Draws plans in which it matters who somebody is: a worker of one tenant, and tokens that are revoked while used."""
+"""Draws plans with tenants and tokens: a worker of one tenant, and tokens that are revoked while they are used."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ def _change(random: Random, job: str, seconds: float) -> list[Action]:
         late = round(random.uniform(seconds / 2, seconds), 3)
         actions += [Action(at=at, kind="delete", job=job) for at in (late, late + 1)]
     for _ in range(random.randint(1, 4)):
-        at, body = round(random.uniform(5, seconds * 0.8), 3), {"count": random.choice([1, 5, 20])}
-        actions.append(Action(at=at, kind="flood", job=job, body=body))
+        at, count = round(random.uniform(5, seconds * 0.8), 3), random.choice([1, 5, 20])
+        actions.append(Action(at=at, kind="flood", job=job, body={"count": count}))
     return actions
 
 

@@ -115,6 +115,8 @@ REQUIRED = (
     *("dead_letters_open", "dead_letters_redriven", "dead_letters_discarded", "dead_letter_settled_before"),
     *("alerts_told", "alerts_ended", "failures_watched", "messages_told_again", "alerts_fenced"),
     *("message_lost", "answer_of_a_channel_lost"),
+    *("changes_audited", "changes_refused", "starts_at_a_bound_worker", "ends_counted"),
+    *("tokens_admitted", "tokens_refused"),
     *("catch_ups_paced", "catch_ups_full"),
     *("fires_counted", "jobs_finished", "jobs_finished_by_a_catch_up", "counts_kept_by_an_edit"),
     *("backfill_fires_made", "backfill_fires_skipped", "backfill_step_lost", "backfill_in_the_way"),

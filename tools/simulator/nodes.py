@@ -63,7 +63,7 @@ T = TypeVar("T")
 _DRAIN = 5.0
 
 
-def _trust_nobody(scope: Scope) -> Principal:
+def _trust_no_one(scope: Scope) -> Principal:
     """Identify callers as long as there are no accounts: here none is let in by that."""
     del scope
     raise Rejected(401, "there are no accounts")
@@ -240,7 +240,7 @@ class ServerNode(_Node):
                 await asyncio.sleep(1)
         if self.world.plan.checks_tokens:
             engine.run_beside(engine.identities)
-            self.gatekeeper = Gatekeeper(_trust_nobody, engine.identities)
+            self.gatekeeper = Gatekeeper(_trust_no_one, engine.identities)
         self.engine = engine
 
     @property

@@ -28,7 +28,7 @@ from mainspring.core.preemption import is_asked
 from mainspring.core.states import FINAL_STATES
 from mainspring.core.text import storable
 from mainspring.engine.claiming.batches import group_calls
-from mainspring.engine.claiming.lease_book import LeaseBook, NotedLeases
+from mainspring.engine.claiming.lease_book import LeaseBook, NotedLeases, find_tenants
 from mainspring.engine.claiming.matcher import Matcher
 from mainspring.engine.claiming.tally import Tally
 from mainspring.engine.claiming.unreadable import Specs, has_unreadable, settle_unreadable
@@ -338,24 +338,13 @@ class LocalGateway:
         # Only of runs that are over: others may have been given out again by now, and have new entries in the book.
         over = [end for end in ends if end.to in FINAL_STATES]
         taken = self._book.take([end.run_id for end in over])
-        tenants = await self._find_tenants(
-            [end.run_id for end, noted in zip(over, taken, strict=True) if noted is None]
-        )
+        unknown = [end.run_id for end, noted in zip(over, taken, strict=True) if noted is None]
+        tenants = await find_tenants(self._store, unknown)
         at = self._clock.monotonic()
         for place, end in enumerate(over):
             if end.run_id in tenants and end.run_id in specs:
                 taken[place] = NotedLeases(tenants[end.run_id], specs[end.run_id], at)
         self.tally.note_taken_back(taken, over, self._clock.now())
-
-    async def _find_tenants(self, run_ids: Sequence[RunId]) -> dict[RunId, str]:
-        """Return whose runs are that this process has not given out: another one has, or this one before its start."""
-        if not run_ids:
-            return {}
-        try:
-            runs = await self._store.get_runs(run_ids)
-        except StoreUnavailable:
-            return {}  # they are counted, as runs of which no more is known
-        return {run.id: run.tenant for run in runs if run is not None}
 
     def _decide(
         self,

@@ -54,7 +54,7 @@ def test_an_edit_may_find_that_all_is_so_already() -> None:
     assert audit(replace(OK, kind="edit"), done=1, rows=0) == {"O5"}
 
 
-def test_a_row_of_what_nobody_asked_for() -> None:
+def test_a_row_of_what_was_not_asked_for() -> None:
     story = Story()
     story.history.audited = {"r9": 1}
     assert story.broken == {"O5"}

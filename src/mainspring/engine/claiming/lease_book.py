@@ -7,7 +7,9 @@ from itertools import repeat
 
 from mainspring.core.ids import KeyId, RunId
 from mainspring.core.model import JobSpec
+from mainspring.errors import StoreUnavailable
 from mainspring.ports.gateway import Lease
+from mainspring.ports.store import Store
 
 _MOST = 50_000
 
@@ -91,3 +93,14 @@ class LeaseBook:
                 if noted is None:
                     found[place] = self._old.pop(run_ids[place], None)
         return found
+
+
+async def find_tenants(store: Store, run_ids: Sequence[RunId]) -> dict[RunId, str]:
+    """Return whose runs are that are in no book of this process; none if the store does not answer."""
+    if not run_ids:
+        return {}
+    try:
+        runs = await store.get_runs(run_ids)
+    except StoreUnavailable:
+        return {}
+    return {run.id: run.tenant for run in runs if run is not None}

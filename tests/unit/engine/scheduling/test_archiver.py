@@ -192,7 +192,7 @@ class Site:
             await self._owners[-1].tick(LATER)
 
     async def _spoil(self) -> None:
-        """Have the archive lose a row of a file that nobody has read back yet."""
+        """Have the archive lose a row of a file that was not read back yet."""
         for part in await self.store.list_archive_parts(TODAY):
             name = part.url.removeprefix("/archive/")
             if part.state is ArchiveState.WRITTEN and self.shelf.files.get(name):
