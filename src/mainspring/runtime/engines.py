@@ -201,8 +201,7 @@ async def open_engine(
         clock = StoreClock(store.read_time)
         await clock.sample()
         store = await _encrypting(store, settings, clock)
-        sender = _sender_beside(settings, clock) if with_scheduler or settings.has_api else None
-        pinger = make_pinger(settings) if with_scheduler else None
+        sender, pinger = _make_outward(settings, clock, with_scheduler=with_scheduler)
         export = make_exporter(settings, "mainspring" if sender is not None else "mainspring-worker")
         engine = Engine(
             store,
@@ -214,18 +213,15 @@ async def open_engine(
             archive=make_archive(settings) if with_scheduler else None,
             pinger=pinger,
         )
-        engine.telemetry.watch(times)
         try:
-            if pinger is not None:
-                await pinger.start()
-            await engine.start(*await _services_beside(engine, clock, settings), holds_start=holds_start)
+            engine.telemetry.watch(times)
+            beside = await _services_beside(engine, clock, settings, pinger)
+            await engine.start(*beside, holds_start=holds_start)
             async with sending(export, engine.telemetry, LoopWaiter(), owns_process=owns_process):
                 yield engine
         finally:
             await engine.stop()
-            for outward in (sender, pinger):
-                if outward is not None:
-                    await outward.stop()
+            await _stop_all(sender, pinger)
     finally:
         await store.close()
 
@@ -234,6 +230,21 @@ def _make_tools(clock: Clock) -> Tools:
     return Tools(
         clock=clock, random=system_random(), ids=UuidSource(), waiter=LoopWaiter, host_time=host_time
     )
+
+
+def _make_outward(
+    settings: Settings, clock: Clock, *, with_scheduler: bool
+) -> tuple[Sender | None, Pinger | None]:
+    """Make what delivers messages, and what pings a monitor elsewhere; None where the process does not."""
+    sender = _sender_beside(settings, clock) if with_scheduler or settings.has_api else None
+    return sender, make_pinger(settings) if with_scheduler else None
+
+
+async def _stop_all(*outward: Sender | Pinger | None) -> None:
+    """Let go of connections to others."""
+    for one in outward:
+        if one is not None:
+            await one.stop()
 
 
 def make_exporter(settings: Settings, service: str) -> OtlpExport | None:
@@ -298,8 +309,12 @@ def _retention(settings: Settings) -> Retention:
     )
 
 
-async def _services_beside(engine: Engine, clock: StoreClock, settings: Settings) -> list[Service]:
+async def _services_beside(
+    engine: Engine, clock: StoreClock, settings: Settings, pinger: Pinger | None
+) -> list[Service]:
     """Return the services of a process beside those of its engine, ready to be started."""
+    if pinger is not None:
+        await pinger.start()
     services: list[Service] = [ClockSampler(clock, waiter=LoopWaiter())]
     if settings.has_api:
         await engine.identities.refresh()  # no request may be answered before it is known who there is
