@@ -10,6 +10,8 @@ FUNCTION_LINES = 40
 
 # path below src -> why it may be longer
 LONG_MODULES: dict[str, str] = {
+    "mainspring/engine/assembly.py": "makes all parts of the engine, and hands each what it needs, by name",
+    "mainspring/ports/telemetry.py": "lists all metrics, each with its meaning",
     "mainspring/sdk/sync_client.py": "made from the modules of AsyncClient; nobody edits it",
     "mainspring/wire/operations/__init__.py": "lists all operations: imported, in order, and by name",
 }

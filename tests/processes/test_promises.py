@@ -124,7 +124,8 @@ def test_the_python_of_the_page_on_promises(url: str, capsys: pytest.CaptureFixt
 
     asyncio.run(example())
     share, left = capsys.readouterr().out.split()
-    assert (float(share), float(left)) == (0.999, pytest.approx(0, abs=1e-6))
+    assert float(share) == 0.999
+    assert float(left) == pytest.approx(0, abs=1e-6)
 
 
 def test_every_command_of_the_page_on_capacity(url: str) -> None:

@@ -29,6 +29,7 @@ DEFINITIONS = [
     job("calendar_interval='1 month', day=32", "day", "1 to 31"),
     job("every='1 month', day=1", "day", "goes with calendar_interval"),
     job("retries=-1", "retries", "between 0 and 1000"),
+    job("metrics='all'", "metrics", "true or false"),
     job("every='10m', max_fires=0", "max_fires", "between 1 and 10000"),
     job("every='10m', max_runs=5", "max_runs", "did you mean 'max_fires'?"),
     job("schedule='@reboot', max_fires=5", "max_fires", "leave max_fires out"),
@@ -110,7 +111,6 @@ REQUESTS = [
     http("POST /api/v1/tokens", '{"name": "t", "role": "admin", "rate": 0}', "rate", "between 1 and"),
     http("PUT /api/v1/channels/ops", '{"kind": "fax", "config": {}}', "kind", "webhook, slack"),
     http("PUT /api/v1/alert-rules/many", '{"kind": "odd"}', "kind", "must be one of dead_letters"),
-    http(_JOBS, '{"name": "a", "function": "f", "metrics": "all"}', "metrics", "true or false"),
     http("PUT /api/v1/monitors/dump", '{"evry": "1h"}', "evry", "did you mean 'every'?"),
     http("PUT /api/v1/monitors/dump", '{"every": "1h", "tolerance": 0}', "tolerance", "between 1 and 100"),
     http(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from urllib.parse import quote
 
 from mainspring.core.ids import format_run_id
 from mainspring.core.notifications import AlertFacts, Message
@@ -11,6 +10,7 @@ from mainspring.core.notifications import AlertFacts, Message
 _RUN = "/api/v1/runs/{}"
 _SUBJECTS = {"job": "/api/v1/jobs?name={}", "monitor": "/api/v1/monitors/{}"}
 """By what a subject begins with, before its colon."""
+_PLAIN = frozenset("-._~")
 
 
 def link_message(message: Message, public_url: str | None) -> Message:
@@ -30,4 +30,14 @@ def _link(alert: AlertFacts, public_url: str) -> str | None:
         return public_url + _RUN.format(format_run_id(alert.run_id))
     kind, _, name = alert.subject.partition(":")
     path = _SUBJECTS.get(kind)
-    return None if path is None or not name else public_url + path.format(quote(name, safe=""))
+    return None if path is None or not name else public_url + path.format(_quote(name))
+
+
+def _quote(name: str) -> str:
+    """Return a name as it stands in a URL (RFC 3986, 2.3)."""
+    return "".join(
+        letter
+        if letter.isascii() and (letter.isalnum() or letter in _PLAIN)
+        else "".join(f"%{byte:02X}" for byte in letter.encode())
+        for letter in name
+    )

@@ -211,8 +211,7 @@ async def open_engine(
         clock = StoreClock(store.read_time)
         await clock.sample()
         store, watch = await _encrypting(store, settings, clock)
-        sender = _sender_beside(settings, clock, kept.secrets) if with_scheduler or settings.has_api else None
-        pinger = make_pinger(settings) if with_scheduler else None
+        sender, pinger = _make_outward(settings, clock, kept.secrets, with_scheduler=with_scheduler)
         export = make_exporter(settings, "mainspring" if sender is not None else "mainspring-worker")
         engine = Engine(
             store,
@@ -226,10 +225,10 @@ async def open_engine(
             secrets=kept.secrets,
         )
         engine.telemetry.watch(times)
-        services = [*await _services_beside(engine, clock, settings), *([] if watch is None else [watch])]
+        services = await _services_beside(engine, clock, settings, watch)
         async with (
             kept.running(engine.telemetry),
-            _running(engine, services, sender=sender, pinger=pinger, holds_start=holds_start),
+            _running(engine, services, outward=(sender, pinger), holds_start=holds_start),
             sending(export, engine.telemetry, LoopWaiter(), owns_process=owns_process),
             nullcontext() if watch is None else watch.breaking_off(),
         ):
@@ -243,11 +242,11 @@ async def _running(
     engine: Engine,
     services: Sequence[Service],
     *,
-    sender: Sender | None,
-    pinger: Pinger | None,
+    outward: tuple[Sender | None, Pinger | None],
     holds_start: bool,
 ) -> AsyncIterator[None]:
     """Run the engine with these services beside its own, and with what it tells the outside, until the block ends."""
+    _, pinger = outward
     try:
         if pinger is not None:
             await pinger.start()
@@ -255,15 +254,23 @@ async def _running(
         yield
     finally:
         await engine.stop()
-        for outward in (sender, pinger):
-            if outward is not None:
-                await outward.stop()
+        for one in outward:
+            if one is not None:
+                await one.stop()
 
 
 def _make_tools(clock: Clock) -> Tools:
     return Tools(
         clock=clock, random=system_random(), ids=UuidSource(), waiter=LoopWaiter, host_time=host_time
     )
+
+
+def _make_outward(
+    settings: Settings, clock: Clock, secrets: Secrets, *, with_scheduler: bool
+) -> tuple[Sender | None, Pinger | None]:
+    """Make what delivers messages, and what pings a monitor elsewhere; None where the process does not."""
+    sender = _sender_beside(settings, clock, secrets) if with_scheduler or settings.has_api else None
+    return sender, make_pinger(settings) if with_scheduler else None
 
 
 def make_exporter(settings: Settings, service: str) -> OtlpExport | None:
@@ -334,9 +341,13 @@ def _retention(settings: Settings) -> Retention:
     )
 
 
-async def _services_beside(engine: Engine, clock: StoreClock, settings: Settings) -> list[Service]:
+async def _services_beside(
+    engine: Engine, clock: StoreClock, settings: Settings, watch: KeyWatch | None
+) -> list[Service]:
     """Return the services of a process beside those of its engine, ready to be started."""
     services: list[Service] = [ClockSampler(clock, waiter=LoopWaiter())]
+    if watch is not None:
+        services.append(watch)
     if settings.has_api:
         await engine.identities.refresh()  # no request may be answered before it is known who there is
         services += [

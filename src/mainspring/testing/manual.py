@@ -133,6 +133,21 @@ class ManualWorker:
         await self._runtime.gateway.beat(self.session_id, held)
 
 
+def _make_settings(
+    registry: FunctionRegistry, beat_period: float, public_url: str | None, *, logs: bool, alerts: bool
+) -> EngineSettings:
+    return EngineSettings(
+        node=NodeFacts(id="node-1", host="localhost", pid=1, version="0", tzdata="test"),
+        beat_period=timedelta(seconds=beat_period),
+        shards=ShardSettings(),
+        retention=Retention(),
+        accepted=_accept(registry),
+        logs_events=logs,
+        judges_alerts=alerts,
+        public_url=public_url,
+    )
+
+
 class ManualRuntime:
     """Store, use cases, services and workers without any loop: tests call `advance`, `tick` and `work`.
 
@@ -170,15 +185,8 @@ class ManualRuntime:
             Tools(
                 clock=self.clock, random=Random(seed), ids=IdSequence(), waiter=ManualWaiter, host_time=None
             ),
-            EngineSettings(
-                node=NodeFacts(id="node-1", host="localhost", pid=1, version="0", tzdata="test"),
-                beat_period=timedelta(seconds=beat_period),
-                shards=ShardSettings(),
-                retention=Retention(),
-                accepted=_accept(self.registry),
-                logs_events=logs_events,
-                judges_alerts=sender is not None,
-                public_url=public_url,
+            _make_settings(
+                self.registry, beat_period, public_url, logs=logs_events, alerts=sender is not None
             ),
             sender=sender,
             pinger=pinger,

@@ -93,6 +93,13 @@ def test_widths_fit_unless_all_is_cut_that_may_be(rows: list[list[str]], room: i
     )
 
 
+def test_what_is_cut_last_is_whole_as_long_as_others_can_be_cut() -> None:
+    columns, rows = ("NAME", "WORDS", "N"), [["a" * 20, "b" * 30, "7"]]
+    assert fit_widths(columns, rows, room=40, fixed=(), last=(0,)) == [20, 15, 1]
+    assert fit_widths(columns, rows, room=25, fixed=(), last=(0,)) == [14, 6, 1]
+    assert fit_widths(columns, rows, room=40, fixed=()) == [17, 18, 1]
+
+
 def test_long_lines_are_wrapped_but_not_those_of_a_traceback() -> None:
     trace = (
         "Traceback (most recent call last):\n    raise ValueError('a very long line of code in here')\nshort"

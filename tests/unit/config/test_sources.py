@@ -81,6 +81,8 @@ def test_every_setting_has_a_variable_and_a_place_in_the_file(tmp_path: Path) ->
         "executors.shell.limits": ("{ nproc = 5 }", "nproc=5"),
         "archive.url": ('"/srv/archive"', "/srv/archive"),
         "archive.memory": ('"1GB"', "1GB"),
+        "public_url": ('"https://jobs.example.org"', "https://jobs.example.org"),
+        "watchdog.ping_url": ('"https://hc.example.com/0e1f"', "https://hc.example.com/0e1f"),
         "mail.url": ('"smtp://me@mail.example.com"', "smtp://me@mail.example.com"),
         "mail.from": ('"me@example.com"', "me@example.com"),
         "mail.password": ('"secret:smtp"', "secret:smtp"),

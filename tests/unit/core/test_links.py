@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from mainspring.core.ids import RunId, format_run_id
 from mainspring.core.links import link_message
 from tests.unit.channels.messages import make_alert, make_message
@@ -9,7 +11,7 @@ from tests.unit.channels.messages import make_alert, make_message
 HERE = "https://jobs.example.org"
 
 
-def links(**alert: object) -> list[str | None]:
+def links(**alert: Any) -> list[str | None]:
     message = make_message(make_alert(**{"url": None, **alert}))
     return [one.url for one in link_message(message, HERE).alerts]
 

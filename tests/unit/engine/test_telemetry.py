@@ -250,6 +250,7 @@ async def test_a_process_with_a_worker_shows_everything_in_one_place(tmp_path: P
                 (("quick", 30), ("blocks", 0.2), ("hangs", 0.2)), start=1
             ):
                 body = {"name": name, "function": name, "timeout": timeout, "retry": {"max_retries": 0}}
+                body["metrics"] = True
                 job = await client.jobs.create(TENANT, body)
                 await client.runs.submit(TENANT, Submission(job_id=job.id))
                 async with asyncio.timeout(30):
@@ -267,7 +268,9 @@ async def test_a_process_with_a_worker_shows_everything_in_one_place(tmp_path: P
         assert METRICS.keys() - names - OF_CENSUS == {
             *("hints_sent_total", "hints_heard_total"),  # one process: no exchange
             *("http_request_seconds", "requests_denied_total", "build_info"),  # of what serves the API
+            "traces_broken_total",  # likewise
             "spans_total",  # with a collector
+            "watchdog_pings_total",  # with a monitor elsewhere
             *(
                 f"archive_{name}"
                 for name in ("rows_total", "bytes_total", "failures_total", "waiting_seconds")

@@ -52,7 +52,7 @@ def list_command(
     if scope == "cluster":
         heading = ("TENANT", *heading)
         rows = [(alert.tenant, *row) for alert, row in zip(page.items, rows, strict=True)]
-    print_table(heading, rows, empty="no alerts", last=("SUMMARY",))
+    print_table(heading, rows, empty="no alerts")
     if page.next is not None:
         click.echo(f"for earlier ones, add --before {page.next}", err=True)
 
