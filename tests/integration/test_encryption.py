@@ -16,7 +16,9 @@ from mainspring.core.ciphertexts import NO_KEYS, KeyUses
 from mainspring.core.dead_letters import DeadFilter
 from mainspring.core.definition import plain_from_spec
 from mainspring.core.ids import RunId, SessionId
+from mainspring.core.model import JobSpec, Target
 from mainspring.core.outcomes import Failure, succeeded
+from mainspring.core.retry import RetryPolicy
 from mainspring.core.states import RunState
 from mainspring.encryption.cipher import Cipher
 from mainspring.encryption.keys import Keys, make_key
@@ -39,6 +41,7 @@ from mainspring.stores.sqlite import SqliteStore
 from mainspring.stores.sqlite.doctor import SqliteExaminer
 from mainspring.stores.sqlite.store import migrate as migrate_sqlite
 from mainspring.testing.clock import FakeClock
+from mainspring.testing.factories import add_job, submit
 from mainspring.testing.manual import ManualRuntime
 
 CANARY = "canary-9b1e"
@@ -190,13 +193,12 @@ async def test_what_needs_a_key_is_counted(place: Place, tmp_path: Path) -> None
     both = Cipher(Keys("k1", {key_id: number.to_bytes(32) for number, key_id in enumerate(ids)}))
     for count, key_id in enumerate(ids, start=1):
         cipher = Cipher(Keys(key_id, {key_id: ids.index(key_id).to_bytes(32)}))
-        runtime = ManualRuntime(
-            FunctionRegistry(), store=encrypted(place.bare, cipher), clock=place.runtime.clock
-        )
+        store = encrypted(place.bare, cipher)
         for number in range(count):
-            body = {"name": f"{key_id} {number}", "target": BODY["target"], "retry": {"max_retries": 0}}
-            job = await runtime.client.jobs.create("shop", body)
-            await runtime.client.runs.submit("shop", Submission(job_id=job.id, payload=b"[1]"))
+            target = Target("http", {"url": "https://example.com"})
+            spec = JobSpec(name=f"{key_id} {number}", target=target, retry=RetryPolicy(max_retries=0))
+            job = await add_job(store, spec, tenant="shop")
+            await submit(store, job, payload=b"[1]")
     runtime = ManualRuntime(FunctionRegistry(), store=encrypted(place.bare, both), clock=place.runtime.clock)
     worker = await runtime.worker(types=("http",))
     leases = [lease for lease in await worker.claim() if lease.spec.name.endswith(" 0")]
@@ -208,7 +210,8 @@ async def test_what_needs_a_key_is_counted(place: Place, tmp_path: Path) -> None
     )
     uses = await place.examiner.count_key_uses([*ids, "other"])
     assert [(uses[key_id].jobs, uses[key_id].runs) for key_id in ids] == [(1, 0), (2, 1), (3, 2), (4, 3)]
-    assert [uses[key_id].dead_runs for key_id in ids] == [1, 1, 1, 1]
+    # Their payloads are each of its own key, and all errors of the one that writes now.
+    assert [uses[key_id].dead_runs for key_id in ids] == [4, 1, 1, 1]
     assert uses["other"] == KeyUses(0, 0, 0)
 
 
@@ -252,9 +255,9 @@ async def test_a_callers_connection_from_before_is_refused_too(
         async with connection.transaction():
             with pytest.raises(InvalidInput, match="leads to a store that is encrypted"):
                 await submit_within("shop", "report", [{"customer": CANARY}], options)
-        found = await open_store(await find_driver(connection))
         end = succeeded(RunId(256), 1, SessionId(1), f'"{CANARY}"'.encode())
         async with connection.transaction():
+            found = await open_store(await find_driver(connection))
             with pytest.raises(InvalidInput, match="leads to a store that is encrypted"):
                 await found.complete(end)
     finally:

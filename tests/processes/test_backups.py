@@ -225,6 +225,8 @@ def test_no_command_line_shows_the_password(tmp_path: Path, postgres_database: s
     assert "--dbname=service=mainspring" in seen.read_text()
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_a_restore_says_which_keys_are_needed_and_a_server_that_they_are_missing(tmp_path: Path) -> None:
     """The backup has ciphertext only; without the right keys, in any state of a rotation, nothing starts on it."""
     (tmp_path / "shop.py").write_text(SHOP)

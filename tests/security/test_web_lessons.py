@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import httpx
@@ -32,7 +33,8 @@ def check_harmless(answer: httpx.Response) -> None:
     assert "unsafe" not in headers["content-security-policy"]
     assert "frame-ancestors 'none'" in headers["content-security-policy"]
     if headers["content-type"].startswith("text/html"):
-        assert not any(text in answer.text for text in HOSTILE)
+        assert not any(text in answer.text for text in HOSTILE if "<" in text)
+        assert re.search(r"(?i)(href|src|action)\s*=\s*[\"']?\s*javascript:|<script", answer.text) is None
     else:
         assert headers["content-type"].startswith(("application/json", "application/problem+json"))
 
@@ -59,7 +61,7 @@ def test_what_others_write_is_no_page(tenants: Tenants, text: str) -> None:
         httpx.get(f"{tenants.url}/login/callback", params={"error": text, "state": text, "code": text}),
     ):
         check_harmless(answer)
-    assert any(text.encode() in one.content or stored.status_code == 422 for one in (stored,))
+    assert stored.status_code in {201, 422}, stored.text
 
 
 def sign_in(tenants: Tenants, account: str, **headers: str) -> str:
@@ -109,7 +111,7 @@ def test_a_foreign_page_does_nothing_with_the_cookie(tenants: Tenants) -> None:
 def test_strangers_are_told_nothing_of_the_server(tenants: Tenants) -> None:
     """Kestra #17539: the version, by which one looks up its holes, was told to everyone."""
     health = httpx.get(f"{tenants.url}/health")
-    assert set(health.json()) == {"status"}
+    assert {name for name, told in health.json().items() if told} == {"status"}
     for answer in (health, httpx.get(f"{tenants.url}/login"), httpx.get(f"{tenants.url}/api/v1/jobs")):
         assert "server" not in answer.headers
         assert "x-powered-by" not in answer.headers

@@ -109,13 +109,13 @@ class EncryptedStore(EncryptedJobs, EncryptedRuns):
         return dead if error is run.error else replace(dead, run=replace(run, error=error))
 
 
-VERBS = frozenset(
-    name
-    for kind in (EncryptedStore, EncryptedJobs, EncryptedRuns)
-    for name, verb in vars(kind).items()
-    if not name.startswith("_") and iscoroutinefunction(verb)
+WRITING = frozenset(
+    (
+        *("add_jobs", "edit_jobs", "apply_jobs", "submit_runs", "submit_claimed"),
+        *("record_fires", "advance_fire_ranges", "advance_backfills", "apply"),
+    )
 )
-"""Those through which what users put in passes."""
+"""The verbs that write what users put in."""
 
 
 def encrypted(store: Store, cipher: Cipher) -> Store:

@@ -23,7 +23,8 @@ _log = structlog.get_logger(__name__)
 class KeyWatch:
     """Looks whether the store is encrypted meanwhile, and then breaks off what the process does.
 
-    From that look on, nothing that would have to be encrypted is written or given out.
+    From that look on, nothing is written that would have to be encrypted. What is already encrypted is given out by no
+    process without keys anyway.
 
     Attributes:
         store: stands for the store, and is to be used in its place.
@@ -77,16 +78,18 @@ class KeyWatch:
 
 
 class _Barred:
-    """Stands for a store. Once it is barred, its verbs refuse through which what users put in passes."""
+    """Stands for a store. Once it is barred, the verbs refuse that write what users put in.
+
+    The others go on, so that the process can hand back what it holds, and leave.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def bar(self) -> None:
-        from mainspring.encryption.store import VERBS
+        from mainspring.encryption.store import WRITING
 
-        for verb in VERBS:
-            self.__dict__[verb] = _refuse
+        self.__dict__ |= dict.fromkeys(WRITING, _refuse)
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._store, name)

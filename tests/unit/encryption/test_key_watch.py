@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+import re
 
 import pytest
 from structlog.testing import capture_logs
 
 from mainspring.clock import LoopWaiter
 from mainspring.core.ciphertexts import EncryptionKey
+from mainspring.core.outcomes import succeeded
+from mainspring.core.states import RunState
+from mainspring.encryption import jobs, runs
+from mainspring.encryption import store as store_module
+from mainspring.encryption.store import WRITING
 from mainspring.errors import InvalidInput, StoreUnavailable
+from mainspring.ports.store.claims import ClaimRequest
 from mainspring.runtime.key_watch import PERIOD, KeyWatch
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.clock import FakeClock
-from mainspring.testing.factories import START, at, make_new_job
+from mainspring.testing.factories import START, add_job, add_session, at, make_new_job, submit
 
 KEY = EncryptionKey("2026-11", b"check", START)
 
@@ -58,23 +66,36 @@ async def test_what_was_found_before_the_block_began_is_not_forgotten() -> None:
             raise AssertionError("the block does not begin")
 
 
-async def test_nothing_plain_is_written_and_nothing_given_out_from_then_on() -> None:
+async def test_nothing_plain_is_written_from_then_on() -> None:
     bare, watch = make()
-    store, job = (
-        watch.store,
-        make_new_job(),
+    store = watch.store
+    job, session = await add_job(store), await add_session(store)
+    [run_id] = await submit(store, job)
+    lanes = tuple(lane.id for lane in await store.read_lanes([]))
+    [claimed] = await store.claim_runs(
+        [ClaimRequest(session_id=session, number=0, lanes=lanes, limit=1)], now=at(0)
     )
-    assert await store.list_runs("default") == []  # so that the verbs are known
     await bare.add_encryption_key(KEY)
     await watch.tick(at(1))
-    with pytest.raises(StoreUnavailable, match="the store is encrypted, and this process has no keys_file"):
-        await store.add_jobs([job], now=at(1))
-    with pytest.raises(StoreUnavailable):
-        await store.apply([], now=at(1))
-    with pytest.raises(StoreUnavailable):
-        await store.claim_runs([], now=at(1))
-    assert await bare.list_jobs("default", limit=10) == []
-    assert await store.read_time() == START, "what carries nothing goes on, so that the process can leave"
+    end = succeeded(run_id, claimed.runs[0].token, session, b"[1]")
+    refused = "the store is encrypted, and this process has no keys_file"
+    with pytest.raises(StoreUnavailable, match=refused):
+        await store.apply([end], now=at(1))
+    with pytest.raises(StoreUnavailable, match=refused):
+        await store.add_jobs([make_new_job()], now=at(1))
+    with pytest.raises(StoreUnavailable, match=refused):
+        await submit(store, job, payload=b"[1]")
+    [run] = await store.get_runs([run_id])
+    assert run is not None
+    assert (run.state, run.result) == (RunState.RUNNING, None)
+    assert await store.read_time() == START, "what writes nothing goes on, so that the process can leave"
+
+
+def test_every_verb_that_writes_what_users_put_in_is_barred() -> None:
+    """Those are the verbs that encrypt what they are given."""
+    source = "".join(inspect.getsource(module) for module in (jobs, runs, store_module))
+    written = set(re.findall(r"self\._store\.(\w+)\(\s*\[?(?:self\._encrypt_|encrypted\b)", source))
+    assert written == WRITING
 
 
 async def test_one_who_cancels_the_process_gets_that() -> None:
