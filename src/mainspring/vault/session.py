@@ -22,12 +22,16 @@ class VaultSession:
 
     Args:
         monotonic: the local monotonic clock, in seconds.
+        is_quiet: write nothing into the log.
     """
 
-    def __init__(self, client: VaultClient, login: Login, *, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self, client: VaultClient, login: Login, *, monotonic: Callable[[], float], is_quiet: bool = False
+    ) -> None:
         self._client = client
         self._login = login
         self._monotonic = monotonic
+        self._is_quiet = is_quiet
         self._lease: Lease | None = None
 
     async def get_token(self) -> str:
@@ -60,12 +64,8 @@ class VaultSession:
             return False
         if (await self._client.ask("GET", _LOOK, token=self._lease.token)).status == 200:
             return False
-        before = self._lease
         self._lease = None
         await self.get_token()
-        _log.info(
-            "vault_logged_in_again", reason="Vault did not take the token any more", was_own=before.is_own
-        )
         return True
 
     async def close(self) -> None:
@@ -105,7 +105,8 @@ class VaultSession:
         lease = _lease_of(answer, since=now, token=None, is_own=True) if answer.status == 200 else None
         if lease is None:
             raise VaultFailed("login", f"the login at auth/{mount} is refused (status {answer.status})")
-        _log.info("vault_logged_in", mount=mount, lasts=lease.lasts, renewable=lease.is_renewable)
+        if not self._is_quiet:
+            _log.info("vault_logged_in", mount=mount, lasts=lease.lasts, renewable=lease.is_renewable)
         return lease
 
     async def _look_up(self, token: str, now: float) -> Lease:

@@ -257,6 +257,7 @@ async def test_a_process_with_a_worker_shows_everything_in_one_place(tmp_path: P
             *("hints_sent_total", "hints_heard_total"),  # one process: no exchange
             *("http_request_seconds", "requests_denied_total", "build_info"),  # of what serves the API
             "spans_total",  # with a collector
+            "vault_failures_total",  # with a secret in Vault
             *(
                 f"archive_{name}"
                 for name in ("rows_total", "bytes_total", "failures_total", "waiting_seconds")
