@@ -121,7 +121,9 @@ async def test_a_worker_without_vault_starts_and_its_run_succeeds_when_vault_com
             running("worker", "--server", url, cwd=tmp_path) as worker,
         ):
             worker.wait_for("ready")
-            await make_job(url, receiver, "shop", retry={"max_retries": 50, "base": "1s", "max": "1s"})
+            await make_job(
+                url, receiver, "shop", retry={"max_retries": 50, "delay": "1s", "backoff": "fixed"}
+            )
             waiting = asyncio.create_task(run_job(url, tmp_path))
             async with httpx.AsyncClient(base_url=url, headers={"Mainspring-Tenant": "shop"}) as client:
                 while "cannot be read on this host" not in (await client.get("/api/v1/runs")).text:

@@ -172,7 +172,7 @@ class VaultSecrets:
         self.rounds += 1
         pause = pause_after(self._failed_rounds, self._rules.refresh)
         pause *= 1.0 - _SPREAD * self._random.random()
-        due = self._session.due_in()
+        due = None if self._failed_rounds else self._session.due_in()
         return pause if due is None else max(_SHORTEST, min(pause, due))
 
     async def _run(self, first: asyncio.Event) -> None:

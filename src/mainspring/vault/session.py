@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -51,8 +52,11 @@ class VaultSession:
         return lease.token
 
     def due_in(self) -> float | None:
-        """Return the seconds until the token should be renewed; None if that is not known, or never."""
-        return None if self._lease is None else self._lease.due_in(self._monotonic())
+        """Return the seconds until the token should be renewed or replaced; None if that is not known, or never."""
+        lease = self._lease
+        if lease is None or (isinstance(self._login, TokenLogin) and not lease.is_renewable):
+            return None
+        return lease.due_in(self._monotonic())
 
     async def replace_refused(self) -> bool:
         """After a refusal, log in again if the token may be the reason. Return whether there is another to try with.
@@ -93,7 +97,7 @@ class VaultSession:
             ):
                 return renewed
         if isinstance(self._login, TokenLogin) and not lease.is_over(now):
-            return lease  # there is no other, so it is used to its end
+            return replace(lease, is_renewable=False)  # there is no other, so it is used to its end
         return None
 
     async def _log_in(self) -> Lease:

@@ -109,6 +109,24 @@ async def test_a_token_of_the_operator_is_used_to_its_end_and_then_told(vault: V
         assert "Vault does not take the token (status 403)" in problem_of(secrets)
 
 
+async def test_a_token_that_ends_is_no_reason_to_ask_all_the_time(vault: Vault, tmp_path: Path) -> None:
+    fixed = await vault.make_token("reports", ttl="60s", renewable=False)
+    await vault.ask("POST", "sys/auth/approle", {"type": "approle"})
+    role_id = await vault.make_role("short", "reports", token_ttl=60, bind_secret_id=False)
+    role = AppRoleLogin(mount="approle", role_id=role_id, secret_id_file=None)
+    of_file, of_role = make(vault, login=TokenLogin(token=fixed)), make(vault, login=role)
+    async with of_file.running(Telemetry()), of_role.running(Telemetry()):
+        vault.clock.advance(50)
+        await again(of_file)
+        await vault.seal()
+        await again(of_role)
+        await again(of_role)
+        for secrets, pause in ((of_file, 60), (of_role, 2)):
+            assert isinstance(secrets.waiter, ManualWaiter)
+            assert secrets.waiter.waits[-1] == pytest.approx(pause)
+        await vault.unseal()
+
+
 async def test_a_token_that_can_be_renewed_is_renewed(vault: Vault) -> None:
     token = await vault.make_token("reports", ttl="60s")
     secrets = make(vault, login=TokenLogin(token=token))
