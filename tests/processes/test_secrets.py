@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 
 async def test_the_job_of_the_page_calls_with_its_secrets_and_no_one_sees_them(tmp_path: Path) -> None:
-    [settings] = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    [settings, _] = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)  # the second is of test_vault
     [definition] = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
     (tmp_path / "ops-hook").write_text(KEY + "\n")
     listed = '\n[executors.http]\nallow = ["127.0.0.1"]\n'

@@ -21,13 +21,18 @@ if TYPE_CHECKING:
 
 
 def make_vault(
-    places: Iterable[SecretPlace], values: Values, environment: Mapping[str, str] | None = None
+    places: Iterable[SecretPlace],
+    values: Values,
+    environment: Mapping[str, str] | None = None,
+    *,
+    is_quiet: bool = False,
 ) -> VaultSecrets | None:
     """Make what reads the secrets that are in Vault, without asking it; None if none is there.
 
     Args:
         values: the settings, by name.
         environment: the variables; by default those of this process.
+        is_quiet: write nothing into the log.
 
     Raises:
         InvalidInput: the settings do not say where it is, or how to get in; or a certificate cannot be read.
@@ -38,7 +43,9 @@ def make_vault(
     from mainspring.vault import VaultSecrets
 
     rules = read_rules(values, os.environ if environment is None else environment)
-    return VaultSecrets(rules, in_vault, monotonic=monotonic, random=system_random(), waiter=LoopWaiter())
+    return VaultSecrets(
+        rules, in_vault, monotonic=monotonic, random=system_random(), waiter=LoopWaiter(), is_quiet=is_quiet
+    )
 
 
 class ProcessSecrets:
@@ -78,6 +85,6 @@ async def find_unread(
         InvalidInput: as with `make_vault`.
     """
     named = {place.name: place_of(place.source) for place in places}
-    vault = make_vault(places, values, environment)
+    vault = make_vault(places, values, environment, is_quiet=True)
     problems = {} if vault is None else await vault.read_once()
     return {name: problems[place] for name, place in named.items() if place is not None and place in problems}

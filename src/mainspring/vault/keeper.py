@@ -70,6 +70,7 @@ class VaultSecrets:
         places: where the secrets are.
         monotonic: the local monotonic clock, in seconds.
         waiter: what the task waits on between two rounds of reading. Signal it to read at once.
+        is_quiet: write nothing into the log.
 
     Raises:
         InvalidInput: the address or a certificate of the settings is wrong.
@@ -83,6 +84,7 @@ class VaultSecrets:
         monotonic: Callable[[], float],
         random: RandomSource,
         waiter: Waiter,
+        is_quiet: bool = False,
     ) -> None:
         self._rules = rules
         self._places = tuple(sorted(set(places)))
@@ -90,7 +92,8 @@ class VaultSecrets:
         self._random = random
         self.waiter: Waiter = waiter
         self._client = VaultClient(rules)
-        self._session = VaultSession(self._client, rules.login, monotonic=monotonic)
+        self._session = VaultSession(self._client, rules.login, monotonic=monotonic, is_quiet=is_quiet)
+        self._is_quiet = is_quiet
         self._mounts: dict[str, Mount] = {}
         self._kept: dict[VaultPlace, _Kept] = {}
         self._failures = dict.fromkeys(FAILURE_KINDS, 0)
@@ -169,7 +172,7 @@ class VaultSecrets:
         self.rounds += 1
         pause = pause_after(self._failed_rounds, self._rules.refresh)
         pause *= 1.0 - _SPREAD * self._random.random()
-        due = self._session.due_in()
+        due = None if self._failed_rounds else self._session.due_in()
         return pause if due is None else max(_SHORTEST, min(pause, due))
 
     async def _run(self, first: asyncio.Event) -> None:
@@ -236,6 +239,8 @@ class VaultSecrets:
         """Keep what is known of a secret, and log what is new about it."""
         before = self._kept.get(place)
         self._kept[place] = kept
+        if self._is_quiet:
+            return
         old = None if before is None or before.failure is None else before.failure.problem
         new = None if kept.failure is None else kept.failure.problem
         if new is not None and new != old:

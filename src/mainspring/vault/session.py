@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -22,12 +23,16 @@ class VaultSession:
 
     Args:
         monotonic: the local monotonic clock, in seconds.
+        is_quiet: write nothing into the log.
     """
 
-    def __init__(self, client: VaultClient, login: Login, *, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self, client: VaultClient, login: Login, *, monotonic: Callable[[], float], is_quiet: bool = False
+    ) -> None:
         self._client = client
         self._login = login
         self._monotonic = monotonic
+        self._is_quiet = is_quiet
         self._lease: Lease | None = None
 
     async def get_token(self) -> str:
@@ -47,8 +52,11 @@ class VaultSession:
         return lease.token
 
     def due_in(self) -> float | None:
-        """Return the seconds until the token should be renewed; None if that is not known, or never."""
-        return None if self._lease is None else self._lease.due_in(self._monotonic())
+        """Return the seconds until the token should be renewed or replaced; None if that is not known, or never."""
+        lease = self._lease
+        if lease is None or (isinstance(self._login, TokenLogin) and not lease.is_renewable):
+            return None
+        return lease.due_in(self._monotonic())
 
     async def replace_refused(self) -> bool:
         """After a refusal, log in again if the token may be the reason. Return whether there is another to try with.
@@ -60,12 +68,8 @@ class VaultSession:
             return False
         if (await self._client.ask("GET", _LOOK, token=self._lease.token)).status == 200:
             return False
-        before = self._lease
         self._lease = None
         await self.get_token()
-        _log.info(
-            "vault_logged_in_again", reason="Vault did not take the token any more", was_own=before.is_own
-        )
         return True
 
     async def close(self) -> None:
@@ -93,7 +97,7 @@ class VaultSession:
             ):
                 return renewed
         if isinstance(self._login, TokenLogin) and not lease.is_over(now):
-            return lease  # there is no other, so it is used to its end
+            return replace(lease, is_renewable=False)  # there is no other, so it is used to its end
         return None
 
     async def _log_in(self) -> Lease:
@@ -105,7 +109,8 @@ class VaultSession:
         lease = _lease_of(answer, since=now, token=None, is_own=True) if answer.status == 200 else None
         if lease is None:
             raise VaultFailed("login", f"the login at auth/{mount} is refused (status {answer.status})")
-        _log.info("vault_logged_in", mount=mount, lasts=lease.lasts, renewable=lease.is_renewable)
+        if not self._is_quiet:
+            _log.info("vault_logged_in", mount=mount, lasts=lease.lasts, renewable=lease.is_renewable)
         return lease
 
     async def _look_up(self, token: str, now: float) -> Lease:

@@ -8,6 +8,7 @@ from mainspring.config.secrets import LARGEST, ConfiguredSecrets
 from mainspring.config.settings import Settings
 from mainspring.config.sources import read_sources
 from mainspring.config.table import SETTINGS
+from mainspring.core.vault import VaultFailed, VaultPlace
 from mainspring.errors import InvalidInput
 from mainspring.ports.secrets import SecretMissing
 
@@ -75,6 +76,39 @@ def test_secret_that_cannot_be_read_is_told_in_the_log_only(
         assert (record["secret"], problem in record["problem"]) == (name, True)
 
 
+class Kept:
+    def __init__(self, **found: str) -> None:
+        self.found = found
+
+    def reveal(self, place: VaultPlace) -> str:
+        if place.path not in self.found:
+            raise VaultFailed("missing", f"there is nothing at {place.path}")
+        return f"{self.found[place.path]}-{place.field}"
+
+
+def test_secrets_in_vault_are_of_their_tenants_and_told_in_the_log_only(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    places = [
+        SecretPlace("a", "vault:reports#token", ("shop",)),
+        SecretPlace("b", "vault:other#token", ("shop",)),
+    ]
+    secrets = ConfiguredSecrets(places, {}, vault=Kept(reports="first"))
+    assert secrets.reveal("a", "shop") == "first-token"
+    with pytest.raises(SecretMissing) as refused:
+        secrets.reveal("a", "bank")
+    assert str(refused.value) == "there is no secret 'a' for tenant 'bank' in the settings of this process"
+    for found, problem in (
+        (secrets, "there is nothing at other"),
+        (ConfiguredSecrets(places, {}), "this process reads nothing from Vault"),
+    ):
+        caplog.clear()
+        with pytest.raises(SecretMissing) as refused:
+            found.reveal("b", "shop")
+        assert str(refused.value) == "the secret 'b' cannot be read on this host; its log says why"
+        assert caplog.records[0].__dict__["problem"] == problem
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -89,7 +123,11 @@ def test_secret_that_cannot_be_read_is_told_in_the_log_only(
         ("[secrets.a]\nfrom = 'env:'\ntenants = []", "secrets: 'a' has a wrong from"),
         ("[secrets.a]\nfrom = 'env:A B'\ntenants = []", "secrets: 'a' has a wrong from"),
         ("[secrets.a]\nfrom = 'file:x'\ntenants = []", "secrets: 'a' has a wrong from"),
-        ("[secrets.a]\nfrom = 'vault:x'\ntenants = []", "secrets: 'a' has a wrong from"),
+        (
+            "[secrets.a]\nfrom = 'vault:hunter2'\ntenants = []",
+            "secrets: 'a' has a wrong from: #FIELD is missing; a secret in Vault is",
+        ),
+        ("[secrets.a]\nfrom = 'Vault:secret/x#y'\ntenants = []", "secrets: 'a' has a wrong from; write"),
         ("[secrets.a]\nfrom = 3\ntenants = []", "secrets: 'a' has a wrong from"),
         ("[secrets.a]\nfrom = 'env:A'\ntenants = 'shop'", "secrets: 'a' has wrong tenants: a list like"),
         ("[secrets.a]\nfrom = 'env:A'\ntenants = ['a b']", "secrets: 'a' must be 1 to 64 of A-Z a-z 0-9"),
@@ -115,9 +153,17 @@ def test_variable_that_is_no_json_is_not_shown() -> None:
 
 def test_places_that_were_read_can_be_read_again_and_shown() -> None:
     places = KIND.read(
-        {"b": {"from": "env:B", "tenants": []}, "a": {"from": "file:/a", "tenants": ["x", "x", "*"]}}
+        {
+            "b": {"from": "env:B", "tenants": []},
+            "a": {"from": "file:/a", "tenants": ["x", "x", "*"]},
+            "c": {"from": "vault:secret/c#d", "tenants": []},
+        }
     )
-    assert places == (SecretPlace("a", "file:/a", ("x", "*")), SecretPlace("b", "env:B", ()))
+    assert places == (
+        SecretPlace("a", "file:/a", ("x", "*")),
+        SecretPlace("b", "env:B", ()),
+        SecretPlace("c", "vault:secret/c#d", ()),
+    )
     assert KIND.read(places) == places
     assert KIND.kind.load(KIND.kind.store(places)) == places
 

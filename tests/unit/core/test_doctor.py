@@ -103,6 +103,7 @@ SETTINGS = SettingFacts(
     tzdata="2026a",
     history_keep=30 * DAY,
     archive="/srv/archive",
+    vault_secrets=3,
     keys=["k2", "k1"],
 )
 STORE = StoreLook(label="data/mainspring.db", schema=35, folder=FOLDER, cluster=CLUSTER)
@@ -180,6 +181,18 @@ WRONG: list[tuple[str, InstallationFacts, Grade, str]] = [
         "others may read key.pem",
     ),
     ("secrets", with_settings(secrets=[replace(SECRET, is_private=None)]), FAILURE, "cannot be read"),
+    (
+        "vault",
+        with_settings(vault_errors=["secrets.a: cannot be read: it is sealed"]),
+        FAILURE,
+        "secrets.a: cannot be read: it is sealed",
+    ),
+    (
+        "vault",
+        with_settings(vault_errors=["vault.address: is needed", "b", "c"]),
+        FAILURE,
+        "vault.address: is needed; and 2 more problems",
+    ),
     ("encryption", with_settings(keys=None), WARNING, "encrypted with 1 key, and this host has no keys_file"),
     ("encryption", with_settings(keys=["k2"]), FAILURE, "keys_file lacks k1, with which"),
     (

@@ -85,4 +85,6 @@ def test_pauses_grow_up_to_the_usual_one() -> None:
 
 def test_what_was_read_counts_for_a_time() -> None:
     assert keep_problem(60.0, 60.0, "sealed") is None
-    assert keep_problem(61.0, 60.0, "sealed") == "it was last read 61 s ago, over vault.keep; since then: sealed"
+    assert (
+        keep_problem(61.0, 60.0, "sealed") == "it was last read 61 s ago, over vault.keep; since then: sealed"
+    )

@@ -271,6 +271,7 @@ async def test_a_process_with_a_worker_shows_everything_in_one_place(tmp_path: P
             "traces_broken_total",  # likewise
             "spans_total",  # with a collector
             "watchdog_pings_total",  # with a monitor elsewhere
+            "vault_failures_total",  # with a secret in Vault
             *(
                 f"archive_{name}"
                 for name in ("rows_total", "bytes_total", "failures_total", "waiting_seconds")
