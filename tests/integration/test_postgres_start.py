@@ -71,7 +71,7 @@ def page_names(postgres_server: str) -> Iterator[str]:
 async def test_database_as_the_page_on_deploying_creates_it_will_do(
     postgres_server: str, page_names: str
 ) -> None:
-    create, _ = (block.replace("mainspring", page_names) for block in SQL)
+    create, _, _ = (block.replace("mainspring", page_names) for block in SQL)
     for statement in filter(str.strip, create.split(";")):
         execute(postgres_server, statement)
     parts = urlsplit(f"{postgres_server}/{page_names}")
@@ -81,10 +81,27 @@ async def test_database_as_the_page_on_deploying_creates_it_will_do(
 
 
 async def test_right_that_the_page_on_deploying_gives_will_do(guest: str, postgres_database: str) -> None:
-    _, grant = SQL
+    _, grant, _ = SQL
     fetch(postgres_database, grant.replace("mainspring", str(urlsplit(guest).username)))
     async with open_store(guest) as store:
         await store.read_time()
+
+
+async def test_a_server_knows_the_disk_if_it_is_set_up_as_the_page_on_deploying_says(
+    postgres_server: str, page_names: str
+) -> None:
+    create, _, grant = (block.replace("mainspring", page_names) for block in SQL)
+    for statement in filter(str.strip, create.split(";")):
+        execute(postgres_server, statement)
+    folder, port = (
+        fetch(f"{postgres_server}/postgres", f"SHOW {name}") for name in ("unix_socket_directories", "port")
+    )
+    async with open_store(
+        f"postgresql://{page_names}:PASSWORD@/{page_names}?host={folder}&port={port}"
+    ) as store:
+        assert (await store.read_storage()).disk is None
+        execute(postgres_server, grant)
+        assert (await store.read_storage()).disk is not None
 
 
 def test_role_without_connect_is_told_so(guest: str, postgres_database: str, tmp_path: Path) -> None:
