@@ -130,6 +130,17 @@ class StoreClock:
             self._slewed_at = at
 
 
+async def sampled_clock(read_time: Callable[[], Awaitable[datetime]]) -> StoreClock:
+    """Return a store's clock that has been sampled once, so that it can tell the time.
+
+    Raises:
+        StoreUnavailable: the store does not answer.
+    """
+    clock = StoreClock(read_time)
+    await clock.sample()
+    return clock
+
+
 class LoopWaiter:
     """Waits on the running event loop for a timer or a signal, whichever comes first."""
 

@@ -38,7 +38,7 @@ async def make_token_in(
         InvalidInput: the URL or a value is wrong.
         MainspringError: the store cannot be used.
     """
-    from mainspring.clock import StoreClock, UuidSource
+    from mainspring.clock import UuidSource, sampled_clock
     from mainspring.config.settings import StoreLocation
     from mainspring.engine.usecases.access import AccessControl
     from mainspring.host.acting import acting_process
@@ -53,9 +53,7 @@ async def make_token_in(
     store = make_store(location)
     await store.open()
     try:
-        clock = StoreClock(store.read_time)
-        await clock.sample()
-        access = AccessControl(store, clock=clock, ids=UuidSource())
+        access = AccessControl(store, clock=await sampled_clock(store.read_time), ids=UuidSource())
         by = acting_process(MAKE_TOKEN.id)
         is_first = not await access.has_accounts()
         if is_first:

@@ -21,6 +21,7 @@ from mainspring.clock import (
     host_nanoseconds,
     host_time,
     monotonic,
+    sampled_clock,
     system_random,
 )
 from mainspring.config.secrets import ConfiguredSecrets
@@ -208,8 +209,7 @@ async def open_engine(
     store = timed(bare, times)
     await store.open()
     try:
-        clock = StoreClock(store.read_time)
-        await clock.sample()
+        clock = await sampled_clock(store.read_time)
         store, watch = await _encrypting(store, settings, clock)
         sender, pinger = _make_outward(settings, clock, kept.secrets, with_scheduler=with_scheduler)
         export = make_exporter(settings, "mainspring" if sender is not None else "mainspring-worker")
@@ -225,10 +225,10 @@ async def open_engine(
             secrets=kept.secrets,
         )
         engine.telemetry.watch(times)
-        services = await _services_beside(engine, clock, settings, watch)
+        beside = await _services_beside(engine, clock, settings, watch)
         async with (
             kept.running(engine.telemetry),
-            _running(engine, services, outward=(sender, pinger), holds_start=holds_start),
+            _running(engine, beside, outward=(sender, pinger), holds_start=holds_start),
             sending(export, engine.telemetry, LoopWaiter(), owns_process=owns_process),
             nullcontext() if watch is None else watch.breaking_off(),
         ):
