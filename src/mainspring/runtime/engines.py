@@ -205,8 +205,7 @@ async def open_engine(
     load_plugins()  # before any stored job is read
     kept = ProcessSecrets(settings)
     bare = make_store(settings.store, settings=settings)
-    times = StoreTimes(monotonic)
-    store = timed(bare, times)
+    store = timed(bare, times := StoreTimes(monotonic))
     await store.open()
     try:
         clock = await sampled_clock(store.read_time)
