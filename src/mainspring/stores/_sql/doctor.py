@@ -11,7 +11,7 @@ from mainspring.core.archive import start_of_day
 from mainspring.core.doctor import ChannelLook, ClusterLook, NodeLook, TokenLook, WaitingQueue
 from mainspring.stores._sql.ledger_check import decode_ledger_check
 
-LOGINS_SINCE, ARCHIVED_SINCE, INSTALLED_SINCE = 40, 42, 46
+LOGINS_SINCE, ARCHIVED_SINCE, INSTALLED_SINCE = 40, 42, 45
 """The migrations that brought sessions, the archive, and whose archive it is. A store may be older."""
 Rows = Sequence[Mapping[str, Any]]
 SOON, MOST_TOKENS = timedelta(days=14), 20
