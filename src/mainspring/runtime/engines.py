@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import replace
 from datetime import datetime
 from importlib.metadata import version
@@ -221,22 +221,21 @@ async def open_engine(
         )
         engine.telemetry.watch(times)
         try:
-            services = await _services_beside(engine, clock, settings)
-            if watch is not None:
-                services.append(watch)
+            services = await _services_beside(engine, clock, settings, watch)
             await engine.start(*services, holds_start=holds_start)
-            async with sending(export, engine.telemetry, LoopWaiter(), owns_process=owns_process):
-                if watch is None:
-                    yield engine
-                else:
-                    async with watch.breaking_off():
-                        yield engine
+            async with sending(export, engine.telemetry, LoopWaiter(), owns_process=owns_process), _by(watch):
+                yield engine
         finally:
             await engine.stop()
             if sender is not None:
                 await sender.stop()
     finally:
         await store.close()
+
+
+def _by(watch: KeyWatch | None) -> AbstractAsyncContextManager[None]:
+    """Return a block that a watch may break off."""
+    return nullcontext() if watch is None else watch.breaking_off()
 
 
 def _make_tools(clock: Clock) -> Tools:
@@ -313,9 +312,12 @@ def _retention(settings: Settings) -> Retention:
     )
 
 
-async def _services_beside(engine: Engine, clock: StoreClock, settings: Settings) -> list[Service]:
+async def _services_beside(
+    engine: Engine, clock: StoreClock, settings: Settings, watch: KeyWatch | None
+) -> list[Service]:
     """Return the services of a process beside those of its engine, ready to be started."""
     services: list[Service] = [ClockSampler(clock, waiter=LoopWaiter())]
+    services += [] if watch is None else [watch]
     if settings.has_api:
         await engine.identities.refresh()  # no request may be answered before it is known who there is
         services += [
