@@ -234,6 +234,7 @@ def test_a_restore_says_which_keys_are_needed_and_a_server_that_they_are_missing
     keys, settings = tmp_path / "keys", tmp_path / "mainspring.toml"
     keys.touch(0o600)
     settings.write_text(f'keys_file = "{keys}"\n')
+    kept = ""
     for text in (old, new + old):
         keys.write_text(text)
         with server("shop:app", "--slots", 0, cwd=tmp_path) as (_, url):

@@ -144,7 +144,7 @@ def test_who_may_look_may_not_act_and_who_may_act_may_not_define(tenants: Tenant
     """CVE-2023-48087 to -48089 (XXL-JOB), GHSA-phmw-jx86-x666 and CVE-2026-92763 (Rundeck): rights were not asked."""
     job, run = tenants.own["job_id"], tenants.own["run_id"]
     command = {"name": "evil", "command": ["id"], "every": "1h"}
-    define = [
+    define: list[tuple[str, str, Any]] = [
         ("POST", "jobs", command),
         ("POST", "jobs/bulk", {"jobs": [command]}),
         ("PATCH", f"jobs/{job}", {"payload": {"x": 1}}),
@@ -157,7 +157,7 @@ def test_who_may_look_may_not_act_and_who_may_act_may_not_define(tenants: Tenant
         ("PUT", "calendars/holidays", {"rules": []}),
         ("POST", "worker/register", {"protocol": 2, "name": "evil"}),
     ]
-    act = [
+    act: list[tuple[str, str, Any]] = [
         ("POST", f"jobs/{job}/runs", {}),
         ("POST", f"jobs/{job}/pause", None),
         ("POST", f"jobs/{job}/backfills", {"from": "2025-01-01T00:00Z", "to": "2025-01-02T00:00Z"}),
@@ -167,7 +167,7 @@ def test_who_may_look_may_not_act_and_who_may_act_may_not_define(tenants: Tenant
         ("POST", "dead-runs/discard", {"filter": {}, "reason": "x"}),
         ("POST", "silences", {"period": "1d", "reason": "x"}),
     ]
-    administer = [
+    administer: list[tuple[str, str, Any]] = [
         *(("GET", path, None) for path in ("audit", "accounts", "archive/days", "logging")),
         ("PUT", "logging", {"level": "debug", "duration": "1m"}),
         ("PUT", "accounts/evil", {"grants": {"*": "admin"}}),
