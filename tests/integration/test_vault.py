@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from mainspring.core.vault import (
     AppRoleLogin,
@@ -141,9 +141,7 @@ async def test_a_new_value_counts_after_the_next_round(vault: Vault) -> None:
         assert reader.waiter.waits[-1] == pytest.approx(60)
 
 
-async def test_what_is_refused_or_missing_counts_no_more_and_is_told_without_values(
-    vault: Vault, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_what_is_refused_or_missing_counts_no_more_and_is_told_without_values(vault: Vault) -> None:
     await vault.put("secret/data/others", token="of-others-alone")
     await vault.put("secret/data/numbers", token=7, blank="\n")
     await vault.allow("numbers", "secret/data/numbers", "secret/data/none", "secret/data/data/reports")
@@ -160,7 +158,7 @@ async def test_what_is_refused_or_missing_counts_no_more_and_is_told_without_val
         ),
         "secret/numbers#blank": ("missing", "is empty"),
     }
-    with caplog.at_level(logging.DEBUG):
+    with capture_logs() as logs:
         async with reading(vault, TokenLogin(token=token), *map(place, wrong), REPORTS) as reader:
             assert reader.reveal() == TOKEN
             for text, (kind, problem) in wrong.items():
@@ -173,7 +171,9 @@ async def test_what_is_refused_or_missing_counts_no_more_and_is_told_without_val
             await vault.put("secret/data/reports", token="back")
             await reader.read_again()
             assert reader.reveal() == "back"
-    said = caplog.text + repr([record.__dict__ for record in caplog.records])
+    said = repr(logs)
+    assert said.count("vault_secret_unread") == len(wrong) + 1
+    assert "vault_secret_read_again" in said
     for hidden in (TOKEN, token, "of-others-alone"):
         assert hidden not in said
 

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from mainspring.testing.clock import FakeClock
-from tests.processes.processes import run, running, server
+from tests.processes.processes import await_that, run, running, server
 from tests.support.vaults import Vault, running_fake
 from tests.unit.channels.messages import Receiver, running_receiver
 
@@ -125,9 +125,13 @@ async def test_a_worker_without_vault_starts_and_its_run_succeeds_when_vault_com
                 url, receiver, "shop", retry={"max_retries": 50, "delay": "1s", "backoff": "fixed"}
             )
             waiting = asyncio.create_task(run_job(url, tmp_path))
-            async with httpx.AsyncClient(base_url=url, headers={"Mainspring-Tenant": "shop"}) as client:
-                while "cannot be read on this host" not in (await client.get("/api/v1/runs")).text:
-                    continue
+            log = empty / "stderr.log"
+            await asyncio.to_thread(await_that, "it was tried", lambda: "attempt_failed" in log.read_text())
+            assert "'reports-token' cannot be read on this host" in log.read_text()
+            why = (tmp_path / "stderr.log").read_text()
+            assert re.search(
+                r'secret_unread secret=reports-token problem="Vault answers with status 503', why
+            )
             assert not receiver.requests
             await vault.unseal()
             assert "SUCCEEDED" in await waiting

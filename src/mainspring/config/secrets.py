@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import stat
 from collections.abc import Iterable, Mapping
 from typing import Protocol
+
+import structlog
 
 from mainspring.config.secret_settings import SecretPlace
 from mainspring.core.allow_list import EVERY_TENANT
@@ -15,7 +16,7 @@ from mainspring.ports.secrets import SecretMissing
 
 LARGEST = 64 * 1024
 
-_log = logging.getLogger(__name__)
+_log = structlog.get_logger(__name__)
 
 
 class KeptSecrets(Protocol):
@@ -71,7 +72,7 @@ class ConfiguredSecrets:
             if secret:
                 return secret
             problem = f"{place.source} is empty"
-        _log.warning("a secret cannot be read", extra={"secret": name, "problem": problem})
+        _log.warning("secret_unread", secret=name, problem=problem)
         raise SecretMissing(f"the secret {name!r} cannot be read on this host; its log says why")
 
     def _read(self, place: SecretPlace) -> str:

@@ -2,6 +2,7 @@ import os
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from mainspring.config.secret_settings import SecretPlace
 from mainspring.config.secrets import LARGEST, ConfiguredSecrets
@@ -48,9 +49,7 @@ def test_a_tenant_gets_only_its_own_and_cannot_tell_others_from_none() -> None:
         secrets.reveal("own", "*")
 
 
-def test_secret_that_cannot_be_read_is_told_in_the_log_only(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_secret_that_cannot_be_read_is_told_in_the_log_only(tmp_path: Path) -> None:
     binary, large, empty, pipe = (tmp_path / name for name in ("binary", "large", "empty", "pipe"))
     binary.write_bytes(b"\xff\xfe")
     large.write_bytes(b"x" * (LARGEST + 1))
@@ -68,12 +67,12 @@ def test_secret_that_cannot_be_read_is_told_in_the_log_only(
     secrets = make(*(SecretPlace(name, source, ("*",)) for name, (source, _) in places.items()))
     for name, (_, problem) in places.items():
         secrets.check(name, "shop")  # it is defined
-        caplog.clear()
-        with pytest.raises(SecretMissing) as refused:
+        with capture_logs() as logs, pytest.raises(SecretMissing) as refused:
             secrets.reveal(name, "shop")
         assert str(refused.value) == f"the secret {name!r} cannot be read on this host; its log says why"
-        record = caplog.records[0].__dict__
-        assert (record["secret"], problem in record["problem"]) == (name, True)
+        [line] = logs
+        assert (line["event"], line["log_level"]) == ("secret_unread", "warning")
+        assert (line["secret"], problem in line["problem"]) == (name, True)
 
 
 class Kept:
@@ -86,9 +85,7 @@ class Kept:
         return f"{self.found[place.path]}-{place.field}"
 
 
-def test_secrets_in_vault_are_of_their_tenants_and_told_in_the_log_only(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_secrets_in_vault_are_of_their_tenants_and_told_in_the_log_only() -> None:
     places = [
         SecretPlace("a", "vault:reports#token", ("shop",)),
         SecretPlace("b", "vault:other#token", ("shop",)),
@@ -102,11 +99,10 @@ def test_secrets_in_vault_are_of_their_tenants_and_told_in_the_log_only(
         (secrets, "there is nothing at other"),
         (ConfiguredSecrets(places, {}), "this process reads nothing from Vault"),
     ):
-        caplog.clear()
-        with pytest.raises(SecretMissing) as refused:
+        with capture_logs() as logs, pytest.raises(SecretMissing) as refused:
             found.reveal("b", "shop")
         assert str(refused.value) == "the secret 'b' cannot be read on this host; its log says why"
-        assert caplog.records[0].__dict__["problem"] == problem
+        assert [line["problem"] for line in logs] == [problem]
 
 
 @pytest.mark.parametrize(
