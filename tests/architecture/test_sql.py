@@ -88,6 +88,10 @@ ONLY_SQLITE = {
     "read_epoch_of_first_shard": "PostgreSQL holds the shard's row by hold_shards",
     "read_unique_key": "PostgreSQL locks the key by lock_unique_keys, then its holder by lock_holders",
     "remove_runs": "PostgreSQL deletes in the statement that inserts into the history",
+    "unwatch_ended_attempts": "PostgreSQL watches days whose tables are in the archive",
+    "unwatch_ended_runs": "likewise",
+    "watch_ended_attempts": "likewise",
+    "watch_ended_runs": "likewise",
 }
 # query of PostgreSQL that SQLite has not -> why
 ONLY_POSTGRES = {

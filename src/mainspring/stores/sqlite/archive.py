@@ -101,6 +101,8 @@ class SqliteArchiveStore:
         def work(db: apsw.Connection) -> str | None:
             if not owns_shard_0(db, epochs):
                 return None
+            execute(db, "watch_ended_runs")
+            execute(db, "watch_ended_attempts")
             installation: str = fetch_value(db, "claim_archive", {"url": url})
             return installation
 
@@ -114,10 +116,16 @@ class SqliteArchiveStore:
 
     async def end_archive(self) -> None:
         """See `ArchiveStore`."""
-        await self._writer.call(lambda db: execute(db, "end_archive"))
+
+        def work(db: apsw.Connection) -> None:
+            execute(db, "unwatch_ended_runs")
+            execute(db, "unwatch_ended_attempts")
+            execute(db, "end_archive")
+
+        await self._writer.call(work)
 
     async def watch_archive_day(self, day: date) -> None:
-        """Do nothing: all days are watched here."""
+        """Do nothing: a store that has an archive watches all its days."""
 
     async def copy_archive_range(self, day: date, of: ArchiveRange, sink: CopySink) -> None:
         """See `ArchiveStore`."""

@@ -83,13 +83,6 @@ CREATE TABLE attempt (
     output TEXT
 , host TEXT) STRICT;
 
-CREATE TRIGGER attempt_reopens_archive_day AFTER INSERT ON attempt
-WHEN EXISTS (SELECT 1 FROM archive_part WHERE day = new.finished_at / 86400000000 AND state <> 'DROPPED')
-BEGIN
-    UPDATE archive_part SET state = 'DROPPED' WHERE day = new.finished_at / 86400000000 AND state = 'VERIFIED';
-    DELETE FROM archive_part WHERE day = new.finished_at / 86400000000 AND state = 'WRITTEN';
-END;
-
 CREATE INDEX attempt_finished ON attempt (finished_at);
 
 CREATE INDEX attempt_run ON attempt (run_id, token);
@@ -732,13 +725,6 @@ CREATE TABLE run_history (
     fire_range_id INTEGER,
     redrive_of INTEGER
 , trace BLOB) STRICT;
-
-CREATE TRIGGER run_reopens_archive_day AFTER INSERT ON run_history
-WHEN EXISTS (SELECT 1 FROM archive_part WHERE day = new.finished_at / 86400000000 AND state <> 'DROPPED')
-BEGIN
-    UPDATE archive_part SET state = 'DROPPED' WHERE day = new.finished_at / 86400000000 AND state = 'VERIFIED';
-    DELETE FROM archive_part WHERE day = new.finished_at / 86400000000 AND state = 'WRITTEN';
-END;
 
 CREATE INDEX run_history_finished ON run_history (finished_at);
 
