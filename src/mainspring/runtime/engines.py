@@ -208,31 +208,41 @@ async def open_engine(
         export = make_exporter(settings, "mainspring" if sender is not None else "mainspring-worker")
         engine = Engine(
             store,
-            _make_tools(clock),
+            _make_tools(clock, kept.secrets),
             _engine_settings(settings, registry, with_scheduler=with_scheduler),
             hints=make_hints(settings.store, bare),
             sender=sender,
             tracer=None if export is None else export.tracer,
             archive=make_archive(settings) if with_scheduler else None,
-            secrets=kept.secrets,
         )
         engine.telemetry.watch(times)
-        async with kept.running(engine.telemetry):
-            try:
-                await engine.start(*await _services_beside(engine, clock, settings), holds_start=holds_start)
-                async with sending(export, engine.telemetry, LoopWaiter(), owns_process=owns_process):
-                    yield engine
-            finally:
-                await engine.stop()
-                if sender is not None:
-                    await sender.stop()
+        async with kept.running(engine.telemetry), _stopping(engine, sender):
+            await engine.start(*await _services_beside(engine, clock, settings), holds_start=holds_start)
+            async with sending(export, engine.telemetry, LoopWaiter(), owns_process=owns_process):
+                yield engine
     finally:
         await store.close()
 
 
-def _make_tools(clock: Clock) -> Tools:
+@asynccontextmanager
+async def _stopping(engine: Engine, sender: Sender | None) -> AsyncIterator[None]:
+    """Stop both when the block ends."""
+    try:
+        yield
+    finally:
+        await engine.stop()
+        if sender is not None:
+            await sender.stop()
+
+
+def _make_tools(clock: Clock, secrets: Secrets) -> Tools:
     return Tools(
-        clock=clock, random=system_random(), ids=UuidSource(), waiter=LoopWaiter, host_time=host_time
+        clock=clock,
+        random=system_random(),
+        ids=UuidSource(),
+        waiter=LoopWaiter,
+        host_time=host_time,
+        secrets=secrets,
     )
 
 
