@@ -128,7 +128,7 @@ class VaultRules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lease:
+class TokenLease:
     """A token of Vault, and how long it lives by the monotonic clock of this process, in seconds.
 
     Attributes:
@@ -144,7 +144,7 @@ class Lease:
     is_own: bool
 
     def __repr__(self) -> str:
-        return f"Lease(since={self.since!r}, lasts={self.lasts!r})"
+        return f"TokenLease(since={self.since!r}, lasts={self.lasts!r})"
 
     def is_due(self, at: float) -> bool:
         """Say whether it is time to renew it, or to log in again."""

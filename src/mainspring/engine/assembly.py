@@ -50,7 +50,6 @@ from mainspring.ports.archive import Archive
 from mainspring.ports.channel import Pinger, Sender
 from mainspring.ports.clock import Clock
 from mainspring.ports.hints import HintChannel
-from mainspring.ports.secrets import Secrets
 from mainspring.ports.store import Store
 from mainspring.ports.store.nodes import NodeFacts
 from mainspring.ports.telemetry import Measure, Source, Telemetry
@@ -66,7 +65,6 @@ class Engine:
         tracer: takes the spans of submissions and fires; None if they are not exported.
         archive: where days of the history go before they are removed; None removes them as they are.
         pinger: tells a monitor elsewhere that alerts are judged, as `sender` is started; None tells none.
-        secrets: those of the process. The engine only hands them to what runs beside it.
 
     Attributes:
         matcher: where workers' claims wait.
@@ -77,7 +75,7 @@ class Engine:
         services: by name, in the order in which they start.
         telemetry: the measures of all parts; a process adds its own sources.
         tracer: takes the spans of this process; None if they are not exported.
-        secrets: those of this process, for its worker and its API; None if it was given none.
+        tools: what the engine was made with; its worker and its API take the secrets from there.
     """
 
     def __init__(
@@ -91,16 +89,14 @@ class Engine:
         tracer: Tracer | None = None,
         archive: Archive | None = None,
         pinger: Pinger | None = None,
-        secrets: Secrets | None = None,
     ) -> None:
         self.store = store
         self.tracer: Tracer | None = tracer
-        self.secrets: Secrets | None = secrets
         self._sender = sender
         self._archive, self._pinger = archive, pinger
         self._archiver: Archiver | None = None
         self.clock: Clock = tools.clock
-        self._tools = tools
+        self.tools: Tools = tools
         self.wakeups: Wakeups = Wakeups()
         # One shared cache, so that a claim need not read what the planner has already read.
         definitions, calendars, expiries = Definitions(store), CalendarReader(store), QueueExpiryFollower()
@@ -208,7 +204,7 @@ class Engine:
         expiries: QueueExpiryFollower,
         restrictions: RestrictionFollower,
     ) -> list[Service]:
-        store, tools, ownership = self.store, self._tools, self.ownership
+        store, tools, ownership = self.store, self.tools, self.ownership
         self.job_check = JobCheck(store, self.client.offer_reader, clock=tools.clock, waiter=tools.waiter())
         self.shards = Shards(
             store,
@@ -320,7 +316,7 @@ class Engine:
         ]
 
     def _make_sealer(self, settings: EngineSettings) -> list[Service]:
-        sealer = Sealer(self.store, ownership=self.ownership, waiter=self._tools.waiter())
+        sealer = Sealer(self.store, ownership=self.ownership, waiter=self.tools.waiter())
         return [sealer] if settings.seals_audit else []
 
     def _make_archiver(self, settings: EngineSettings) -> list[Service]:
@@ -330,7 +326,7 @@ class Engine:
             self.store,
             self._archive,
             ownership=self.ownership,
-            waiter=self._tools.waiter(),
+            waiter=self.tools.waiter(),
             keep=settings.retention.history,
         )
         return [self._archiver]
@@ -341,7 +337,7 @@ class Engine:
             ownership=self.ownership,
             minutes=settings.retention.usage_minutes,
             hours=settings.retention.usage_hours,
-            waiter=self._tools.waiter(),
+            waiter=self.tools.waiter(),
         )
         return [hours] if settings.records_usage else []
 
@@ -349,9 +345,9 @@ class Engine:
         return UsageRecorder(
             self.store,
             [self.gateway.tally.usage, self._run_counts.usage],
-            process=str(self._tools.ids.new_uuid()),
+            process=str(self.tools.ids.new_uuid()),
             clock=self.clock,
-            waiter=self._tools.waiter(),
+            waiter=self.tools.waiter(),
         )
 
     def _make_alerting(
@@ -366,7 +362,7 @@ class Engine:
             calendars,
             clock=self.clock,
             ownership=self.ownership,
-            waiter=self._tools.waiter,
+            waiter=self.tools.waiter,
             kept=settings.retention.history,
             pinger=self._pinger,
             public_url=settings.public_url,
@@ -375,11 +371,11 @@ class Engine:
     def _make_preemptor(self, definitions: Definitions, restrictions: RestrictionFollower) -> Preemptor:
         preemptor = Preemptor(
             self.store,
-            clock=self._tools.clock,
+            clock=self.tools.clock,
             definitions=definitions,
             restrictions=restrictions,
             wakeups=self.wakeups,
-            waiter=self._tools.waiter(),
+            waiter=self.tools.waiter(),
         )
         self._policies.tell(preemptor.follow)
         return preemptor
@@ -419,7 +415,7 @@ class Engine:
 
     def _run(self, services: Sequence[Service]) -> None:
         for service in services:
-            runner = ServiceRunner(service, clock=self.clock, random=self._tools.random)
+            runner = ServiceRunner(service, clock=self.clock, random=self.tools.random)
             runner.start()
             self._runners.append(runner)
             self.telemetry.watch(runner)

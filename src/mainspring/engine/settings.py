@@ -15,6 +15,7 @@ from mainspring.engine.usecases.browsing import BUDGET
 from mainspring.engine.usecases.definitions import Accepted
 from mainspring.engine.usecases.runs import KEY_LIFETIME
 from mainspring.ports.clock import Clock, IdSource, RandomSource, Waiter
+from mainspring.ports.secrets import Secrets
 from mainspring.ports.store.nodes import NodeFacts
 
 
@@ -25,6 +26,7 @@ class Tools:
     Attributes:
         waiter: makes a waiter; every service gets its own.
         host_time: the host's wall clock, to compare with the store's. None skips the comparison.
+        secrets: those of the process. The engine only hands them to what runs beside it.
     """
 
     clock: Clock
@@ -32,6 +34,7 @@ class Tools:
     ids: IdSource
     waiter: Callable[[], Waiter]
     host_time: Callable[[], datetime] | None
+    secrets: Secrets | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -126,7 +126,7 @@ async def serve(
         from mainspring.login.oidc import OidcProvider
 
         provider = OidcProvider(
-            rules, secrets=engine.secrets or ConfiguredSecrets(settings.secrets), clock=engine.clock
+            rules, secrets=engine.tools.secrets or ConfiguredSecrets(settings.secrets), clock=engine.clock
         )
     api = create_api(
         engine.client,

@@ -214,14 +214,13 @@ async def open_engine(
         export = make_exporter(settings, "mainspring" if sender is not None else "mainspring-worker")
         engine = Engine(
             store,
-            _make_tools(clock),
+            _make_tools(clock, kept.secrets),
             _engine_settings(settings, registry, with_scheduler=with_scheduler),
             hints=make_hints(settings.store, bare),
             sender=sender,
             tracer=None if export is None else export.tracer,
             archive=make_archive(settings) if with_scheduler else None,
             pinger=pinger,
-            secrets=kept.secrets,
         )
         engine.telemetry.watch(times)
         beside = await _services_beside(engine, clock, settings, watch)
@@ -258,9 +257,14 @@ async def _running(
                 await one.stop()
 
 
-def _make_tools(clock: Clock) -> Tools:
+def _make_tools(clock: Clock, secrets: Secrets) -> Tools:
     return Tools(
-        clock=clock, random=system_random(), ids=UuidSource(), waiter=LoopWaiter, host_time=host_time
+        clock=clock,
+        random=system_random(),
+        ids=UuidSource(),
+        waiter=LoopWaiter,
+        host_time=host_time,
+        secrets=secrets,
     )
 
 

@@ -146,7 +146,7 @@ async def run_embedded_worker(
         registry,
         telemetry=engine.telemetry,
         name=name,
-        secrets=engine.secrets,
+        secrets=engine.tools.secrets,
         tracer=engine.tracer,
     )
     engine.wakeups.subscribe_cancels(worker.beat_now)

@@ -25,7 +25,7 @@ _ANSWERS = frozenset({200, 204, 400, 403, 404})
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class VaultAnswer:
     """What Vault says.
 
     Attributes:
@@ -44,7 +44,7 @@ class Answer:
         return found if isinstance(found, Mapping) else {}
 
     def __repr__(self) -> str:
-        return f"Answer({self.status})"
+        return f"VaultAnswer({self.status})"
 
 
 class VaultClient:
@@ -77,7 +77,7 @@ class VaultClient:
 
     async def ask(
         self, method: str, path: str, *, token: str | None = None, body: Mapping[str, str] | None = None
-    ) -> Answer:
+    ) -> VaultAnswer:
         """Make a request.
 
         Args:
@@ -105,7 +105,7 @@ class VaultClient:
             raise VaultFailed("away", f"Vault cannot be asked: {error}") from None
         if is_cut or status not in _ANSWERS:
             raise VaultFailed("away", _explain(status, is_cut=is_cut))
-        return Answer(status, _read_object(text, status))
+        return VaultAnswer(status, _read_object(text, status))
 
     async def find_mount(self, path: str, token: str) -> Mount:
         """Return the KV engine in which a path lies, as `vault kv` finds it.

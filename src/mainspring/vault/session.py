@@ -10,8 +10,8 @@ from typing import Any
 
 import structlog
 
-from mainspring.core.vault import AppRoleLogin, KubernetesLogin, Lease, Login, TokenLogin, VaultFailed
-from mainspring.vault.client import Answer, VaultClient
+from mainspring.core.vault import AppRoleLogin, KubernetesLogin, Login, TokenLease, TokenLogin, VaultFailed
+from mainspring.vault.client import VaultAnswer, VaultClient
 
 _log = structlog.get_logger(__name__)
 _LARGEST = 64 * 1024
@@ -33,7 +33,7 @@ class VaultSession:
         self._login = login
         self._monotonic = monotonic
         self._is_quiet = is_quiet
-        self._lease: Lease | None = None
+        self._lease: TokenLease | None = None
 
     async def get_token(self) -> str:
         """Return a token that Vault takes, as far as is known here.
@@ -82,7 +82,7 @@ class VaultSession:
         if lease is not None and lease.is_own:
             await self._client.ask("POST", "auth/token/revoke-self", token=lease.token)
 
-    async def _renew(self, lease: Lease) -> Lease | None:
+    async def _renew(self, lease: TokenLease) -> TokenLease | None:
         """Return the token's lease with more time; None if it cannot have enough."""
         now = self._monotonic()
         if lease.is_renewable and not lease.is_over(now):
@@ -100,7 +100,7 @@ class VaultSession:
             return replace(lease, is_renewable=False)  # there is no other, so it is used to its end
         return None
 
-    async def _log_in(self) -> Lease:
+    async def _log_in(self) -> TokenLease:
         now = self._monotonic()
         if isinstance(self._login, TokenLogin):
             return await self._look_up(self._read_own(), now)
@@ -113,7 +113,7 @@ class VaultSession:
             _log.info("vault_logged_in", mount=mount, lasts=lease.lasts, renewable=lease.is_renewable)
         return lease
 
-    async def _look_up(self, token: str, now: float) -> Lease:
+    async def _look_up(self, token: str, now: float) -> TokenLease:
         answer = await self._client.ask("GET", _LOOK, token=token)
         if answer.status != 200:
             raise VaultFailed(
@@ -122,7 +122,7 @@ class VaultSession:
                 f" policy default, which lets it read {_LOOK}",
             )
         said = answer.part("data")
-        return Lease(
+        return TokenLease(
             token=token,
             since=now,
             lasts=_read_seconds(said.get("ttl")) or None,
@@ -159,13 +159,13 @@ def _ask_for(login: AppRoleLogin | KubernetesLogin) -> tuple[str, Mapping[str, s
     return login.mount, {"role_id": login.role_id, "secret_id": secret_id}
 
 
-def _lease_of(answer: Answer, *, since: float, token: str | None, is_own: bool) -> Lease | None:
+def _lease_of(answer: VaultAnswer, *, since: float, token: str | None, is_own: bool) -> TokenLease | None:
     """Return what an answer gives; None if it gives no token. A time of 0 is one without an end."""
     auth = answer.part("auth")
     given, lasts = auth.get("client_token", token), _read_seconds(auth.get("lease_duration"))
     if not isinstance(given, str) or not given or lasts is None:
         return None
-    return Lease(
+    return TokenLease(
         token=token or check_token(given, "what Vault gives as a token"),
         since=since,
         lasts=lasts or None,

@@ -1,8 +1,8 @@
 import pytest
 
 from mainspring.core.vault import (
-    Lease,
     Mount,
+    TokenLease,
     TokenLogin,
     VaultPlace,
     keep_problem,
@@ -66,16 +66,18 @@ def test_the_api_has_version_2_below_data() -> None:
 
 
 def test_a_lease_is_due_before_it_is_over() -> None:
-    lease = Lease(token="t", since=100.0, lasts=60.0, is_renewable=True, is_own=True)
+    lease = TokenLease(token="t", since=100.0, lasts=60.0, is_renewable=True, is_own=True)
     assert [lease.is_due(at) for at in (139.9, 140.0)] == [False, True]
     assert [lease.is_over(at) for at in (159.9, 160.0)] == [False, True]
     assert (lease.due_in(110.0), lease.due_in(150.0)) == (30.0, 0.0)
-    endless = Lease(token="t", since=100.0, lasts=None, is_renewable=False, is_own=False)
+    endless = TokenLease(token="t", since=100.0, lasts=None, is_renewable=False, is_own=False)
     assert (endless.is_due(1e9), endless.is_over(1e9), endless.due_in(0.0)) == (False, False, None)
 
 
 def test_tokens_are_not_shown() -> None:
-    assert "hunter2" not in repr(Lease(token="hunter2", since=0, lasts=1, is_renewable=True, is_own=True))
+    assert "hunter2" not in repr(
+        TokenLease(token="hunter2", since=0, lasts=1, is_renewable=True, is_own=True)
+    )
     assert "hunter2" not in repr(TokenLogin(token="hunter2"))
 
 

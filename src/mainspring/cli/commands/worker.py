@@ -152,7 +152,7 @@ async def _work_on_store(task: _Task) -> None:
             task.settings,
             registry,
             telemetry=engine.telemetry,
-            secrets=engine.secrets,
+            secrets=engine.tools.secrets,
             tracer=engine.tracer,
         )
         engine.wakeups.subscribe_cancels(worker.beat_now)
