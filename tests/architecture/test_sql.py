@@ -99,7 +99,7 @@ ONLY_POSTGRES = {
     "find_unarchived_day": "SQLite asks for the first row of days that are not archived, by find_ended_run",
     "outline_archive": "SQLite cuts a day by time, by weigh_archived_runs",
     "cut_archive_pages": "the same",
-    "watch_archive_day": "on SQLite a trigger of the table watches all days",
+    "watch_archive_day": "SQLite watches all days, by watch_ended_runs and watch_ended_attempts",
     "look_at_dead_rows": "the same",
     "write_a_mark": "on SQLite a file beside the database is written",
     "share_snapshot": "pg_dump reads in it; SQLite copies and counts the copy",

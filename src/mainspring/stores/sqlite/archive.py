@@ -101,8 +101,7 @@ class SqliteArchiveStore:
         def work(db: apsw.Connection) -> str | None:
             if not owns_shard_0(db, epochs):
                 return None
-            execute(db, "watch_ended_runs")
-            execute(db, "watch_ended_attempts")
+            _watch(db)
             installation: str = fetch_value(db, "claim_archive", {"url": url})
             return installation
 
@@ -125,7 +124,8 @@ class SqliteArchiveStore:
         await self._writer.call(work)
 
     async def watch_archive_day(self, day: date) -> None:
-        """Do nothing: a store that has an archive watches all its days."""
+        """See `ArchiveStore`. Here all days are watched, from the store's first archive on."""
+        await self._writer.call(_watch)
 
     async def copy_archive_range(self, day: date, of: ArchiveRange, sink: CopySink) -> None:
         """See `ArchiveStore`."""
@@ -210,6 +210,11 @@ class SqliteArchiveStore:
         rows = await self._browser.call(lambda db: fetch_rows(db, "list_archive_batches", values))
         batches = [make_batch(row._asdict(), _day(row.day), to_instant(row.changed_at)) for row in rows]
         return sum_up_days(batches)
+
+
+def _watch(db: apsw.Connection) -> None:
+    execute(db, "watch_ended_runs")
+    execute(db, "watch_ended_attempts")
 
 
 def find_unarchived(db: apsw.Connection, before: datetime) -> date | None:
