@@ -10,7 +10,7 @@ from typing import Any
 
 import structlog
 
-from mainspring.core.vault import AppRoleLogin, KubernetesLogin, TokenLease, Login, TokenLogin, VaultFailed
+from mainspring.core.vault import AppRoleLogin, KubernetesLogin, Login, TokenLease, TokenLogin, VaultFailed
 from mainspring.vault.client import VaultAnswer, VaultClient
 
 _log = structlog.get_logger(__name__)

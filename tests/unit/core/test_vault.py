@@ -1,8 +1,8 @@
 import pytest
 
 from mainspring.core.vault import (
-    TokenLease,
     Mount,
+    TokenLease,
     TokenLogin,
     VaultPlace,
     keep_problem,
