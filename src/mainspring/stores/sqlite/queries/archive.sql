@@ -118,11 +118,10 @@ SELECT installation, archive_url FROM cluster;
 -- name: end_archive
 UPDATE cluster SET archive_url = NULL;
 
+-- name: watch_ended_runs
 -- What ends in a day that is in the archive, because the clock was set back, is in no file of it: the day gets files
 -- once more, for what they do not have yet. A store without an archive has no such triggers: they cost each run that
 -- ends some two microseconds.
-
--- name: watch_ended_runs
 CREATE TRIGGER IF NOT EXISTS run_reopens_archive_day AFTER INSERT ON run_history
 WHEN EXISTS (SELECT 1 FROM archive_part WHERE day = new.finished_at / 86400000000 AND state <> 'DROPPED')
 BEGIN
