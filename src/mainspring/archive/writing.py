@@ -31,7 +31,7 @@ from mainspring.archive.tasks import (
     WriteTask,
 )
 from mainspring.core.archive import ArchivedFile, ArchiveKind, RowSum, day_folder
-from mainspring.errors import MissingExtra
+from mainspring.errors import MainspringError, MissingExtra
 from mainspring.objects import FULL, DiskFull, ObjectPlace, check_room
 from mainspring.ports.archive import (
     ArchiveFull,
@@ -43,7 +43,7 @@ from mainspring.ports.archive import (
 
 _PREFIX = "mainspring-archive-"
 _CHUNK = 1 << 20
-ERRORS = {
+ERRORS: dict[FailureKind, type[MainspringError]] = {
     FailureKind.MISMATCH: ArchiveMismatch,
     FailureKind.FULL: ArchiveFull,
     FailureKind.OTHER: ArchiveUnavailable,
