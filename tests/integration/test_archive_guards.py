@@ -7,13 +7,14 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-import sqlite3
 import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import apsw
 import asyncpg
 import pytest
 import structlog
@@ -232,12 +233,19 @@ def test_of_two_that_come_first_one_has_it(tmp_path: Path, monkeypatch: pytest.M
             assert objects.list("history") == ["history/note"]
 
 
+@contextmanager
+def open_file(file: Path) -> Iterator[apsw.Connection]:
+    """Open the file of a store that is open by the store's own SQLite: another one would end its locks (POSIX)."""
+    with closing(apsw.Connection(str(file))) as db:
+        db.set_busy_timeout(5000)
+        yield db
+
+
 async def take_copy(store: Store, dsn: str | None, file: Path) -> None:
     """Keep what a backup of now would have of the history."""
     if dsn is None:
-        with sqlite3.connect(file.with_name("mainspring.db")) as db:
+        with open_file(file.with_name("mainspring.db")) as db:
             db.execute(f"VACUUM INTO '{file}'")
-        db.close()
         return
     connection = await asyncpg.connect(dsn)
     # In another order: so do rows lie after a restore.
@@ -300,9 +308,8 @@ async def raise_ids(dsn: str | None, file: Path) -> None:
     """Have ids go on far above, as a restore does."""
     if dsn is not None:
         return  # the sequences have gone on
-    with sqlite3.connect(file) as db:
+    with open_file(file) as db:
         db.execute("UPDATE sqlite_sequence SET seq = seq + 1000000")
-    db.close()
 
 
 async def test_a_day_that_is_written_by_hand_and_grows_is_not_doubled(
