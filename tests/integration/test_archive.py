@@ -461,6 +461,7 @@ def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield "s3://runs-of-years/mainspring"
 
 
+@pytest.mark.timeout(300)  # the first one installs the server of the bucket
 async def test_a_bucket_takes_days_and_gives_them_back(bucket: str, tmp_path: Path) -> None:
     async with opened(SqliteStore(tmp_path / "mainspring.db")) as store:
         ids = await end_runs(store, 4)
@@ -475,6 +476,7 @@ async def test_a_bucket_takes_days_and_gives_them_back(bucket: str, tmp_path: Pa
         reader.query("SELECT 1 FROM runs", reader.list_days(), tenant=None, limits=few)
 
 
+@pytest.mark.timeout(300)  # the first one installs the server of the bucket
 async def test_a_bucket_that_is_not_there_keeps_the_day(bucket: str, tmp_path: Path) -> None:
     async with opened(SqliteStore(tmp_path / "mainspring.db")) as store:
         ids = await end_runs(store, 1)
