@@ -234,6 +234,7 @@ OF_COMMANDS = frozenset(
             "raise_clock_revisions",
         ),  # a backup or a restore, of a file that no server has open
         *(
+            "count_key_uses",
             "look_at_cluster",
             "look_at_queues",
         ),  # the doctor, once, on a connection of its own that only reads
