@@ -80,6 +80,7 @@ def ask(url: str, *arguments: object) -> Any:
     return json.loads(answer.stdout)
 
 
+@pytest.mark.timeout(180)  # several periods of the watchdog
 def test_dead_letters_are_told_and_so_is_their_end(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(_APP)
     with receiving() as receiver:
