@@ -112,9 +112,9 @@ class Clients:
         try:
             result = await self._ask(lambda engine: call(engine, by))
             outcome = "ok"
-        except (NotFound, Conflict, InvalidInput, TooMany):
+        except (Conflict, InvalidInput, TooMany):
             outcome = "fail"
-            raise
+            raise  # a job that is not found may have been deleted after this change: that stays unknown
         finally:
             made = ChangeRequest(id=request, kind=kind, outcome=outcome)
             self._world.recorder.access.requests.append(made)
