@@ -39,7 +39,7 @@ class SettingFacts:
         history_keep: how long ended runs are kept.
         archive: where days of the history are written before they are removed; None without an archive.
         archive_error: why that cannot be used from here; None if it can.
-        archive_owner: the installation that it belongs to; None if it is nobody's yet.
+        archive_owner: the installation that it belongs to; None if no installation has used it yet.
         vault_secrets: how many secrets are in Vault.
         vault_errors: why some of them cannot be read from here, each with its name.
     """
