@@ -26,6 +26,9 @@ settings.register_profile("default", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") == "true" else "default")
 
+_PATIENCE = 4 if os.environ.get("CI") == "true" else 1
+"""How many times its time limit a test gets: a limit ends what hangs, and a machine of CI may be a slow one."""
+
 _MEMORY_LIMIT = 8 * 1024**3
 """Bytes of address space for the tests' process and its children: one that runs away fails, not the machine."""
 _hard = resource.getrlimit(resource.RLIMIT_AS)[1]
@@ -43,6 +46,7 @@ structlog.configure(
         structlog.processors.KeyValueRenderer(),
     ],
 )
+_LOGGING = structlog.get_config()
 
 
 def pytest_report_header() -> str:
@@ -63,11 +67,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     repeated = [nodeid for nodeid, count in Counter(item.nodeid for item in items).items() if count > 1]
     if repeated:  # of tests with one address, the test workers would run one
         raise pytest.UsageError(f"several tests are called {repeated[0]}")
+    _stretch_time_limits(config, items)
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: item.get_closest_marker("slow") is None)
         for item in items:
             if group := item.get_closest_marker("xdist_group"):
                 _readdress(item, f"{item.nodeid}@{group.args[0]}")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """Take back what a test has set of structlog, as the next one would log by it."""
+    if structlog.get_config() != _LOGGING:
+        structlog.configure(**_LOGGING)
+
+
+def _stretch_time_limits(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if _PATIENCE == 1:
+        return
+    for item in items:
+        own = item.get_closest_marker("timeout")
+        limit = float(config.getini("timeout") or 0) if own is None else own.args[0]
+        item.add_marker(pytest.mark.timeout(limit * _PATIENCE), append=False)
 
 
 def _readdress(item: pytest.Item, nodeid: str) -> None:

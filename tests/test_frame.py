@@ -28,8 +28,19 @@ def environment_without(*prefixes: str) -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if not key.startswith(prefixes)}
 
 
-def run_without_server(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    (folder / "test_skipping.py").write_text(SKIPPING)
+LOGGING = """
+import pytest, structlog
+LIMIT = 480
+KEPT = structlog.get_config()
+def test_sets_it_anew(): structlog.reset_defaults()
+def test_has_it_as_it_was(): assert structlog.get_config() == KEPT
+@pytest.mark.timeout(120)
+def test_of_a_limit(request): assert request.node.get_closest_marker("timeout").args == (LIMIT,)
+"""
+
+
+def run_in_frame(folder: Path, tests: str = SKIPPING, **environment: str) -> subprocess.CompletedProcess[str]:
+    (folder / "test_skipping.py").write_text(tests)
     inherited = environment_without("MAINSPRING_", "CI", "PYTEST")
     options = ["-p", "no:cacheprovider", "-p", "tests.conftest"]
     return subprocess.run(
@@ -52,14 +63,22 @@ async def test_postgres_database_is_empty_and_own(postgres_database: str) -> Non
         await connection.close()
 
 
+@pytest.mark.parametrize(("is_ci", "limit"), [("true", 480), ("false", 120)])
+def test_each_test_logs_as_the_first_did_and_the_merge_gate_is_patient(
+    tmp_path: Path, is_ci: str, limit: int
+) -> None:
+    done = run_in_frame(tmp_path, LOGGING.replace("480", str(limit)), CI=is_ci)
+    assert done.returncode == 0, done.stdout
+
+
 def test_skips_are_counted_last_when_there_is_no_server(tmp_path: Path) -> None:
-    done = run_without_server(tmp_path)
+    done = run_in_frame(tmp_path)
     assert done.stdout.splitlines()[-1] == "1 passed, 2 skipped: no PostgreSQL: it is raining"
     assert done.returncode == 0
 
 
 def test_skips_fail_the_run_on_ci(tmp_path: Path) -> None:
-    done = run_without_server(tmp_path, CI="true")
+    done = run_in_frame(tmp_path, CI="true")
     assert "2 skipped: no PostgreSQL: it is raining" in done.stdout.splitlines()[-1]
     assert done.returncode == 1
 

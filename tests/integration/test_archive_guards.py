@@ -17,7 +17,6 @@ from typing import Any
 import apsw
 import asyncpg
 import pytest
-import structlog
 from structlog.testing import capture_logs
 
 from mainspring.archive.tasks import Task, TaskDone
@@ -155,7 +154,6 @@ async def test_a_full_disk_keeps_the_day_and_is_told(
         monkeypatch.setattr(tempfile, "tempdir", str(small_disk))
     archiver, janitor = make_archiver(store, archive_in(target), await own(store)), make_janitor(store)
     ballast = fill(small_disk, leave=2_000_000)  # which would do for so few rows, and no more
-    structlog.reset_defaults()
     for _ in range(2):
         with capture_logs() as logs:
             assert await archiver.tick(LATER) == RETRY
@@ -192,7 +190,6 @@ async def test_an_archive_is_of_one_installation(folder: Path, tmp_path: Path) -
         shutil.rmtree(folder / "history" / "v1")
         ids = await end_runs(second, 3)
         archiver, janitor = make_archiver(second, archive_in(folder), await own(second)), make_janitor(second)
-        structlog.reset_defaults()
         with capture_logs() as logs:
             assert await archiver.tick(LATER) == RETRY
         await janitor.tick(LATER)
@@ -389,7 +386,6 @@ async def test_a_server_without_the_archive_removes_nothing_that_is_not_there(
     assert await archiver.tick(LATER) > 0  # nothing is over yet
     ids = await end_runs(store, 2)
     other = make_janitor(store, archives=False)
-    structlog.reset_defaults()
     with capture_logs() as logs:
         for _ in range(3):
             await other.tick(LATER)

@@ -26,15 +26,11 @@ TELL_TALES = {"_pytest.main", "mainspring.cli.main"}
 
 
 @pytest.fixture(autouse=True)
-def apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.startswith("MAINSPRING_")]:
         monkeypatch.delenv(name)
-    before = structlog.get_config()
-    yield
     structlog.reset_defaults()
-    if before["logger_factory"] is not structlog.get_config()["logger_factory"]:
-        structlog.configure(**before)
 
 
 @pytest.fixture
