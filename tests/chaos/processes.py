@@ -13,6 +13,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from random import Random
 from typing import IO
 
 from tests.chaos.effects import FOLDER_VARIABLE
@@ -30,6 +31,8 @@ _TOLD = 4_000
 """Bytes of the end of a log that an error has."""
 _PORTS = (20_000, 32_000)
 """Below the ports that connections go out from: a client that tries a port in vain may else connect to itself."""
+_ROOM = 1_000
+"""How many ports there are at least from the first one on."""
 
 
 class Ended(RuntimeError):
@@ -278,8 +281,12 @@ def must_be_asked(failpoint: Failpoint) -> bool:
 
 
 def free_port(*, above: int | None = None) -> int:
-    """Return a port that nobody listens on."""
-    for port in range(_PORTS[0] + os.getpid() % 1000 if above is None else above + 1, _PORTS[1]):
+    """Return a port that nobody listens on.
+
+    The first is a random one: who starts a second campaign at the same time would else be given the same.
+    """
+    first = Random().randrange(_PORTS[0], _PORTS[1] - _ROOM) if above is None else above + 1
+    for port in range(first, _PORTS[1]):
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
