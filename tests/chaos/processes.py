@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import signal
 import socket
 import subprocess
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from random import Random
+from typing import IO
 
 from tests.chaos.effects import FOLDER_VARIABLE
 from tests.chaos.failpoints import FAILPOINT_VARIABLE, NOTES_VARIABLE, STOPPING_VERBS, Failpoint, read_notes
@@ -20,12 +23,24 @@ READY = re.compile(rb"listening on (http://\S+)")
 WORKER_READY = re.compile(rb"(ready)")
 ROOT = Path(__file__).resolve().parents[2]
 APP = "tests.chaos.jobs:app"
+START_SECONDS = 120.0
+"""Seconds that a process may take to its line: ten times what it takes on a busy machine, and less than tests may."""
+_LAST_WORDS = 5.0
+"""Seconds in which a process that hangs may write where it does."""
+_TOLD = 4_000
+"""Bytes of the end of a log that an error has."""
 _PORTS = (20_000, 32_000)
 """Below the ports that connections go out from: a client that tries a port in vain may else connect to itself."""
+_ROOM = 1_000
+"""How many ports there are at least from the first one on."""
 
 
 class Ended(RuntimeError):
     """A process ended before it was ready."""
+
+
+class Stuck(RuntimeError):
+    """A process neither ended nor was ready in time. Nobody may take it for one that ended, and start it again."""
 
 
 class Process(ABC):
@@ -78,6 +93,7 @@ class Process(ABC):
 
         Raises:
             Ended: it ended before that.
+            Stuck: it was not ready in time; the error has the end of its log, with where each of its threads is.
         """
 
     def kill(self) -> float:
@@ -138,20 +154,38 @@ class Process(ABC):
         self._process = subprocess.Popen(
             [sys.executable, "-m", self._module, *arguments],
             cwd=ROOT,
-            env={**environment, **given},
+            env={**environment, "PYTHONFAULTHANDLER": "1", **given},  # SIGABRT then shows where it is
             stdout=subprocess.PIPE,
             stderr=self.log,
             start_new_session=True,
         )
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self.log.write(line)
-            match = ready.search(line)
-            if match:
-                return match.group(1).decode()
-        code = self._process.wait(60)
+        try:
+            for line in lines_within(START_SECONDS, self._process.stdout):
+                self.log.write(line)
+                if match := ready.search(line):
+                    return match.group(1).decode()
+            code = self._process.wait(60)
+        except (TimeoutError, subprocess.TimeoutExpired):
+            if self.is_running:
+                raise self._stuck() from None
+            code = self._process.wait()  # what it has started holds its output open
         self._process.stdout.close()
-        raise Ended(f"{self.name} ended with {code}: see {self.log.name}")
+        raise Ended(f"{self.name} ended with {code}: see {self._end_of_log()}")
+
+    def _stuck(self) -> Stuck:
+        """Have the process write where it is, kill it, and return what to raise."""
+        _signal(self.pid, signal.SIGABRT)
+        self.ends_within(_LAST_WORDS)
+        self.kill()
+        return Stuck(f"{self.name} was not ready after {START_SECONDS:.0f} s: see {self._end_of_log()}")
+
+    def _end_of_log(self) -> str:
+        self.log.flush()
+        path = Path(self.log.name)
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _TOLD))
+            return f"{path}, which ends:\n{file.read().decode(errors='replace')}"
 
 
 class Product(Process):
@@ -247,8 +281,12 @@ def must_be_asked(failpoint: Failpoint) -> bool:
 
 
 def free_port(*, above: int | None = None) -> int:
-    """Return a port that nobody listens on."""
-    for port in range(_PORTS[0] + os.getpid() % 1000 if above is None else above + 1, _PORTS[1]):
+    """Return a port that nobody listens on.
+
+    The first is a random one: who starts a second campaign at the same time would else be given the same.
+    """
+    first = Random().randrange(_PORTS[0], _PORTS[1] - _ROOM) if above is None else above + 1
+    for port in range(first, _PORTS[1]):
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
@@ -256,6 +294,26 @@ def free_port(*, above: int | None = None) -> int:
                 continue
             return port
     raise RuntimeError("no port is free")
+
+
+def lines_within(seconds: float, pipe: IO[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a pipe as they come, until its end.
+
+    Raises:
+        TimeoutError: it has not come to its end after so many seconds.
+    """
+    deadline, rest, poll = time.monotonic() + seconds, b"", select.poll()
+    poll.register(pipe, select.POLLIN)
+    while True:
+        if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+            raise TimeoutError
+        read = os.read(pipe.fileno(), 1 << 16)
+        *lines, rest = (rest + read).splitlines(keepends=True) or [b""]
+        if rest.endswith(b"\n") or not read:
+            lines, rest = [*lines, rest], b""
+        yield from filter(None, lines)
+        if not read:
+            return
 
 
 def descendants(pid: int) -> list[int]:

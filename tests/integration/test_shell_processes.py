@@ -24,7 +24,7 @@ from mainspring.core.outcomes import Failure
 from mainspring.executors import ShellExecutor
 from mainspring.executors._leftovers import sweep_leftovers, worker_marker
 from mainspring.executors._spawner import spawner_command
-from mainspring.ports.executor import Outcome, Success
+from mainspring.ports.executor import DeferringExecutor, NotBegun, Outcome, Success
 from tests.unit.executors.attempts import make_attempt
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="commands are carried out on Linux only")
@@ -56,6 +56,14 @@ async def run(
         {"command": command, **params}, payload=payload, timeout=timeout, soft_timeout=soft_timeout
     )
     return await shell.execute(attempt)
+
+
+async def test_command_that_may_not_begin_any_more_does_not(shell: ShellExecutor, tmp_path: Path) -> None:
+    assert isinstance(shell, DeferringExecutor)
+    shell.ask_before_work(lambda: False)
+    assert await run(shell, f"touch {tmp_path}/begun") == NotBegun()
+    shell.ask_before_work(lambda: True)
+    assert await run(shell, f"ls {tmp_path}") == Success(result=b'{"exit_code":0}')  # and no output
 
 
 async def fail(shell: ShellExecutor, command: str | list[str], **options: Any) -> Failure:

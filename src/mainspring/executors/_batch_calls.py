@@ -13,7 +13,7 @@ from mainspring.errors import InvalidInput
 from mainspring.executors._calls import BadArguments, FunctionCall, add_output, failed, succeeded
 from mainspring.executors._text import ERROR_LIMIT, OUTPUT_LIMIT, clean
 from mainspring.executors.output import Kept, enter_batch
-from mainspring.ports.executor import AttemptContext, OnEnd, Outcome, Snooze, Success
+from mainspring.ports.executor import AttemptContext, NotBegun, OnEnd, Outcome, Snooze, Success
 from mainspring.registry import RegisteredFunction
 from mainspring.signals import Call, Done, Failed
 
@@ -93,7 +93,10 @@ class BatchCall(FunctionCall):
         if self._kept is None or not self._kept.read():
             return outcomes
         room = max(OUTPUT_LIMIT // len(outcomes), _LEAST_OUTPUT)
-        return [one if isinstance(one, Snooze) else add_output(one, self._kept, room) for one in outcomes]
+        return [
+            one if isinstance(one, Snooze | NotBegun) else add_output(one, self._kept, room)
+            for one in outcomes
+        ]
 
     def _split(self, outcome: Outcome) -> Sequence[Outcome]:
         if isinstance(outcome, Success) and self._outcomes:

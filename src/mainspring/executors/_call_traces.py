@@ -11,7 +11,7 @@ import msgspec
 from mainspring.core.outcomes import Failure
 from mainspring.core.tracing import span_id_of
 from mainspring.core.values import value
-from mainspring.ports.executor import Outcome, Snooze
+from mainspring.ports.executor import NotBegun, Outcome, Snooze
 from mainspring.ports.tracing import Span, SpanKind, Tracer
 
 
@@ -82,7 +82,7 @@ def _facts_of(params: Mapping[str, Any]) -> dict[str, str | int | bool]:
 
 
 def _status_of(outcome: Outcome | None) -> int | None:
-    if outcome is None or isinstance(outcome, Snooze) or outcome.result is None:
+    if outcome is None or isinstance(outcome, Snooze | NotBegun) or outcome.result is None:
         return None
     status = msgspec.json.decode(outcome.result).get("status")
     return status if isinstance(status, int) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import traceback
+from collections.abc import Callable
 from contextvars import copy_context
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from mainspring.executors._text import ERROR_LIMIT, OUTPUT_LIMIT, clean
 from mainspring.executors.output import Kept
 from mainspring.payloads.results import encode_result
 from mainspring.payloads.signature import FunctionTypes
-from mainspring.ports.executor import AttemptContext, OnEnd, Outcome, Snooze, Success
+from mainspring.ports.executor import AttemptContext, NotBegun, OnEnd, Outcome, Snooze, Success
 from mainspring.ports.tracing import attach_trace
 from mainspring.registry import RegisteredFunction
 from mainspring.signals import FailRun, RetryRun, SnoozeRun, enter_attempt
@@ -49,6 +50,7 @@ class FunctionCall:
         answer: what `on_end` was called with; None until then.
         began: when its time began, in monotonic seconds; None until then. For a call on a thread, that is when its
             code begins, and the thread sets it.
+        may_begin: asked right before its code begins; None if that is not asked.
     """
 
     answer: Outcome | None = None
@@ -62,6 +64,7 @@ class FunctionCall:
     is_on_thread = False
     is_soft = False
     is_timed_out = False
+    may_begin: Callable[[], bool] | None = None
     outcome: Outcome = _NOTHING
     task: asyncio.Task[None] | None = None
     timer: asyncio.TimerHandle | None = None
@@ -71,6 +74,14 @@ class FunctionCall:
         self.function = function
         self.context = context
         self.on_end = on_end
+
+    def refusal(self) -> Outcome | None:
+        """Return how the call ends without its code having begun; None if that is to begin now."""
+        if self.is_cancelled:
+            return _cancelled()
+        if self.may_begin is None or self.may_begin():
+            return None
+        return NotBegun()
 
     def begin(self) -> Any:
         """Call the function, and return its result or its coroutine. Run this in a context of the call's own.
@@ -94,8 +105,9 @@ class FunctionCall:
 
 def run_sync(call: FunctionCall) -> Outcome:
     """Run a sync function to its end in a context of its own."""
-    if call.is_cancelled:
-        return not_started()
+    refusal = call.refusal()
+    if refusal is not None:
+        return refusal
     outcome = _run_to_its_end(call)
     return outcome if call.context.kept is None else with_output(outcome, call.context)
 
@@ -117,7 +129,7 @@ def _run_to_its_end(call: FunctionCall) -> Outcome:
 
 def with_output(outcome: Outcome, context: AttemptContext) -> Outcome:
     """Return an outcome with what the attempt has printed; of a failure, its traceback follows."""
-    return outcome if isinstance(outcome, Snooze) else add_output(outcome, context.kept)
+    return outcome if isinstance(outcome, Snooze | NotBegun) else add_output(outcome, context.kept)
 
 
 def add_output(outcome: Success | Failure, kept: Kept | None, limit: int = OUTPUT_LIMIT) -> Success | Failure:
@@ -131,8 +143,7 @@ def add_output(outcome: Success | Failure, kept: Kept | None, limit: int = OUTPU
     return replace(outcome, output=clean(printed, room) + between + clean(rest, limit))
 
 
-def not_started() -> Failure:
-    """Return the failure of a call that was cancelled before it began."""
+def _cancelled() -> Failure:
     return Failure(error="cancelled before it started")
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextvars import Context, copy_context
 from typing import Any
 
-from mainspring.executors._calls import FunctionCall, failed, not_started, succeeded, with_output
+from mainspring.executors._calls import FunctionCall, failed, succeeded, with_output
 from mainspring.ports.executor import Outcome
 
 _CHUNK = 128
@@ -63,8 +63,9 @@ class Driver:
         assert task is not None
         for _ in range(min(len(calls), _CHUNK)):
             call = calls.popleft()
-            if call.is_cancelled:
-                self._report(call, not_started())
+            refusal = call.refusal()
+            if refusal is not None:
+                self._report(call, refusal)
                 continue
             outcome: Outcome
             context = copy_context()

@@ -16,7 +16,7 @@ from mainspring.executors._text import seconds
 from mainspring.executors.context import ExecutorContext
 from mainspring.executors.output import install, uninstall
 from mainspring.executors.runners import LoopThreadRunner, Runner
-from mainspring.ports.executor import GENTLY, MAX_THREADS, AttemptContext, OnEnd, Outcome, Snooze
+from mainspring.ports.executor import GENTLY, MAX_THREADS, AttemptContext, NotBegun, OnEnd, Outcome, Snooze
 from mainspring.ports.telemetry import Measure
 from mainspring.registry import FunctionRegistry
 
@@ -63,6 +63,7 @@ class FunctionExecutor:
         self._deadlines: Deadlines | None = None
         self._abandoned = 0
         self._room_listener: Callable[[], object] | None = None
+        self._may_begin: Callable[[], bool] | None = None
 
     @property
     def type(self) -> str:
@@ -84,6 +85,9 @@ class FunctionExecutor:
 
     def listen_for_room(self, listener: Callable[[], object]) -> None:
         self._room_listener = listener
+
+    def ask_before_work(self, may_begin: Callable[[], bool]) -> None:
+        self._may_begin = may_begin
 
     def _tell_room(self) -> None:
         if self._room_listener is not None:
@@ -127,6 +131,7 @@ class FunctionExecutor:
 
     def _submit(self, call: FunctionCall) -> FunctionCall:
         assert self._deadlines is not None, "start() comes first"
+        call.may_begin = self._may_begin
         self._runner.submit(call)
         self._deadlines.watch(call)
         return call
@@ -259,6 +264,8 @@ def _final(call: FunctionCall) -> Outcome:
 def _judged(call: FunctionCall) -> Outcome:
     """Return the outcome of a call that ended after a time limit."""
     outcome = call.outcome
+    if isinstance(outcome, NotBegun):  # the limit was reached meanwhile
+        return outcome
     if call.is_timed_out:
         output = None if isinstance(outcome, Snooze) else outcome.output
         text = f"timed out after {seconds(call.context.timeout)}"

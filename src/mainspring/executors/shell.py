@@ -11,7 +11,7 @@ import shutil
 import signal
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, timedelta
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from mainspring.executors._shell_supervisor.processes import hide_from_user
 from mainspring.executors._spawner import Spawner
 from mainspring.executors._text import ERROR_LIMIT, clean, decode, join_cut, seconds
 from mainspring.executors.context import ExecutorContext
-from mainspring.ports.executor import AttemptContext, Outcome, Success
+from mainspring.ports.executor import AttemptContext, NotBegun, Outcome, Success
 from mainspring.ports.secrets import SecretMissing, Secrets
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -92,10 +92,14 @@ class ShellExecutor:
         self._secrets = secrets
         self._spawner = Spawner()
         self._marker = ""
+        self._may_begin: Callable[[], bool] | None = None
 
     @property
     def type(self) -> str:
         return "shell"
+
+    def ask_before_work(self, may_begin: Callable[[], bool]) -> None:
+        self._may_begin = may_begin
 
     async def start(self) -> None:
         hide_from_user()  # commands of tenants are about to run as the same user
@@ -116,6 +120,8 @@ class ShellExecutor:
         except (MainspringError, OSError) as error:
             return Failure(error=clean(f"the command could not be started: {error}", ERROR_LIMIT))
         with control:
+            if self._may_begin is not None and not self._may_begin():
+                return NotBegun()  # the supervisor, which is not told of a command, ends
             try:
                 async with asyncio.timeout(context.timeout.total_seconds() + self._grace + _SLACK):
                     reply = await _ask(control, request)

@@ -98,7 +98,12 @@ class Snooze:
     delay: timedelta
 
 
-Outcome = Success | Failure | Snooze
+@dataclass(frozen=True, slots=True)
+class NotBegun:
+    """The work was not begun, because it had been asked at the last moment whether it may begin, and may not."""
+
+
+Outcome = Success | Failure | Snooze | NotBegun
 
 OnEnd = Callable[[Outcome], None]
 """Called with the outcome of an attempt."""
@@ -152,6 +157,18 @@ class BoundedExecutor(Executor, Protocol):
         """Register one listener.
 
         It is called on the event loop when there may be room although no attempt has ended.
+        """
+        ...
+
+
+@runtime_checkable
+class DeferringExecutor(Executor, Protocol):
+    """An executor whose work begins some time after it was asked for: on a thread, or in a process that is made."""
+
+    def ask_before_work(self, may_begin: Callable[[], bool]) -> None:
+        """Register what is asked, on any thread, right before the work of an attempt begins.
+
+        If it says no, the work does not begin, and its outcome is `NotBegun`.
         """
         ...
 

@@ -13,8 +13,9 @@ from typing import Protocol
 
 from mainspring.core.ids import JobId, RunId, SessionId, key_for_target
 from mainspring.core.model import JobSpec
+from mainspring.core.outcomes import Failure
 from mainspring.core.values import value
-from mainspring.ports.executor import Outcome
+from mainspring.ports.executor import Snooze, Success
 
 MAX_SLOTS = 10_000
 """The most attempts that one worker may run at a time; a heartbeat names at most twice as many leases."""
@@ -173,7 +174,7 @@ class Stopped:
     output: str | None = None
 
 
-Ending = Outcome | HandedBack | Stopped
+Ending = Success | Failure | Snooze | HandedBack | Stopped
 
 
 @value()

@@ -163,6 +163,7 @@ class Transport:
             NeedsRight: the caller may not do that.
             NotAuthenticated: it does not know the access token, or wants one.
             TooMany: it comes too soon, and has `retry_after` seconds.
+            MainspringError: the server failed, or its answer is of another form than this release reads.
         """
         return await self.call_as(operation, operation.answer, key, **given)
 
@@ -202,6 +203,9 @@ class Transport:
             return text.decode()  # type: ignore[return-value]  # so `T` is `str`
         try:
             return msgspec.json.decode(text, type=answer)
+        except msgspec.ValidationError as error:  # another try would get the same
+            message = f"the answer of {server} is not what this release reads: {error}; is the server of another one?"
+            raise MainspringError(message) from error
         except msgspec.DecodeError as error:
             raise Unreachable(f"the answer of {server} cannot be read: {error}") from error
 

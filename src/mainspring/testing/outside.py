@@ -41,7 +41,7 @@ class OutsideCall:
     payload: Any
 
 
-Answer = int | tuple[int, str] | Outcome
+Answer = int | tuple[int, str] | Success | Failure | Snooze
 """A status or an exit code, alone or with the text that comes with it, or an outcome as executors give it."""
 Handler = Callable[[OutsideCall], Answer]
 

@@ -14,7 +14,7 @@ from mainspring.core.ids import RunId, format_run_id, parse_run_id
 from mainspring.core.model import Run
 from mainspring.core.states import FINAL_STATES
 from mainspring.errors import MainspringError
-from mainspring.ports.executor import Outcome
+from mainspring.ports.executor import NotBegun, Outcome
 from mainspring.ports.gateway import Lease, Report
 from mainspring.sdk.portal import Portal
 from mainspring.sdk.runs import RunHandle
@@ -192,6 +192,7 @@ class Rehearsal:
         return [
             Report(run_id=lease.run_id, token=lease.token, ending=outcome)
             for lease, outcome in zip(leases, outcomes, strict=True)
+            if not isinstance(outcome, NotBegun)  # nobody is silent here
         ]
 
     def _forget(self, runs: Sequence[RunId]) -> None:

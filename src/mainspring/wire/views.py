@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -13,12 +15,11 @@ from mainspring.core.batching import TAKES_BATCHES
 from mainspring.core.calendars.preview import fires_of_clock
 from mainspring.core.ciphertexts import is_encrypted_bytes, show_hidden
 from mainspring.core.definition import plain_from_spec
-from mainspring.core.definition.policies import CALENDARS, CATCH_UP
+from mainspring.core.definition.options import YOUNGER
 from mainspring.core.definition.schema import view_schemas
 from mainspring.core.ids import format_job_id, format_run_id
 from mainspring.core.job_warnings import UNDEFINED, warnings_of
-from mainspring.core.model import NO_CALENDARS, Job, JobStatus, Run
-from mainspring.core.pacing import CatchUpRule
+from mainspring.core.model import Job, JobSpec, JobStatus, Run, Target
 from mainspring.core.results import read_mark
 from mainspring.core.serving import GapCode, Offers
 from mainspring.core.states import RunState
@@ -31,17 +32,19 @@ JobIdText = Annotated[str, Meta(description="A job's id.", examples=["job_01ky8r
 RunIdText = Annotated[str, Meta(description="A run's id.", examples=["run_00000000009z4"])]
 Instant = Annotated[datetime, Meta(tz=True, description="An instant in UTC, ISO 8601.")]
 NEXT_FIRES = 5
-_YOUNG: Mapping[str, Any] = {
-    "calendars": msgspec.field(default_factory=lambda: CALENDARS.store(NO_CALENDARS)),
-    "concurrency": msgspec.field(default_factory=list),
-    "catch_up": msgspec.field(default_factory=lambda: CATCH_UP.store(CatchUpRule())),
-    "preemptible": False,
-    **dict.fromkeys(
-        ("unique", "debounce", "throttle", "pause_after_failures", "batch", "preempts", "max_fires", "notify")
-    ),
-}
-"""Fields of a job that servers of earlier releases do not send, and what stands there then."""
 _STATUS = "`submitted`, `existing`, `replaced`, `debounced` or `throttled`."
+
+
+_USUAL: Mapping[str, Any] = plain_from_spec(JobSpec(name="job", target=Target("function", {})))
+
+
+def _default_of(name: str) -> tuple[Any, ...]:
+    """Return what stands in a field of a definition that servers of earlier releases do not send; () of the others."""
+    if name not in YOUNGER:
+        return ()
+    usual = _USUAL[name]
+    is_shared = isinstance(usual, dict | list)  # then each answer gets its own, which can be changed
+    return (msgspec.field(default_factory=partial(deepcopy, usual)) if is_shared else usual,)
 
 
 class WarningView(Struct, kw_only=True):
@@ -89,12 +92,8 @@ else:
     JobView = defstruct(
         "JobView",
         [
-            (
-                field,
-                Annotated[Any, Meta(extra_json_schema=schema)],
-                *([_YOUNG[field]] if field in _YOUNG else []),
-            )
-            for field, schema in view_schemas().items()
+            (name, Annotated[Any, Meta(extra_json_schema=schema)], *_default_of(name))
+            for name, schema in view_schemas().items()
         ],
         bases=(_JobHead,),
         module=__name__,

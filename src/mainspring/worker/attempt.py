@@ -10,7 +10,7 @@ import structlog
 from mainspring.core.ids import SessionId, format_run_id
 from mainspring.core.outcomes import Failure
 from mainspring.core.targets import BUILT_IN
-from mainspring.ports.executor import GENTLY, AttemptContext, CallbackExecutor, Executor, Outcome
+from mainspring.ports.executor import GENTLY, AttemptContext, CallbackExecutor, Executor, NotBegun, Outcome
 from mainspring.ports.gateway import Ending, HandedBack, Lease, Stopped
 from mainspring.worker.outcome_check import check_outcome
 from mainspring.worker.tracing import AttemptTrace
@@ -111,7 +111,7 @@ class AttemptTask:
 
     async def _await_end(self, outcome: Awaitable[Outcome]) -> None:
         try:
-            ending: Ending = await outcome
+            ending: Ending | NotBegun = await outcome
         except asyncio.CancelledError:
             ending = self._ending_when_stopped(was_started=True)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - see _fail
@@ -124,7 +124,10 @@ class AttemptTask:
         _log.error("executor_failed", run=format_run_id(self.lease.run_id), exc_info=error)
         self._end(Failure(error=f"the executor failed: {type(error).__name__}: {error}"))
 
-    def _end(self, ending: Ending) -> None:
+    def _end(self, ending: Ending | NotBegun) -> None:
+        if isinstance(ending, NotBegun):
+            _log.warning("leases_not_begun", runs=1)
+            ending = self._ending_when_stopped(was_started=False)
         if self._is_cancel_wanted and isinstance(ending, Failure):
             # The stop shows as a failure of the work (a command's exit status), but the cancel caused it.
             ending = Stopped(error=ending.error, output=ending.output)

@@ -10,7 +10,7 @@ import structlog
 
 from mainspring.core.ids import SessionId, format_run_id
 from mainspring.core.slot_times import NOT_SAMPLED
-from mainspring.ports.executor import BoundedExecutor, CallbackExecutor, Executor
+from mainspring.ports.executor import BoundedExecutor, CallbackExecutor, DeferringExecutor, Executor
 from mainspring.ports.gateway import FunctionLimit, Lease, Report
 from mainspring.ports.logs import LEVEL
 from mainspring.worker.attempt import AttemptTask
@@ -45,6 +45,9 @@ class Execution:
         self._callbacks = {
             kind: executor for kind, executor in executors.items() if isinstance(executor, CallbackExecutor)
         }
+        for executor in executors.values():
+            if isinstance(executor, DeferringExecutor):
+                executor.ask_before_work(session.is_surely_live)
         bounded = [executor for executor in executors.values() if isinstance(executor, BoundedExecutor)]
         self._bounded = bounded[0] if bounded else None  # only functions have their own limit
         self._bounded_names: frozenset[str] = frozenset()

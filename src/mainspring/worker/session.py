@@ -56,6 +56,10 @@ class WorkerSession:
         """
         return self._monotonic() - self._confirmed_at >= PERIODS_OF_SILENCE * self.beat_period
 
+    def is_surely_live(self) -> bool:
+        """Return the opposite. Any thread may ask."""
+        return not self.may_be_lost()
+
     def now(self) -> float:
         """Return this process's monotonic clock in seconds."""
         return self._monotonic()

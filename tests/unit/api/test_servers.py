@@ -13,7 +13,7 @@ import pytest
 
 from mainspring.core.ids import RunId, SessionId
 from mainspring.engine.settling.reaper import DEADLINE_MARGIN
-from mainspring.errors import InvalidInput, StoreUnavailable, Unreachable
+from mainspring.errors import InvalidInput, MainspringError, StoreUnavailable, Unreachable
 from mainspring.ports.executor import Success
 from mainspring.ports.gateway import ClaimCall, Registration, Report, ReportResult
 from mainspring.sdk import http_gateway
@@ -190,6 +190,28 @@ async def test_what_may_not_move_waits_for_its_own_answer(good: str) -> None:
 def test_a_report_goes_elsewhere_before_its_run_counts_as_timed_out() -> None:
     silences = 2 * timedelta(seconds=http_gateway._LONGEST_SILENCE)
     assert silences < DEADLINE_MARGIN
+
+
+@pytest.mark.parametrize(
+    ("body", "error", "told"),
+    [
+        (b"<html>", Unreachable, r"the answer of \S+ cannot be read: JSON is malformed"),
+        (
+            b"{}",
+            MainspringError,
+            r"the answer of \S+ is not what this release reads: Object missing required field",
+        ),
+    ],
+)
+async def test_an_answer_of_another_form_is_no_outage(
+    body: bytes, error: type[MainspringError], told: str
+) -> None:
+    """Somebody else's page may be gone at the next try; what another release answers is not, so none may be made."""
+    answer = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body)
+    async with odd_server(answer) as (odd, _), gateway(odd) as far:
+        with pytest.raises(MainspringError, match=told) as caught:
+            await far.register(REGISTRATION)
+    assert type(caught.value) is error
 
 
 async def test_nobody_answers(good: str) -> None:

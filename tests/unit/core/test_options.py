@@ -16,7 +16,7 @@ from mainspring.core.definition.plain import make_identify
 from mainspring.core.definition.read import known_fields
 from mainspring.core.definition.schema import body_schemas, view_schemas
 from mainspring.core.kinds import Flag, Kind, Schema, Text, Words
-from mainspring.core.model import JobSpec
+from mainspring.core.model import JobSpec, Target
 from mainspring.core.options import REQUIRED, Option, Options
 from mainspring.core.targets import TARGETS
 from mainspring.core.triggers import TRIGGERS
@@ -82,6 +82,47 @@ def test_bodies_and_views_describe_every_field() -> None:
     shown = plain_from_spec(SPEC)
     assert list(view_schemas()) == [field for field in shown if field != "name"]
     assert {field.name for field in msgspec.structs.fields(JobView)} >= shown.keys()
+
+
+def test_an_answer_of_the_oldest_release_is_read_and_the_rest_has_its_default() -> None:
+    """Its fields stand here for good: an option that is added later must not be one of those that must be there."""
+    head = {
+        "job_id": "job_01ky8r4w4te7zsh3z3qydmr3kc",
+        "name": "daily",
+        "version": 1,
+        "is_paused": False,
+        "next_fire_time": None,
+        "next_fire_times": [],
+        "created_at": "2026-01-05T12:00:00Z",
+        "updated_at": "2026-01-05T12:00:00Z",
+    }
+    usual = plain_from_spec(JobSpec(name="daily", target=Target("function", {"function": "daily"})))
+    sent = (
+        *(
+            "target",
+            "trigger",
+            "payload",
+            "priority",
+            "queue",
+            "labels",
+            "retry",
+            "misfire",
+            "overlap",
+            "delivery",
+        ),
+        *(
+            "timeout_seconds",
+            "soft_timeout_seconds",
+            "jitter_seconds",
+            "expires_after_seconds",
+            "poison_limit",
+        ),
+    )
+    answer = msgspec.json.encode(head | {field: usual[field] for field in sent})
+    read = msgspec.json.decode(answer, type=JobView)
+    assert {field: getattr(read, field) for field in usual} == usual
+    read.concurrency.append({"limit": 1})
+    assert msgspec.json.decode(answer, type=JobView).concurrency == []
 
 
 def test_a_schema_tells_bounds_defaults_and_words() -> None:

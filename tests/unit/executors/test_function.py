@@ -17,7 +17,7 @@ from mainspring.core.outcomes import Failure
 from mainspring.core.results import LeftOut, ResultMark, read_mark
 from mainspring.executors import FunctionExecutor
 from mainspring.executors.runners import InlineRunner, LoopThreadRunner
-from mainspring.ports.executor import GENTLY, Outcome, Snooze, Success
+from mainspring.ports.executor import GENTLY, DeferringExecutor, NotBegun, Outcome, Snooze, Success
 from mainspring.registry import FunctionRegistry
 from mainspring.signals import FailRun, RetryRun, SnoozeRun, current_attempt
 from tests.unit.executors.attempts import make_attempt
@@ -134,6 +134,16 @@ async def test_none_is_no_result(bench: Bench) -> None:
     async def nothing() -> None: ...
 
     assert await bench.run(nothing) == Success()
+
+
+@pytest.mark.parametrize("function", [echo, sync_echo])
+async def test_what_may_not_begin_any_more_does_not(bench: Bench, function: Callable[..., Any]) -> None:
+    assert isinstance(bench.executor, DeferringExecutor)
+    answers = [True, False]
+    bench.executor.ask_before_work(lambda: answers.pop(0))
+    assert await bench.run(function) == Success(result=b"[[],{}]")
+    assert await bench.run(function) == NotBegun()
+    assert answers == []  # each call asks once
 
 
 def nested() -> Any:

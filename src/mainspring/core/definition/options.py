@@ -268,3 +268,13 @@ OPTIONS = _job_options(
     ),
 )
 """All others, in the order in which they are shown. Each has a default, that of `JobSpec`."""
+
+_OLDEST = frozenset(
+    (
+        *("payload", "priority", "queue", "labels", "retry", "misfire", "overlap", "delivery"),
+        *("timeout", "soft_timeout", "jitter", "expires_after", "poison_limit"),
+    )
+)
+"""The options that servers of every release know. This list never grows."""
+YOUNGER = frozenset(option.key for option in OPTIONS if option.name not in _OLDEST)
+"""The fields of the others: a server of an earlier release does not send them, and then their defaults hold."""
