@@ -1,4 +1,4 @@
-"""Reading secrets from Vault: against the fake, and against a real server if VAULT_BINARY names its program."""
+"""Reading secrets from Vault: against the fake, a real OpenBao, and the server whose program VAULT_BINARY names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mainspring.testing.clock import FakeClock, ManualWaiter
 from mainspring.vault import VaultSecrets
 from mainspring.vault.client import VaultClient
 from tests.support.fake_vault import ROOT
-from tests.support.vaults import BINARY, Vault, running_fake, running_real
+from tests.support.vaults import BINARY, Vault, find_openbao, running_fake, running_real
 
 TOKEN = "hunter2-hunter2"
 
@@ -42,11 +42,14 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
-@pytest.fixture(
-    params=["fake", pytest.param("real", marks=pytest.mark.skipif(not BINARY, reason="VAULT_BINARY"))]
-)
+@pytest.fixture(params=["fake", "openbao", *(["named"] if BINARY else [])])
 async def vault(request: pytest.FixtureRequest, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Vault]:
-    running = running_fake(clock) if request.param == "fake" else running_real(str(BINARY), tmp_path, clock)
+    if request.param == "fake":
+        running = running_fake(clock)
+    else:
+        running = running_real(
+            BINARY if request.param == "named" and BINARY else find_openbao(), tmp_path, clock
+        )
     async with running as found:
         await found.put("secret/data/reports", token=TOKEN, user="ops")
         await found.allow("reports", "secret/data/reports")

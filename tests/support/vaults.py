@@ -1,4 +1,4 @@
-"""Vaults for tests: the fake one, and a real one where its program is given, both set up by the same requests."""
+"""Vaults for tests: the fake one, and real ones, all set up by the same requests."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+import subprocess
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
 from aiohttp import web
 
 from mainspring.testing.clock import FakeClock
@@ -20,7 +22,17 @@ from tests.deployment.prometheus import free_port
 from tests.support.fake_vault import ROOT, FakeVault
 
 BINARY = os.environ.get("VAULT_BINARY")
-"""The program of a real Vault or OpenBao; `scripts/vault` builds one."""
+"""The program of one more real server, like HashiCorp's Vault, which no package index has."""
+_SCRIPT = Path(__file__).parents[2] / "scripts" / "vault_server"
+
+
+def find_openbao() -> str:
+    """Return OpenBao's program, after it was installed if need be. Without it, tests are skipped with the reason."""
+    done = subprocess.run([_SCRIPT], capture_output=True, text=True, check=False)
+    if done.returncode:
+        reason = done.stderr.strip()[-300:]
+        pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
+    return done.stdout.strip()
 
 
 @dataclass
