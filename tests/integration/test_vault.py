@@ -333,3 +333,18 @@ async def test_an_engine_that_is_replaced_by_one_of_version_2_is_read_all_the_sa
         await vault.put("kv/data/mail", password="two")
         await reader.read_again()
         assert reader.reveal(where) == "two"
+
+
+async def test_an_engine_on_its_way_to_version_2_takes_no_value_away(vault: Vault) -> None:
+    await vault.mount("kv", 1)
+    many = 1 if vault.fake is not None else 500  # a real one is quick with few
+    await asyncio.gather(*(vault.put(f"kv/mail-{number}", password="one") for number in range(many)))
+    where = place("kv/mail-0#password")
+    async with reading(vault, TokenLogin(token=ROOT), where) as reader:
+        await vault.upgrade("kv")
+        await reader.read_again()
+        assert reader.reveal(where) == "one"
+        await vault.await_upgrade("kv", "mail-0")
+        await vault.put("kv/data/mail-0", password="two")
+        await reader.read_again()
+        assert reader.reveal(where) == "two"

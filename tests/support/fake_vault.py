@@ -44,6 +44,7 @@ class FakeVault:
 
     Attributes:
         requests: method and path of each.
+        upgrading: the mounts that are on their way to version 2, and answer nothing meanwhile.
         accounts: from the token of a pod to its role's name, for logins by Kubernetes.
         answer_all: answers each request instead, if it is set.
     """
@@ -51,6 +52,7 @@ class FakeVault:
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self.mounts: dict[str, int] = {"secret/": 2}
+        self.upgrading: set[str] = set()
         self.logins: dict[str, str] = {"token/": "token"}
         self.kept: dict[str, list[Any]] = {}
         self.policies: dict[str, dict[str, list[str]]] = {"default": _DEFAULT}
@@ -119,12 +121,21 @@ class FakeVault:
         return _say({"data": {"path": mount, "type": "kv", "options": {"version": version}}})
 
     def _mount(self, path: str, body: dict[str, Any], verb: str) -> web.Response:
+        if path.endswith("/tune"):
+            return self._upgrade(path.removesuffix("tune"))
         if verb == "delete":
             del self.mounts[f"{path}/"]
             self.kept = {key: kept for key, kept in self.kept.items() if not key.startswith(f"{path}/")}
             return web.Response(status=204)
         self.mounts[f"{path}/"] = int(body.get("options", {}).get("version", "1"))
         return web.Response(status=204)
+
+    def _upgrade(self, mount: str) -> web.Response:
+        self.mounts[mount] = 2
+        self.upgrading.add(mount)
+        for path in [path for path in self.kept if path.startswith(mount)]:
+            self.kept[f"{mount}data/{path.removeprefix(mount)}"] = self.kept.pop(path)[-1:]
+        return _say({"data": None, "warnings": ["Upgrading mount"]})
 
     def _enable(self, path: str, body: dict[str, Any]) -> web.Response:
         self.logins[f"{path}/"] = body["type"]
@@ -199,6 +210,8 @@ class FakeVault:
         if mount is None:
             return _refuse(404, f"no handler for route {path!r}")
         is_second = self.mounts[mount] == 2
+        if mount in self.upgrading and path.startswith(f"{mount}data/"):
+            return _refuse(400, "Upgrading from non-versioned to versioned data.")
         versions = self.kept.setdefault(path, [])
         if verb == "update":
             versions.append(body["data"] if is_second else body)

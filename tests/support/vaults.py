@@ -65,6 +65,21 @@ class Vault:
         """Mount an engine of KV."""
         await self.ask("POST", f"sys/mounts/{path}", {"type": "kv", "options": {"version": str(version)}})
 
+    async def upgrade(self, path: str) -> None:
+        """Begin to bring an engine to version 2. It answers nothing meanwhile."""
+        await self.ask("POST", f"sys/mounts/{path}/tune", {"options": {"version": "2"}})
+
+    async def await_upgrade(self, path: str, secret: str) -> None:
+        """Return when an engine answers again for a secret in it."""
+        if self.fake is not None:
+            self.fake.upgrading.remove(f"{path}/")
+        status = 400
+        while status == 400:
+            headers = {"X-Vault-Token": ROOT}
+            async with self.session.get(f"{self.address}/v1/{path}/data/{secret}", headers=headers) as answer:
+                status = answer.status
+        assert status == 200
+
     async def put(self, path: str, **fields: Any) -> None:
         """Write a secret. The path is that of the API; below `data/` it is of version 2."""
         await self.ask("POST", path, {"data": fields} if "/data/" in path else fields)
