@@ -12,29 +12,17 @@ from structlog.testing import capture_logs
 
 from mainspring.core.vault import (
     AppRoleLogin,
-    Login,
     Mount,
     TokenLogin,
-    VaultFailed,
-    VaultPlace,
     VaultRules,
-    place_of,
 )
-from mainspring.ports.telemetry import Telemetry
-from mainspring.testing.clock import FakeClock, ManualWaiter
-from mainspring.vault import VaultSecrets
+from mainspring.testing.clock import FakeClock
 from mainspring.vault.client import VaultClient
 from tests.support.fake_vault import ROOT
+from tests.support.vault_readers import REPORTS, Reader, place, reading
 from tests.support.vaults import BINARY, Vault, find_openbao, running_fake, running_real
 
 TOKEN = "hunter2-hunter2"
-
-
-class _Middle:
-    """Chance that is none."""
-
-    def random(self) -> float:
-        return 0.0
 
 
 @pytest.fixture
@@ -54,56 +42,6 @@ async def vault(request: pytest.FixtureRequest, clock: FakeClock, tmp_path: Path
         await found.put("secret/data/reports", token=TOKEN, user="ops")
         await found.allow("reports", "secret/data/reports")
         yield found
-
-
-def place(text: str) -> VaultPlace:
-    found = place_of(f"vault:{text}")
-    assert found is not None
-    return found
-
-
-REPORTS = place("secret/reports#token")
-
-
-class Reader:
-    """A keeper with its signals."""
-
-    def __init__(self, secrets: VaultSecrets, waiter: ManualWaiter, telemetry: Telemetry) -> None:
-        self.secrets = secrets
-        self.waiter = waiter
-        self.telemetry = telemetry
-
-    def reveal(self, where: VaultPlace = REPORTS) -> str:
-        return self.secrets.reveal(where)
-
-    def failure(self, where: VaultPlace = REPORTS) -> VaultFailed:
-        with pytest.raises(VaultFailed) as refused:
-            self.secrets.reveal(where)
-        return refused.value
-
-    async def read_again(self) -> None:
-        before = self.secrets.rounds
-        self.waiter.signal()
-        while self.secrets.rounds == before:
-            await asyncio.sleep(0)
-            await self.waiter.until_waiting()
-
-    def count(self, kind: str) -> float:
-        return self.telemetry.figures()[f"vault_failures_total.{kind}"]
-
-
-@asynccontextmanager
-async def reading(
-    vault: Vault, login: Login, *places: VaultPlace, address: str | None = None, keep: float = 3600.0
-) -> AsyncIterator[Reader]:
-    rules = VaultRules(address=address or vault.address, login=login, keep=keep)
-    waiter, telemetry = ManualWaiter(), Telemetry()
-    secrets = VaultSecrets(
-        rules, places or (REPORTS,), monotonic=vault.clock.monotonic, random=_Middle(), waiter=waiter
-    )
-    async with secrets.running(telemetry):
-        yield Reader(secrets, waiter, telemetry)
-    assert not [task for task in asyncio.all_tasks() if task.get_name() == "vault"]
 
 
 @asynccontextmanager
@@ -348,3 +286,10 @@ async def test_an_engine_on_its_way_to_version_2_takes_no_value_away(vault: Vaul
         await vault.put("kv/data/mail-0", password="two")
         await reader.read_again()
         assert reader.reveal(where) == "two"
+
+
+async def test_paths_and_fields_may_have_any_characters(vault: Vault) -> None:
+    odd = place("secret/a b/50%?c+d&e;f/ü漢#the field=1 %")
+    await vault.put(odd.path.replace("secret/", "secret/data/"), **{odd.field: "found"})
+    async with reading(vault, TokenLogin(token=ROOT), odd) as reader:
+        assert reader.reveal(odd) == "found"

@@ -171,7 +171,9 @@ class FakeVault:
             if role is None or (role.needs_secret and body.get("secret_id") not in role.secrets):
                 return _refuse(400, "invalid role or secret ID")
         elif kind == "kubernetes":
-            if self.accounts.get(body.get("jwt", "")) != body.get("role"):
+            if body.get("role") not in self.roles:
+                return _refuse(400, "invalid role name")
+            if self.accounts.get(body.get("jwt", "")) != body["role"]:
                 return _refuse(403, "permission denied")
             role = self.roles[body["role"]]
         else:

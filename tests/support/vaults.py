@@ -6,16 +6,19 @@ import asyncio
 import json
 import os
 import re
+import ssl
 import subprocess
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import aiohttp
 import pytest
 from aiohttp import web
+from yarl import URL
 
 from mainspring.testing.clock import FakeClock
 from tests.deployment.prometheus import free_port
@@ -42,6 +45,7 @@ class Vault:
     Attributes:
         clock: the clock of whom it serves; the fake one goes by it, too.
         fake: None if it is a real one.
+        authority: what its certificate is of, if it speaks TLS.
     """
 
     address: str
@@ -49,12 +53,13 @@ class Vault:
     clock: FakeClock
     fake: FakeVault | None
     unseal_key: str = ""
+    authority: Path | None = None
 
     async def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Make a request as root."""
         headers = {"X-Vault-Token": ROOT}
         async with self.session.request(
-            method, f"{self.address}/v1/{path}", json=body, headers=headers
+            method, URL(f"{self.address}/v1/{quote(path)}", encoded=True), json=body, headers=headers
         ) as answer:
             text = await answer.text()
             assert answer.status in {200, 204}, f"{path}: {answer.status} {text}"
@@ -141,7 +146,9 @@ async def running_fake(clock: FakeClock, *, port: int = 0) -> AsyncIterator[Vaul
 
 
 @asynccontextmanager
-async def running_real(binary: str, folder: Path, clock: FakeClock) -> AsyncIterator[Vault]:
+async def running_real(
+    binary: str, folder: Path, clock: FakeClock, *, has_tls: bool = False
+) -> AsyncIterator[Vault]:
     """Run a real one, in memory, as its developers' mode does."""
     port = free_port()
     process = await asyncio.create_subprocess_exec(
@@ -151,22 +158,37 @@ async def running_real(binary: str, folder: Path, clock: FakeClock) -> AsyncIter
         "-dev-no-store-token",
         f"-dev-root-token-id={ROOT}",
         f"-dev-listen-address=127.0.0.1:{port}",
+        *(("-dev-tls", f"-dev-tls-cert-dir={folder}") if has_tls else ()),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         env={"PATH": os.defpath, "HOME": str(folder)},
     )
-    assert process.stdout is not None
-    key = b""
     try:
-        while not key:
-            line = await process.stdout.readline()
-            assert line, "it ended at its start"
-            found = re.search(rb"Unseal Key: (\S+)", line)
-            key = b"" if found is None else found[1]
-        reading = asyncio.create_task(process.stdout.read())
-        async with aiohttp.ClientSession() as session:
-            yield Vault(f"http://127.0.0.1:{port}", session, clock, None, key.decode())
+        key = await _read_key(process)
+        reading = asyncio.create_task(_read_rest(process))
+        authority = folder / "vault-ca.pem" if has_tls else None
+        context = None if authority is None else ssl.create_default_context(cafile=authority)
+        connector = aiohttp.TCPConnector(ssl=True if context is None else context)
+        async with aiohttp.ClientSession(connector=connector) as session:
+            address = f"{'https' if has_tls else 'http'}://127.0.0.1:{port}"
+            yield Vault(address, session, clock, None, key, authority)
     finally:
         process.terminate()
         await process.wait()
     await reading
+
+
+async def _read_key(process: asyncio.subprocess.Process) -> str:
+    """Return the key that unseals it, which it says at its start."""
+    assert process.stdout is not None
+    said = b""
+    while line := await process.stdout.readline():
+        if found := re.search(rb"Unseal Key: (\S+)", line):
+            return found[1].decode()
+        said += line
+    raise AssertionError(f"it ended at its start: {said.decode(errors='replace')}")
+
+
+async def _read_rest(process: asyncio.subprocess.Process) -> None:
+    assert process.stdout is not None
+    await process.stdout.read()

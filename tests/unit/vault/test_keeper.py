@@ -156,7 +156,7 @@ async def test_a_pod_logs_in_as_its_account(vault: Vault, tmp_path: Path) -> Non
         assert secrets.reveal(REPORTS) == "changed"
     wrong = make(vault, login=KubernetesLogin(mount="k8s", role="other", token_file=str(tmp_path / "token")))
     async with wrong.running(Telemetry()):
-        assert problem_of(wrong) == "the login at auth/k8s is refused (status 403)"
+        assert problem_of(wrong) == "the login at auth/k8s is refused (status 400)"
 
 
 async def test_several_fields_of_a_path_are_one_read(vault: Vault) -> None:
