@@ -20,7 +20,7 @@ from mainspring.testing.clock import FakeClock
 from mainspring.vault.client import VaultClient
 from tests.support.fake_vault import ROOT
 from tests.support.vault_readers import REPORTS, Reader, place, reading
-from tests.support.vaults import BINARY, Vault, find_openbao, running_fake, running_real
+from tests.support.vaults import KINDS, Vault, running_vault
 
 TOKEN = "hunter2-hunter2"
 
@@ -30,15 +30,9 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
-@pytest.fixture(params=["fake", "openbao", *(["named"] if BINARY else [])])
+@pytest.fixture(params=KINDS)
 async def vault(request: pytest.FixtureRequest, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Vault]:
-    if request.param == "fake":
-        running = running_fake(clock)
-    else:
-        running = running_real(
-            BINARY if request.param == "named" and BINARY else find_openbao(), tmp_path, clock
-        )
-    async with running as found:
+    async with running_vault(request.param, tmp_path, clock) as found:
         await found.put("secret/data/reports", token=TOKEN, user="ops")
         await found.allow("reports", "secret/data/reports")
         yield found

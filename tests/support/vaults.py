@@ -9,7 +9,7 @@ import re
 import ssl
 import subprocess
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,8 @@ from tests.support.fake_vault import ROOT, FakeVault
 
 BINARY = os.environ.get("VAULT_BINARY")
 """The program of one more real server, like HashiCorp's Vault, which no package index has."""
+REAL = ("openbao", *(("named",) if BINARY else ()))
+KINDS = ("fake", *REAL)
 _SCRIPT = Path(__file__).parents[2] / "scripts" / "vault_server"
 
 
@@ -176,6 +178,13 @@ async def running_real(
         process.terminate()
         await process.wait()
     await reading
+
+
+def running_vault(kind: str, folder: Path, clock: FakeClock) -> AbstractAsyncContextManager[Vault]:
+    """Run the one of `KINDS` that is meant."""
+    if kind == "fake":
+        return running_fake(clock)
+    return running_real(BINARY if kind == "named" and BINARY else find_openbao(), folder, clock)
 
 
 async def _read_key(process: asyncio.subprocess.Process) -> str:
