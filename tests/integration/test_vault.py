@@ -214,6 +214,23 @@ async def test_token_of_approle_is_renewed_before_it_ends(
         assert due == pytest.approx(400, abs=2)
 
 
+async def test_a_token_whose_role_is_gone_is_used_to_its_end(
+    vault: Vault, approle: AppRoleLogin, clock: FakeClock
+) -> None:
+    async with reading(vault, approle, keep=0.0) as reader:
+        await vault.ask("DELETE", "auth/approle/role/mainspring")
+        await vault.put("secret/data/reports", token="changed")
+        clock.advance(401)
+        for _ in range(2):
+            await reader.read_again()
+            assert reader.reveal() == "changed"
+            assert reader.waiter.waits[-1] == pytest.approx(60)  # it is no reason to ask all the time
+        clock.advance(199)
+        await reader.read_again()
+        assert reader.failure().problem.endswith("the login at auth/approle is refused (status 400)")
+        assert reader.count("login") == 1
+
+
 async def test_approle_that_is_refused_is_told_without_its_secret(
     vault: Vault, approle: AppRoleLogin, tmp_path: Path
 ) -> None:

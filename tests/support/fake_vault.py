@@ -24,6 +24,7 @@ class _Token:
     ends: float | None
     last_end: float | None
     is_renewable: bool
+    role: _Role | None = None
 
 
 @dataclass
@@ -148,6 +149,9 @@ class FakeVault:
 
     def _use_role(self, rest: str, body: dict[str, Any], verb: str) -> web.Response:
         name, _, part = rest.partition("/")
+        if not part and verb == "delete":
+            del self.roles[name]
+            return web.Response(status=204)
         if not part:
             self.roles[name] = _Role(
                 body["token_policies"],
@@ -179,12 +183,20 @@ class FakeVault:
         else:
             return _refuse(403, "permission denied")
         policies = ["default", *role.policies]
-        return self._give(policies, role.ttl, role.max_ttl, is_renewable=True)
+        return self._give(policies, role.ttl, role.max_ttl, is_renewable=True, role=role)
 
-    def _give(self, policies: list[str], ttl: float, max_ttl: float, *, is_renewable: bool) -> web.Response:
+    def _give(
+        self,
+        policies: list[str],
+        ttl: float,
+        max_ttl: float,
+        *,
+        is_renewable: bool,
+        role: _Role | None = None,
+    ) -> web.Response:
         now, name = self._monotonic(), f"hvs.{uuid4().hex}"
         self.tokens[name] = _Token(
-            policies, ttl, now + ttl if ttl else None, now + max_ttl if max_ttl else None, is_renewable
+            policies, ttl, now + ttl if ttl else None, now + max_ttl if max_ttl else None, is_renewable, role
         )
         return _say({"auth": {"client_token": name, "lease_duration": int(ttl), "renewable": is_renewable}})
 
@@ -200,6 +212,10 @@ class FakeVault:
         if verb == "renew-self":
             if not token.is_renewable:
                 return _refuse(400, "lease is not renewable")
+            if token.role is not None and token.role not in self.roles.values():
+                return _refuse(500, "failed to renew entry: the role does not exist during renewal")
+            if token.last_end is not None and token.last_end - now < 0.5:
+                return _refuse(500, "past the max TTL, cannot renew")
             end = now + token.ttl
             token.ends = end if token.last_end is None else min(end, token.last_end)
             auth = {"client_token": name, "lease_duration": int(token.ends - now), "renewable": True}
