@@ -8,13 +8,15 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
 
 from mainspring.core.vault import AppRoleLogin, KubernetesLogin, TokenLogin
 from mainspring.testing.clock import FakeClock
-from tests.support.certificates import make_authority
+from tests.deployment.prometheus import free_port
+from tests.support.certificates import make_authority, make_certificate
 from tests.support.fake_vault import ROOT
 from tests.support.vault_readers import REPORTS, place, reading
 from tests.support.vaults import Vault, find_openbao, running_real
@@ -23,8 +25,8 @@ TOKEN = "hunter2-hunter2"
 
 
 @asynccontextmanager
-async def openbao(folder: Path, *, has_tls: bool = False) -> AsyncIterator[Vault]:
-    async with running_real(find_openbao(), folder, FakeClock(), has_tls=has_tls) as vault:
+async def openbao(folder: Path, **options: Any) -> AsyncIterator[Vault]:
+    async with running_real(find_openbao(), folder, FakeClock(), **options) as vault:
         await vault.put("secret/data/reports", token=TOKEN)
         await vault.allow("reports", "secret/data/reports")
         yield vault
@@ -38,6 +40,29 @@ async def test_its_certificate_is_checked(tmp_path: Path) -> None:
         async with reading(vault, login) as reader:
             assert reader.failure().kind == "away"
             assert "certificate" in reader.failure().problem
+
+
+async def test_it_may_ask_for_a_certificate_of_the_process(tmp_path: Path) -> None:
+    authority = make_authority(tmp_path)
+    server, client = (make_certificate(tmp_path, authority, name) for name in ("server", "client"))
+    port = free_port()
+    listener = f"""
+        listener "tcp" {{
+          address = "127.0.0.1:{port}"
+          tls_cert_file = "{server.cert}"
+          tls_key_file = "{server.key}"
+          tls_client_ca_file = "{authority.cert}"
+          tls_require_and_verify_client_cert = true
+        }}
+    """
+    async with openbao(tmp_path, config=listener) as vault:
+        login = TokenLogin(token=await vault.make_token("reports"))
+        vault.address = f"https://localhost:{port}"
+        shown = {"client_cert": str(client.cert), "client_key": str(client.key)}
+        async with reading(vault, login, ca=str(authority.cert), **shown) as reader:
+            assert reader.reveal() == TOKEN
+        async with reading(vault, login, ca=str(authority.cert)) as reader:
+            assert reader.failure().kind == "away"
 
 
 async def test_a_namespace_is_read_by_its_name_and_as_part_of_the_path(tmp_path: Path) -> None:

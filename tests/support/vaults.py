@@ -149,9 +149,15 @@ async def running_fake(clock: FakeClock, *, port: int = 0) -> AsyncIterator[Vaul
 
 @asynccontextmanager
 async def running_real(
-    binary: str, folder: Path, clock: FakeClock, *, has_tls: bool = False
+    binary: str, folder: Path, clock: FakeClock, *, has_tls: bool = False, config: str = ""
 ) -> AsyncIterator[Vault]:
-    """Run a real one, in memory, as its developers' mode does."""
+    """Run a real one, in memory, as its developers' mode does.
+
+    Args:
+        config: more of its own configuration, like another listener.
+    """
+    file = folder / "vault.hcl"
+    file.write_text(config)
     port = free_port()
     process = await asyncio.create_subprocess_exec(
         binary,
@@ -160,6 +166,7 @@ async def running_real(
         "-dev-no-store-token",
         f"-dev-root-token-id={ROOT}",
         f"-dev-listen-address=127.0.0.1:{port}",
+        f"-config={file}",
         *(("-dev-tls", f"-dev-tls-cert-dir={folder}") if has_tls else ()),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
