@@ -1,4 +1,4 @@
-"""Reading secrets from Vault: against the fake, and against a real server if VAULT_BINARY names its program."""
+"""Reading secrets from Vault: against the fake, a real OpenBao, and the server whose program VAULT_BINARY names."""
 
 from __future__ import annotations
 
@@ -12,29 +12,17 @@ from structlog.testing import capture_logs
 
 from mainspring.core.vault import (
     AppRoleLogin,
-    Login,
     Mount,
     TokenLogin,
-    VaultFailed,
-    VaultPlace,
     VaultRules,
-    place_of,
 )
-from mainspring.ports.telemetry import Telemetry
-from mainspring.testing.clock import FakeClock, ManualWaiter
-from mainspring.vault import VaultSecrets
+from mainspring.testing.clock import FakeClock
 from mainspring.vault.client import VaultClient
 from tests.support.fake_vault import ROOT
-from tests.support.vaults import BINARY, Vault, running_fake, running_real
+from tests.support.vault_readers import REPORTS, Reader, place, reading
+from tests.support.vaults import KINDS, Vault, running_vault
 
 TOKEN = "hunter2-hunter2"
-
-
-class _Middle:
-    """Chance that is none."""
-
-    def random(self) -> float:
-        return 0.0
 
 
 @pytest.fixture
@@ -42,65 +30,12 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
-@pytest.fixture(
-    params=["fake", pytest.param("real", marks=pytest.mark.skipif(not BINARY, reason="VAULT_BINARY"))]
-)
+@pytest.fixture(params=KINDS)
 async def vault(request: pytest.FixtureRequest, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Vault]:
-    running = running_fake(clock) if request.param == "fake" else running_real(str(BINARY), tmp_path, clock)
-    async with running as found:
+    async with running_vault(request.param, tmp_path, clock) as found:
         await found.put("secret/data/reports", token=TOKEN, user="ops")
         await found.allow("reports", "secret/data/reports")
         yield found
-
-
-def place(text: str) -> VaultPlace:
-    found = place_of(f"vault:{text}")
-    assert found is not None
-    return found
-
-
-REPORTS = place("secret/reports#token")
-
-
-class Reader:
-    """A keeper with its signals."""
-
-    def __init__(self, secrets: VaultSecrets, waiter: ManualWaiter, telemetry: Telemetry) -> None:
-        self.secrets = secrets
-        self.waiter = waiter
-        self.telemetry = telemetry
-
-    def reveal(self, where: VaultPlace = REPORTS) -> str:
-        return self.secrets.reveal(where)
-
-    def failure(self, where: VaultPlace = REPORTS) -> VaultFailed:
-        with pytest.raises(VaultFailed) as refused:
-            self.secrets.reveal(where)
-        return refused.value
-
-    async def read_again(self) -> None:
-        before = self.secrets.rounds
-        self.waiter.signal()
-        while self.secrets.rounds == before:
-            await asyncio.sleep(0)
-            await self.waiter.until_waiting()
-
-    def count(self, kind: str) -> float:
-        return self.telemetry.figures()[f"vault_failures_total.{kind}"]
-
-
-@asynccontextmanager
-async def reading(
-    vault: Vault, login: Login, *places: VaultPlace, address: str | None = None, keep: float = 3600.0
-) -> AsyncIterator[Reader]:
-    rules = VaultRules(address=address or vault.address, login=login, keep=keep)
-    waiter, telemetry = ManualWaiter(), Telemetry()
-    secrets = VaultSecrets(
-        rules, places or (REPORTS,), monotonic=vault.clock.monotonic, random=_Middle(), waiter=waiter
-    )
-    async with secrets.running(telemetry):
-        yield Reader(secrets, waiter, telemetry)
-    assert not [task for task in asyncio.all_tasks() if task.get_name() == "vault"]
 
 
 @asynccontextmanager
@@ -279,6 +214,23 @@ async def test_token_of_approle_is_renewed_before_it_ends(
         assert due == pytest.approx(400, abs=2)
 
 
+async def test_a_token_whose_role_is_gone_is_used_to_its_end(
+    vault: Vault, approle: AppRoleLogin, clock: FakeClock
+) -> None:
+    async with reading(vault, approle, keep=0.0) as reader:
+        await vault.ask("DELETE", "auth/approle/role/mainspring")
+        await vault.put("secret/data/reports", token="changed")
+        clock.advance(401)
+        for _ in range(2):
+            await reader.read_again()
+            assert reader.reveal() == "changed"
+            assert reader.waiter.waits[-1] == pytest.approx(60)  # it is no reason to ask all the time
+        clock.advance(199)
+        await reader.read_again()
+        assert reader.failure().problem.endswith("the login at auth/approle is refused (status 400)")
+        assert reader.count("login") == 1
+
+
 async def test_approle_that_is_refused_is_told_without_its_secret(
     vault: Vault, approle: AppRoleLogin, tmp_path: Path
 ) -> None:
@@ -330,3 +282,25 @@ async def test_an_engine_that_is_replaced_by_one_of_version_2_is_read_all_the_sa
         await vault.put("kv/data/mail", password="two")
         await reader.read_again()
         assert reader.reveal(where) == "two"
+
+
+async def test_an_engine_on_its_way_to_version_2_takes_no_value_away(vault: Vault) -> None:
+    await vault.mount("kv", 1)
+    many = 1 if vault.fake is not None else 500  # a real one is quick with few
+    await asyncio.gather(*(vault.put(f"kv/mail-{number}", password="one") for number in range(many)))
+    where = place("kv/mail-0#password")
+    async with reading(vault, TokenLogin(token=ROOT), where) as reader:
+        await vault.upgrade("kv")
+        await reader.read_again()
+        assert reader.reveal(where) == "one"
+        await vault.await_upgrade("kv", "mail-0")
+        await vault.put("kv/data/mail-0", password="two")
+        await reader.read_again()
+        assert reader.reveal(where) == "two"
+
+
+async def test_paths_and_fields_may_have_any_characters(vault: Vault) -> None:
+    odd = place("secret/a b/50%?c+d&e;f/ü漢#the field=1 %")
+    await vault.put(odd.path.replace("secret/", "secret/data/"), **{odd.field: "found"})
+    async with reading(vault, TokenLogin(token=ROOT), odd) as reader:
+        assert reader.reveal(odd) == "found"

@@ -14,7 +14,7 @@ import pytest
 
 from mainspring.testing.clock import FakeClock
 from tests.processes.processes import await_that, run, running, server
-from tests.support.vaults import Vault, running_fake
+from tests.support.vaults import REAL, Vault, running_vault
 from tests.unit.channels.messages import Receiver, running_receiver
 
 PAGE = (Path(__file__).parents[2] / "docs" / "howto" / "keep-secrets.md").read_text()
@@ -62,10 +62,11 @@ def last_token(receiver: Receiver) -> str:
     return receiver.requests[-1][1]["authorization"].removeprefix("Bearer ")
 
 
+@pytest.mark.parametrize("kind", REAL)
 async def test_runs_get_a_new_value_while_they_go_on_and_the_last_one_while_vault_is_away(
-    tmp_path: Path,
+    tmp_path: Path, kind: str
 ) -> None:
-    async with running_receiver() as receiver, running_fake(FakeClock()) as vault:
+    async with running_receiver() as receiver, running_vault(kind, tmp_path, FakeClock()) as vault:
         await write_settings(tmp_path, vault)
         checked = await asyncio.to_thread(run, "config", "check", cwd=tmp_path)
         assert (checked.returncode, "right" in checked.stdout) == (0, True), checked.stdout
@@ -105,8 +106,11 @@ async def counted(url: str, reason: str) -> bool:
                 return True
 
 
-async def test_a_worker_without_vault_starts_and_its_run_succeeds_when_vault_comes(tmp_path: Path) -> None:
-    async with running_receiver() as receiver, running_fake(FakeClock()) as vault:
+@pytest.mark.parametrize("kind", REAL)
+async def test_a_worker_without_vault_starts_and_its_run_succeeds_when_vault_comes(
+    tmp_path: Path, kind: str
+) -> None:
+    async with running_receiver() as receiver, running_vault(kind, tmp_path, FakeClock()) as vault:
         await write_settings(tmp_path, vault)
         await vault.seal()
         checked = await asyncio.to_thread(run, "config", "check", "--json", cwd=tmp_path)

@@ -24,6 +24,7 @@ class _Token:
     ends: float | None
     last_end: float | None
     is_renewable: bool
+    role: _Role | None = None
 
 
 @dataclass
@@ -44,6 +45,7 @@ class FakeVault:
 
     Attributes:
         requests: method and path of each.
+        upgrading: the mounts that are on their way to version 2, and answer nothing meanwhile.
         accounts: from the token of a pod to its role's name, for logins by Kubernetes.
         answer_all: answers each request instead, if it is set.
     """
@@ -51,6 +53,7 @@ class FakeVault:
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self.mounts: dict[str, int] = {"secret/": 2}
+        self.upgrading: set[str] = set()
         self.logins: dict[str, str] = {"token/": "token"}
         self.kept: dict[str, list[Any]] = {}
         self.policies: dict[str, dict[str, list[str]]] = {"default": _DEFAULT}
@@ -119,12 +122,21 @@ class FakeVault:
         return _say({"data": {"path": mount, "type": "kv", "options": {"version": version}}})
 
     def _mount(self, path: str, body: dict[str, Any], verb: str) -> web.Response:
+        if path.endswith("/tune"):
+            return self._upgrade(path.removesuffix("tune"))
         if verb == "delete":
             del self.mounts[f"{path}/"]
             self.kept = {key: kept for key, kept in self.kept.items() if not key.startswith(f"{path}/")}
             return web.Response(status=204)
         self.mounts[f"{path}/"] = int(body.get("options", {}).get("version", "1"))
         return web.Response(status=204)
+
+    def _upgrade(self, mount: str) -> web.Response:
+        self.mounts[mount] = 2
+        self.upgrading.add(mount)
+        for path in [path for path in self.kept if path.startswith(mount)]:
+            self.kept[f"{mount}data/{path.removeprefix(mount)}"] = self.kept.pop(path)[-1:]
+        return _say({"data": None, "warnings": ["Upgrading mount"]})
 
     def _enable(self, path: str, body: dict[str, Any]) -> web.Response:
         self.logins[f"{path}/"] = body["type"]
@@ -137,6 +149,9 @@ class FakeVault:
 
     def _use_role(self, rest: str, body: dict[str, Any], verb: str) -> web.Response:
         name, _, part = rest.partition("/")
+        if not part and verb == "delete":
+            del self.roles[name]
+            return web.Response(status=204)
         if not part:
             self.roles[name] = _Role(
                 body["token_policies"],
@@ -160,18 +175,28 @@ class FakeVault:
             if role is None or (role.needs_secret and body.get("secret_id") not in role.secrets):
                 return _refuse(400, "invalid role or secret ID")
         elif kind == "kubernetes":
-            if self.accounts.get(body.get("jwt", "")) != body.get("role"):
+            if body.get("role") not in self.roles:
+                return _refuse(400, "invalid role name")
+            if self.accounts.get(body.get("jwt", "")) != body["role"]:
                 return _refuse(403, "permission denied")
             role = self.roles[body["role"]]
         else:
             return _refuse(403, "permission denied")
         policies = ["default", *role.policies]
-        return self._give(policies, role.ttl, role.max_ttl, is_renewable=True)
+        return self._give(policies, role.ttl, role.max_ttl, is_renewable=True, role=role)
 
-    def _give(self, policies: list[str], ttl: float, max_ttl: float, *, is_renewable: bool) -> web.Response:
+    def _give(
+        self,
+        policies: list[str],
+        ttl: float,
+        max_ttl: float,
+        *,
+        is_renewable: bool,
+        role: _Role | None = None,
+    ) -> web.Response:
         now, name = self._monotonic(), f"hvs.{uuid4().hex}"
         self.tokens[name] = _Token(
-            policies, ttl, now + ttl if ttl else None, now + max_ttl if max_ttl else None, is_renewable
+            policies, ttl, now + ttl if ttl else None, now + max_ttl if max_ttl else None, is_renewable, role
         )
         return _say({"auth": {"client_token": name, "lease_duration": int(ttl), "renewable": is_renewable}})
 
@@ -187,6 +212,10 @@ class FakeVault:
         if verb == "renew-self":
             if not token.is_renewable:
                 return _refuse(400, "lease is not renewable")
+            if token.role is not None and token.role not in self.roles.values():
+                return _refuse(500, "failed to renew entry: the role does not exist during renewal")
+            if token.last_end is not None and token.last_end - now < 0.5:
+                return _refuse(500, "past the max TTL, cannot renew")
             end = now + token.ttl
             token.ends = end if token.last_end is None else min(end, token.last_end)
             auth = {"client_token": name, "lease_duration": int(token.ends - now), "renewable": True}
@@ -199,6 +228,8 @@ class FakeVault:
         if mount is None:
             return _refuse(404, f"no handler for route {path!r}")
         is_second = self.mounts[mount] == 2
+        if mount in self.upgrading and path.startswith(f"{mount}data/"):
+            return _refuse(400, "Upgrading from non-versioned to versioned data.")
         versions = self.kept.setdefault(path, [])
         if verb == "update":
             versions.append(body["data"] if is_second else body)

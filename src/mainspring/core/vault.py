@@ -135,6 +135,7 @@ class TokenLease:
         since: when it was given or renewed.
         lasts: from then on; None if it does not end.
         is_own: this process has logged in for it, so that it may revoke it.
+        is_last: neither a renewal nor a login gave more, when it was tried last.
     """
 
     token: str
@@ -142,6 +143,7 @@ class TokenLease:
     lasts: float | None
     is_renewable: bool
     is_own: bool
+    is_last: bool = False
 
     def __repr__(self) -> str:
         return f"TokenLease(since={self.since!r}, lasts={self.lasts!r})"

@@ -133,12 +133,17 @@ class VaultClient:
         """Return the newest version of what lies at a path.
 
         Raises:
-            VaultFailed: there is nothing, or the token may not read it, or no answer.
+            VaultFailed: there is nothing, or the token may not read it, or no answer, or the engine has no time.
         """
         answer = await self.ask("GET", mount.place(path), token=token)
         if answer.status == 403:
             raise VaultFailed(
                 "denied", f"Vault refuses {path} (status 403): no policy of the token lets it read this path"
+            )
+        if answer.status == 400:  # a value that was read before is still there
+            raise VaultFailed(
+                "away",
+                f"Vault does not read {path} for now (status 400): its engine may be on its way to version 2",
             )
         found = answer.part("data", "data") if mount.version == 2 else answer.part("data")
         if answer.status != 200 or not found:

@@ -45,7 +45,7 @@ class VaultSession:
         if lease is not None and isinstance(self._login, TokenLogin) and lease.token != self._read_own():
             lease = None  # whoever keeps the file has put another token there
         if lease is not None and lease.is_due(now):
-            lease = await self._renew(lease)
+            lease = await self._replace(lease)
         if lease is None:
             lease = await self._log_in()
         self._lease = lease
@@ -54,7 +54,7 @@ class VaultSession:
     def due_in(self) -> float | None:
         """Return the seconds until the token should be renewed or replaced; None if that is not known, or never."""
         lease = self._lease
-        if lease is None or (isinstance(self._login, TokenLogin) and not lease.is_renewable):
+        if lease is None or lease.is_last or (isinstance(self._login, TokenLogin) and not lease.is_renewable):
             return None
         return lease.due_in(self._monotonic())
 
@@ -81,6 +81,31 @@ class VaultSession:
         lease, self._lease = self._lease, None
         if lease is not None and lease.is_own:
             await self._client.ask("POST", "auth/token/revoke-self", token=lease.token)
+
+    async def _replace(self, lease: TokenLease) -> TokenLease:
+        """Return a lease with more time. If there is none to be had, the old one is used to its end.
+
+        Raises:
+            VaultFailed: there is none, and the old one is over.
+        """
+        try:
+            try:
+                renewed = await self._renew(lease)
+            except (
+                VaultFailed
+            ):  # Vault says so, too, when the role is gone, and in a token's very last moment
+                if isinstance(self._login, TokenLogin):
+                    raise
+                renewed = None
+            return await self._log_in() if renewed is None else renewed
+        except VaultFailed as failure:
+            if lease.is_over(self._monotonic()):
+                raise
+            if not (lease.is_last or self._is_quiet):
+                _log.warning(
+                    "vault_token_not_replaced", problem=failure.problem, meaning="it is used to its end"
+                )
+            return replace(lease, is_last=True)
 
     async def _renew(self, lease: TokenLease) -> TokenLease | None:
         """Return the token's lease with more time; None if it cannot have enough."""

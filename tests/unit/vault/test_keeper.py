@@ -95,6 +95,31 @@ async def test_a_token_at_its_very_last_is_replaced_by_a_login(vault: Vault, tmp
         assert logins == [1, 2, 2, 3]
 
 
+async def test_a_token_that_vault_fails_to_renew_is_replaced_by_a_login(vault: Vault, tmp_path: Path) -> None:
+    await vault.ask("POST", "sys/auth/approle", {"type": "approle"})
+    role_id = await vault.make_role("short", "reports", token_ttl=60, token_max_ttl=60, bind_secret_id=False)
+    login = AppRoleLogin(mount="approle", role_id=role_id, secret_id_file=None)
+    secrets = make(vault, login=login)
+    async with secrets.running(Telemetry()):
+        vault.clock.advance(59.75)
+        await vault.put("secret/data/reports", token="changed")
+        await again(secrets)
+        assert secrets.reveal(REPORTS) == "changed"
+        assert count(vault, "POST", "auth/approle/login") == 2
+
+
+async def test_a_token_of_the_operator_that_vault_fails_to_renew_is_used_to_its_end(vault: Vault) -> None:
+    assert vault.fake is not None
+    token = await vault.make_token("reports", ttl="60s")
+    vault.fake.tokens[token].last_end = vault.clock.monotonic() + 60
+    secrets = make(vault, login=TokenLogin(token=token), keep=0.0)
+    async with secrets.running(Telemetry()):
+        vault.clock.advance(59.75)
+        await vault.put("secret/data/reports", token="changed")
+        await again(secrets)
+        assert secrets.reveal(REPORTS) == "changed"
+
+
 async def test_a_token_of_the_operator_is_used_to_its_end_and_then_told(vault: Vault) -> None:
     token = await vault.make_token("reports", ttl="60s", renewable=False)
     secrets = make(vault, login=TokenLogin(token=token), keep=100.0)
@@ -156,7 +181,7 @@ async def test_a_pod_logs_in_as_its_account(vault: Vault, tmp_path: Path) -> Non
         assert secrets.reveal(REPORTS) == "changed"
     wrong = make(vault, login=KubernetesLogin(mount="k8s", role="other", token_file=str(tmp_path / "token")))
     async with wrong.running(Telemetry()):
-        assert problem_of(wrong) == "the login at auth/k8s is refused (status 403)"
+        assert problem_of(wrong) == "the login at auth/k8s is refused (status 400)"
 
 
 async def test_several_fields_of_a_path_are_one_read(vault: Vault) -> None:
