@@ -100,8 +100,17 @@ def test_a_token_is_replaced_and_revoked(tmp_path: Path) -> None:
         revoked = say("token", "revoke", rotated[:11], *at, cwd=tmp_path, token=admin)
         assert revoked["state"] == "revoked"
         assert run("job", "list", *at, cwd=tmp_path, MAINSPRING_TOKEN=rotated).returncode == 1
-        say("account", "set", "ci", "--disabled", *at, cwd=tmp_path, token=admin)
+        account = say("account", "set", "ci", "--disabled", *at, cwd=tmp_path, token=admin)
+        assert (account["disabled"], account["grants"]) == (True, {"shop": "operator"})
         assert run("job", "list", *at, cwd=tmp_path, MAINSPRING_TOKEN=ci).returncode == 1
+        account = say("account", "set", "ci", "--enabled", "--no-grants", *at, cwd=tmp_path, token=admin)
+        assert (account["disabled"], account["grants"]) == (False, {})
+        slip = run("account", "set", "sci", "--disabled", *at, cwd=tmp_path, MAINSPRING_TOKEN=admin)
+        assert slip.returncode == 2
+        assert "grants: 'sci' is no account yet; a new one is given its roles" in slip.stderr
+        assert "--grant TENANT=ROLE, or --no-grants" in slip.stderr
+        account = say("account", "set", "sci", "--no-grants", *at, cwd=tmp_path, token=admin)
+        assert account["grants"] == {}
 
 
 def test_an_app_calls_the_server_of_its_own_process_without_a_token(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 import shlex
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 
 from mainspring import App
 from tests.processes.processes import run, server
-from tests.support.postgres import temporary_database
+from tests.support.postgres import execute, fetch, temporary_database
 
 PAGE = (Path(__file__).parents[2] / "docs" / "howto" / "find-what-is-wrong.md").read_text()
 LINES = [shlex.split(line)[1:] for line in re.findall(r"^(mainspring doctor.*)$", PAGE, re.MULTILINE)]
@@ -128,3 +129,41 @@ def test_a_store_on_postgresql_is_looked_at_with_its_server(
         name = empty.rpartition("/")[2]
     code, found = findings(tmp_path, "--store", empty)
     assert (code, name in found["reachable"]["found"]) == (2, True)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("option", ["INHERIT", "NOINHERIT"])
+def test_the_right_that_the_disk_alert_needs_is_named_and_suffices(
+    tmp_path: Path, postgres_server: str, postgres_database: str, option: str
+) -> None:
+    role = f"Shop-{secrets.token_hex(4)}"  # a name that SQL takes only in quotes
+    folder, port = (
+        fetch(f"{postgres_server}/postgres", f"SHOW {name}") for name in ("unix_socket_directories", "port")
+    )
+    database = postgres_database.rpartition("/")[2]
+    store = f"postgresql://{role}@/{database}?host={folder}&port={port}"
+
+    def disk_space(dsn: str) -> dict[str, str]:
+        done = run("doctor", "--json", "--store", dsn, cwd=tmp_path)
+        found: dict[str, str]
+        [found] = [one for one in json.loads(done.stdout)["checks"] if one["check"] == "disk space"]
+        return found
+
+    execute(postgres_server, f'CREATE ROLE "{role}" LOGIN {option}')
+    try:
+        statements = []
+        found = disk_space(store)
+        while "are free at" not in found["found"]:
+            assert found["severity"] == "warning", found
+            assert f'the role "{role}" may not read where PostgreSQL keeps its data' == found["found"]
+            who, _, statement = found["remedy"].partition(": ")
+            assert who == "as an administrator of PostgreSQL"
+            assert statement not in statements, "what it says is of no help"
+            statements.append(statement)
+            execute(postgres_server, statement)
+            found = disk_space(store)
+        assert statements[0] == f'GRANT pg_read_all_settings TO "{role}"'
+        assert len(statements) == (1 if option == "INHERIT" else 2)
+    finally:
+        execute(postgres_server, f'DROP ROLE "{role}"')
+    assert "over the network" in disk_space(postgres_database)["found"]

@@ -81,6 +81,12 @@ COMMANDS = [
     cli("audit verify --expect 5f0c", "expect", "is not SEAL=DIGEST, like 1204=5f0c…"),
     cli("audit list --since soon", "since", "2h"),
     cli("account set ann --grant shop", "grant", "TENANT=ROLE, like shop=operator"),
+    cli("account set ann --grant shop=viewer --no-grants", "no-grants", "--grant"),
+    cli(
+        "account set ann --grant shop=viewer --grant shop=editor",
+        "grant",
+        "'shop' two roles, viewer and editor",
+    ),
     cli("account set ann --hide-payloads x --show-payloads", "show-payloads", "--hide-payloads"),
     cli("token create --role editor --queue mail", "queues", "only tokens with the role 'worker'"),
     cli("account set ann --grant shop=root", "grants.shop", "viewer, operator, editor, admin, worker"),

@@ -90,21 +90,23 @@ class AccessCalls(Transport):
     async def put_account(
         self,
         account: str,
-        grants: Mapping[str, str],
+        grants: Mapping[str, str] | None = None,
         *,
         hides_payloads: Sequence[str] | None = None,
         disabled: bool | None = None,
     ) -> AccountView:
-        """Create an account, or give it these roles by tenant (`*` is all), and no others.
+        """Create an account, or change what is given of it; the rest stays as it is.
 
         Args:
             account: its name.
-            grants: roles by tenant.
-            hides_payloads: the tenants of which it sees no payloads, results, outputs and errors; None leaves that as
-                it is.
+            grants: roles by tenant (`*` is all), and it has no others then; None leaves them as they are. A new
+                account needs them; an empty mapping is none.
+            hides_payloads: the tenants of which it sees no payloads, results, outputs and errors; None
+                leaves that as it is.
             disabled: whether its tokens no longer work; None leaves that as it is.
         """
-        body: dict[str, Any] = {"grants": dict(grants), "disabled": disabled}
+        # Null is said, too: servers of earlier releases refuse it, and would take all roles away if it were left out.
+        body: dict[str, Any] = {"grants": None if grants is None else dict(grants), "disabled": disabled}
         if hides_payloads is not None:  # servers of earlier releases do not know it
             body["hides_payloads"] = list(hides_payloads)
         return await self.call(operations.UPSERT_ACCOUNT, account, body=body)

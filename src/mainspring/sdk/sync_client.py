@@ -657,18 +657,19 @@ class SyncClient(Lists):
     def put_account(
         self,
         account: str,
-        grants: Mapping[str, str],
+        grants: Mapping[str, str] | None = None,
         *,
         hides_payloads: Sequence[str] | None = None,
         disabled: bool | None = None,
     ) -> AccountView:
-        """Create an account, or give it these roles by tenant (`*` is all), and no others.
+        """Create an account, or change what is given of it; the rest stays as it is.
 
         Args:
             account: its name.
-            grants: roles by tenant.
-            hides_payloads: the tenants of which it sees no payloads, results, outputs and errors; None leaves that as
-                it is.
+            grants: roles by tenant (`*` is all), and it has no others then; None leaves them as they are. A new
+                account needs them; an empty mapping is none.
+            hides_payloads: the tenants of which it sees no payloads, results, outputs and errors; None
+                leaves that as it is.
             disabled: whether its tokens no longer work; None leaves that as it is.
         """
         return self._perform(

@@ -38,15 +38,17 @@ _TENANT = "The only tenant that the token is for, or `*` for all that its accoun
 
 
 class AccountBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """What an account may do. What is left out gets its default."""
+    """What an account may do. What is left out or null stays as it is."""
 
     grants: Annotated[
-        dict[str, Any],
+        Annotated[dict[str, Any], Meta(extra_json_schema={"additionalProperties": {"type": "string"}})]
+        | None,
         Meta(
-            description=f"A role in each tenant: {_ROLES}. `*` stands for all tenants.",
-            extra_json_schema={"additionalProperties": {"type": "string"}},
+            description=f"A role in each tenant: {_ROLES}. `*` stands for all tenants. It has these and no others. A"
+            " new account needs them; `{}` is none.",
+            examples=[{"shop": "operator", "*": "viewer"}],
         ),
-    ] = {}
+    ] = None
     hides_payloads: Annotated[
         list[str] | None,
         Meta(
@@ -158,7 +160,8 @@ class MeView(Struct, kw_only=True):
     tenant: Annotated[str, Meta(description="The tenant that a request is for that names none.")]
     rights: Annotated[list[str], Meta(description="What it may do there.")]
     hides_payloads: Annotated[
-        bool, Meta(description="Whether payloads, results, outputs and errors are null for it there.")
+        bool,
+        Meta(description="Whether payloads, results, outputs and errors are null for it there."),
     ] = False
     ends_at: Annotated[
         Instant | None,

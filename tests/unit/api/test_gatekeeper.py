@@ -774,10 +774,56 @@ async def test_a_token_promises_no_more_than_its_account_may(http: AsyncClient, 
 
 
 async def test_somebody_can_always_administer_the_server(http: AsyncClient, admin: str) -> None:
-    for change in ({"grants": {"*": "editor"}}, {"grants": {"*": "admin"}, "disabled": True}, {}):
+    changes: list[dict[str, Any]] = [
+        {"grants": {"*": "editor"}},
+        {"grants": {"*": "admin"}, "disabled": True},
+        {"disabled": True},
+        {"grants": {}},
+    ]
+    for change in changes:
         refused = await add_account(http, admin, "anybody", **change)
         assert refused.status_code == 409
         assert "no other account" in refused.json()["errors"][0]["message"]
+
+
+async def test_what_is_left_out_of_an_account_stays_as_it_is(http: AsyncClient, admin: str) -> None:
+    text = await make_token(http, admin, "ann", {"shop": "operator", "bank": "viewer"}, "viewer")
+    hides = await add_account(http, admin, "ann", hides_payloads=["shop"])
+    assert hides.json()["grants"] == {"bank": "viewer", "shop": "operator"}
+    changes: list[dict[str, Any]] = [{"disabled": True}, {"grants": None, "disabled": False}, {}]
+    for change in changes:
+        answer = await add_account(http, admin, "ann", **change)
+        assert answer.status_code == 200, answer.text
+        account = answer.json()
+        assert account["grants"] == {"bank": "viewer", "shop": "operator"}, change
+        assert (account["hides_payloads"], account["disabled"]) == (["shop"], bool(change.get("disabled")))
+    in_shop = bearer(text, **{"Mainspring-Tenant": "shop"})
+    assert (await http.get("/api/v1/jobs", headers=in_shop)).status_code == 200
+    answer = await add_account(http, admin, "ann", grants={})
+    assert (answer.json()["grants"], answer.json()["hides_payloads"]) == ({}, [])
+    page = (await http.get("/api/v1/audit?kind=account&subject=ann", headers=bearer(admin))).json()["items"]
+    told = [(one["before"] or {}, one["after"]) for one in reversed(page)]
+    roles = {"bank": "viewer", "shop": "operator"}
+    assert [(before.get("grants"), after["grants"], after["is_disabled"]) for before, after in told] == [
+        (None, roles, False),
+        ({"shop": "operator"}, {"shop": "operator"}, False),
+        ({}, {}, True),
+        ({}, {}, False),
+        (roles, {}, False),
+    ]
+
+
+@pytest.mark.parametrize("fields", [{}, {"disabled": True}, {"grants": None, "hides_payloads": []}])
+async def test_a_new_account_is_told_its_roles_so_that_a_slip_makes_none(
+    http: AsyncClient, admin: str, fields: dict[str, Any]
+) -> None:
+    refused = await add_account(http, admin, "suport", **fields)
+    [error] = refused.json()["errors"]
+    assert (refused.status_code, error["field"]) == (422, "grants")
+    assert error["message"] == "'suport' is no account yet; a new one is given its roles, or {} for none"
+    assert (await http.get(f"{ACCOUNTS}/suport", headers=bearer(admin))).status_code == 404
+    made = await add_account(http, admin, "suport", grants={})
+    assert (made.status_code, made.json()["grants"]) == (201, {})
 
 
 async def test_pages_of_accounts_and_tokens(http: AsyncClient, admin: str) -> None:

@@ -229,7 +229,7 @@ async def test_tls_is_insisted_on_but_for_this_machine(runtime: ManualRuntime) -
 async def test_a_wrong_password_and_a_wrong_name_look_the_same(
     http: AsyncClient, admin: dict[str, str], ann: str
 ) -> None:
-    await http.put("/api/v1/accounts/bob", json={}, headers=admin)
+    await http.put("/api/v1/accounts/bob", json={"grants": {}}, headers=admin)
     refused = [
         await login(http, password="wrong password"),
         await login(http, "nobody", "wrong password"),
@@ -263,7 +263,7 @@ async def test_an_unknown_account_costs_as_much_work_as_a_known_one(
     async with client_of(api_of(runtime, identities=identities, sign_in=sign_in)) as http:
         made = await http.post("/api/v1/tokens", json={"name": "first", "role": "admin", "account": "root"})
         headers = {"Authorization": f"Bearer {made.json()['token']}"}
-        await http.put("/api/v1/accounts/ann", json={}, headers=headers)
+        await http.put("/api/v1/accounts/ann", json={"grants": {}}, headers=headers)
         await set_password(http, "ann", PASSWORD, headers=headers)
         for name in ("ann", "root", "nobody", "not a word"):
             assert (await login(http, name, "wrong password")).status_code == 401

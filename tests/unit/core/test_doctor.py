@@ -30,6 +30,7 @@ from mainspring.core.doctor.checks import CHECKS
 from mainspring.core.doctor.findings import number, tell, weigh
 from mainspring.core.ids import JobId
 from mainspring.core.ledger_check import LedgerCheck, UnevenJob
+from mainspring.core.storage import Disk
 
 AT = datetime(2026, 11, 27, tzinfo=UTC)
 GB = 1_000_000_000
@@ -94,6 +95,11 @@ SERVER = ServerLook(
     live_rows=10,
     dead_rows=20,
     commit=0.003,
+    role="mainspring",
+    is_here=True,
+    folder="/srv/postgresql",
+    has_right=True,
+    disk=Disk("/srv/postgresql", free=50 * GB, size=100 * GB),
 )
 SECRET = FileFinding(setting="tls.key", path="key.pem", is_private=True)
 SETTINGS = SettingFacts(
@@ -151,6 +157,16 @@ WRONG: list[tuple[str, InstallationFacts, Grade, str]] = [
     ("disk space", with_folder(free=90 * GB, size=1000 * GB), WARNING, "90.0 GB are free"),
     ("disk space", with_folder(free=GB // 10), FAILURE, "100 MB are free"),
     ("disk space", with_folder(free=10 * GB, size=1000 * GB), FAILURE, "10.0 GB are free"),
+    ("disk space", with_server(disk=Disk("/srv", free=GB, size=8 * GB)), WARNING, "1.0 GB are free at /srv"),
+    ("disk space", with_server(disk=Disk("/srv", free=GB // 10, size=8 * GB)), FAILURE, "100 MB are free"),
+    (
+        "disk space",
+        with_server(folder=None, disk=None, has_right=False),
+        WARNING,
+        "the role mainspring may not read where PostgreSQL keeps its data",
+    ),
+    ("disk space", with_server(disk=None), WARNING, "this user cannot look at /srv/postgresql"),
+    ("disk space", with_server(disk=None, is_disk_slow=True), WARNING, "does not answer"),
     ("file system", with_folder(filesystem="nfs4"), FAILURE, "is on nfs4"),
     ("file system", with_folder(filesystem="tmpfs"), WARNING, "is in memory"),
     ("journal", with_folder(journal="delete"), WARNING, "is delete, not wal"),
@@ -307,6 +323,33 @@ def test_what_is_wrong_is_told_with_its_remedy(
     assert found.why
     assert found.remedy
     assert worst_of(examine(facts)).exit_code >= severity.exit_code > 0
+
+
+@pytest.mark.parametrize(
+    ("facts", "statement"),
+    [
+        (with_server(folder=None, disk=None, has_right=False), "GRANT pg_read_all_settings TO mainspring"),
+        (
+            with_server(folder=None, disk=None, has_right=False, role='"main spring"'),
+            'GRANT pg_read_all_settings TO "main spring"',
+        ),
+        (
+            with_server(folder=None, disk=None, version=16),
+            "GRANT pg_read_all_settings TO mainspring WITH INHERIT TRUE",
+        ),
+        (with_server(folder=None, disk=None, version=15), "ALTER ROLE mainspring INHERIT"),
+    ],
+)
+def test_the_right_to_know_the_disk_is_named_as_a_statement(facts: InstallationFacts, statement: str) -> None:
+    found = found_by(facts, "disk space")
+    assert found.remedy == f"as an administrator of PostgreSQL: {statement}"
+    assert "the alert disk never fires" in found.why
+
+
+def test_of_postgresql_over_the_network_the_disk_is_nothing_to_look_at() -> None:
+    facts = with_server(is_here=False, folder=None, disk=None, has_right=False)
+    assert worst_of(examine(facts)) is FINE
+    assert "not by the alert disk" in found_by(facts, "disk space").found
 
 
 def test_every_check_is_shown_to_find_something() -> None:

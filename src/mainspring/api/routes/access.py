@@ -49,7 +49,8 @@ async def get_account(call: Call) -> AccountView:
 
 @handles(operations.UPSERT_ACCOUNT)
 async def upsert_account(call: Call, body: AccountBody) -> Answer[AccountView]:
-    name, grants = read_word(call.key, "account"), read_grants(body.grants, "grants")
+    name = read_word(call.key, "account")
+    grants = None if body.grants is None else read_grants(body.grants, "grants")
     if call.identity is None and not await call.engine.access.has_accounts():
         raise Rejected(
             409,

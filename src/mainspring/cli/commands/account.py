@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from mainspring.wire.access import AccountView
 
 _ROLES = ", ".join(role.value for role in AccessRole)
+_IN_OPTIONS = "none: --grant TENANT=ROLE, or --no-grants"
+"""What the API says by an empty object."""
 
 
 @click.group("account")
@@ -33,15 +36,17 @@ def account_group() -> None:
     "grants",
     metavar="TENANT=ROLE",
     multiple=True,
-    help=f"A role in a tenant; the tenant * is all. Roles: {_ROLES}. Repeatable.",
+    help=f"A role in a tenant; the tenant * is all. Roles: {_ROLES}. Repeatable. It has those that you name, and no"
+    " others. Left out, its roles stay as they are.",
 )
+@click.option("--no-grants", is_flag=True, help="Take all roles away from it, or make it without any.")
 @click.option(
     "--hide-payloads",
     "hidden",
     metavar="TENANT",
     multiple=True,
-    help="A tenant of which it sees no payloads, results, outputs and errors; * is that of its grant for all."
-    " Repeatable. Left out, that stays as it is.",
+    help="A tenant of which it sees no payloads, results, outputs and errors; * is that of its grant"
+    " for all. Repeatable. Left out, that stays as it is.",
 )
 @click.option("--show-payloads", is_flag=True, help="Hide none from it any more.")
 @click.option(
@@ -57,23 +62,30 @@ def set_command(
     hidden: tuple[str, ...],
     server: str,
     *,
+    no_grants: bool,
     show_payloads: bool,
     disabled: bool | None,
     as_json: bool,
 ) -> None:
-    """Create account NAME, or give it these roles and no others. It holds within two seconds.
+    """Create account NAME, or change what you name of it; the rest stays as it is. It holds within two seconds.
 
     Accounts are not deleted, because records name them. Disable those that are no longer needed.
     """
-    given = dict(map(_read_grant, grants))
+    if grants and no_grants:
+        raise InvalidInput("no-grants", "does not go with --grant")
     if hidden and show_payloads:
         raise InvalidInput("show-payloads", "does not go with --hide-payloads")
+    given = _read_grants(grants) if grants or no_grants else None
     hides = hidden if hidden or show_payloads else None
 
     async def work(client: AsyncClient) -> AccountView:
         return await client.put_account(name, given, hides_payloads=hides, disabled=disabled)
 
-    _print(call(server, work), as_json=as_json)
+    try:
+        account = call(server, work)
+    except InvalidInput as error:
+        raise InvalidInput(error.field, error.message.replace("{} for none", _IN_OPTIONS)) from None
+    _print(account, as_json=as_json)
 
 
 @account_group.command("show")
@@ -135,6 +147,14 @@ async def _set_password(client: AsyncClient, name: str) -> None:
         if error.field != "old_password" or me.account != name:
             raise
         await client.set_password(name, new, old_password=ask_secret("Old password"))
+
+
+def _read_grants(texts: Sequence[str]) -> dict[str, str]:
+    given: dict[str, str] = {}
+    for tenant, role in map(_read_grant, texts):
+        if given.setdefault(tenant, role) != role:
+            raise InvalidInput("grant", f"gives {tenant!r} two roles, {given[tenant]} and {role}; it has one")
+    return given
 
 
 def _read_grant(text: str) -> tuple[str, str]:

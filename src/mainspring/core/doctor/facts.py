@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from mainspring.core.ciphertexts import KeyUses
 from mainspring.core.ledger_check import LedgerCheck
+from mainspring.core.storage import Disk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +97,12 @@ class ServerLook:
         stale_slots: replication slots that nobody reads.
         live_rows, dead_rows: of the table that has the most dead ones.
         commit: how long a small commit takes.
+        role: who looks, as SQL names it.
+        is_here: it was reached by a socket of this machine.
+        folder: where it keeps the database; None if that is not known: it is not here, or the role lacks a right.
+        has_right: the role was given the right to read settings. Without `folder`, it does not inherit it.
+        disk: the folder's; None if this user cannot look at it.
+        is_disk_slow: the disk has not answered in time.
     """
 
     version: int
@@ -113,6 +120,12 @@ class ServerLook:
     live_rows: int
     dead_rows: int
     commit: float
+    role: str
+    is_here: bool
+    folder: str | None
+    has_right: bool
+    disk: Disk | None = None
+    is_disk_slow: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

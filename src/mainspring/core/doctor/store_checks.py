@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from mainspring.core.doctor.facts import FolderFacts, InstallationFacts, ServerLook
 from mainspring.core.doctor.findings import Finding, fail, fine, tell, warn, weigh
+from mainspring.core.storage import Disk
 
 _REMOTE = ("nfs", "cifs", "smb", "fuse.sshfs", "9p", "afs", "ceph", "glusterfs", "lustre")
 _OLDEST = 15
+_GRANTS_TELL = 16
+"""From here on, each grant says whether its rights are inherited, before that the role does."""
 _SLOW_WRITE, _VERY_SLOW_WRITE = 0.05, 0.5
 _GB = 1_000_000_000
 
@@ -70,17 +73,57 @@ def _folder(facts: InstallationFacts) -> FolderFacts | None:
 
 
 def disk_space(facts: InstallationFacts) -> Finding | None:
-    """There is room for the store to grow."""
-    folder = _folder(facts)
-    if folder is None:
+    """There is room for the store to grow, and servers know how much."""
+    folder, server = facts.store.folder, facts.store.server
+    if folder is not None:
+        return _judge_room(Disk(folder.path, free=folder.free, size=folder.size))
+    if server is None:
         return None
-    share = folder.free / max(folder.size, 1)
-    found = f"{weigh(folder.free)} are free at {folder.path}"
+    return _find_no_disk(server) if server.disk is None else _judge_room(server.disk)
+
+
+def _judge_room(disk: Disk) -> Finding:
+    found = f"{weigh(disk.free)} are free at {disk.path}"
     why = "a store that is full takes no submissions and records no ends"
     remedy = "free some, or keep less: the settings history.keep and dead.keep_settled"
-    if folder.free < _GB / 5 or share < 0.02:
+    if disk.free < _GB / 5 or disk.free_share < 0.02:
         return fail(found, why, remedy)
-    return warn(found, why, remedy) if folder.free < 2 * _GB or share < 0.1 else fine(found)
+    return warn(found, why, remedy) if disk.free < 2 * _GB or disk.free_share < 0.1 else fine(found)
+
+
+def _find_no_disk(server: ServerLook) -> Finding:
+    """Say why nothing is known of the disk of PostgreSQL."""
+    why = "the alert disk never fires, and mainspring capacity does not tell how long the disk lasts"
+    if not server.is_here:
+        return fine(
+            "of PostgreSQL over the network, the disk is watched where it is, and not by the alert disk"
+        )
+    if server.folder is None:
+        return warn(
+            f"the role {server.role} may not read where PostgreSQL keeps its data",
+            why,
+            f"as an administrator of PostgreSQL: {_grant_for(server)}",
+        )
+    if server.is_disk_slow:
+        return warn(
+            f"the disk of {server.folder} does not answer",
+            why,
+            "see whether it is broken, or on a network that is away",
+        )
+    return warn(
+        f"this user cannot look at {server.folder}, where PostgreSQL keeps its data",
+        why,
+        "let the server's user reach that folder (not read it), or watch the disk by other means",
+    )
+
+
+def _grant_for(server: ServerLook) -> str:
+    """Return the statement that lets a role read where the data is."""
+    if not server.has_right:
+        return f"GRANT pg_read_all_settings TO {server.role}"
+    if server.version >= _GRANTS_TELL:
+        return f"GRANT pg_read_all_settings TO {server.role} WITH INHERIT TRUE"
+    return f"ALTER ROLE {server.role} INHERIT"
 
 
 def file_system(facts: InstallationFacts) -> Finding | None:

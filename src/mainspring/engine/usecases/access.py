@@ -77,7 +77,7 @@ class AccessControl:
     async def put_account(
         self,
         name: str,
-        grants: Mapping[str, AccessRole],
+        grants: Mapping[str, AccessRole] | None,
         *,
         hides_payloads: Collection[str] | None = None,
         is_disabled: bool | None = None,
@@ -86,20 +86,22 @@ class AccessControl:
         """Create an account, or give it other grants. Return it, and whether it is new.
 
         Args:
+            grants: None leaves them as they are. A new account is given some, or an empty mapping for none.
             hides_payloads: the tenants whose grants hide payloads; None leaves that as it is, where it has a role yet.
                 Of an account of an identity provider, it also stays where the role may come back with a login.
             is_disabled: None leaves that as it is.
 
         Raises:
-            InvalidInput: payloads cannot be hidden from the account there.
+            InvalidInput: payloads cannot be hidden from the account there; or it is new, and no grants are given.
             Conflict: nobody would be left who may administer everything; or it changes all the time.
         """
         for _ in range(_TRIES):
             old = await self._store.get_account(name)
+            roles = _grants_of(old, grants, name)
             account = Account(
                 name=name,
-                grants=grants,
-                hides_payloads=_hidden_of(old, grants, hides_payloads),
+                grants=roles,
+                hides_payloads=_hidden_of(old, roles, hides_payloads),
                 is_disabled=(old is not None and old.is_disabled) if is_disabled is None else is_disabled,
                 created_at=self._clock.now(),
             )
@@ -354,6 +356,26 @@ def _parent_for(asker: Identity | None) -> str | None:
         return None
     bounds = asker.token
     return bounds.prefix if bounds.is_session or bounds.parent is not None else None
+
+
+def _grants_of(
+    old: Account | None, given: Mapping[str, AccessRole] | None, name: str
+) -> Mapping[str, AccessRole]:
+    """Return the grants that an account is to have.
+
+    Args:
+        given: None leaves them as they are.
+
+    Raises:
+        InvalidInput: there is no such account. One that is made by a slip of the name would look as if it were right.
+    """
+    if given is not None:
+        return given
+    if old is None:
+        raise InvalidInput(
+            "grants", f"{name!r} is no account yet; a new one is given its roles, or {{}} for none"
+        )
+    return old.grants
 
 
 def _hidden_of(

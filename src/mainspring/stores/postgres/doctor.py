@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import asyncpg
 from mainspring.core.ciphertexts import KeyUses, heads_of
 from mainspring.core.doctor import ClusterLook, ServerLook, StoreLook, TokenLook
 from mainspring.errors import MainspringError
+from mainspring.stores._sql.disk import DiskLook
 from mainspring.stores._sql.doctor import (
     ARCHIVED_SINCE,
     INSTALLED_SINCE,
@@ -114,7 +116,13 @@ async def _look_at_server(transaction: Transaction, monotonic: Callable[[], floa
         await transaction.fetch("write_a_mark")
         taken.append(monotonic() - begun)
     worst = tables[0] if tables else {"table": "any table", "live_rows": 0, "dead_rows": 0}
-    return ServerLook(**dict(found), **dict(worst), commit=sorted(taken)[len(taken) // 2] if taken else 0.0)
+    look = ServerLook(**dict(found), **dict(worst), commit=sorted(taken)[len(taken) // 2] if taken else 0.0)
+    if look.folder is None:
+        return look
+    try:
+        return replace(look, disk=await DiskLook().look(look.folder))
+    except TimeoutError:
+        return replace(look, is_disk_slow=True)
 
 
 async def _look_at_cluster(transaction: Transaction, now: datetime, *, schema: int) -> ClusterLook | None:

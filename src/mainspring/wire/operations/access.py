@@ -54,9 +54,9 @@ UPSERT_ACCOUNT = Operation(
     path=_ACCOUNT,
     right=Right.ADMIN,
     summary="Set an account",
-    description="Create an account, or give it the roles that the body says, and no others. That holds on all servers"
-    " within two seconds, for the tokens that it has, too. Accounts are not deleted, because records name them; disable"
-    " those that are no longer needed.",
+    description="Create an account, or change what the body says of it. The roles that it names are then all that the"
+    " account has. That holds on all servers within two seconds, for the tokens that it has, too. Accounts are not"
+    " deleted, because records name them; disable those that are no longer needed.",
     body=Body(AccountBody, AccountBody),
     answer=AccountView,
     statuses=(200, 201),

@@ -85,7 +85,11 @@ SELECT
         SELECT coalesce(extract(epoch FROM max(clock_timestamp() - state_change)), 0)::float8 FROM pg_stat_activity
         WHERE pid <> pg_backend_pid() AND state LIKE 'idle in transaction%'
     ) AS longest_idle,
-    (SELECT count(*) FROM pg_replication_slots WHERE NOT active) AS stale_slots;
+    (SELECT count(*) FROM pg_replication_slots WHERE NOT active) AS stale_slots,
+    quote_ident(current_user) AS role,
+    inet_server_addr() IS NULL AS is_here,
+    pg_has_role('pg_read_all_settings', 'MEMBER') AS has_right,
+    {store_folder};
 
 -- name: look_at_dead_rows
 SELECT relname AS "table", n_live_tup AS live_rows, n_dead_tup AS dead_rows

@@ -120,3 +120,12 @@ CASE
         coalesce(account.last_login_at, account.created_at) + :lasts::bigint * interval '1 microsecond'
     )
 END;
+
+-- fragment: store_folder
+-- Where the database is: only where this user may know it, and only over a socket of the server's own machine.
+CASE
+    WHEN inet_server_addr() IS NOT NULL THEN NULL
+    WHEN (SELECT pg_tablespace_location(dattablespace) FROM pg_database WHERE datname = current_database()) <> ''
+        THEN (SELECT pg_tablespace_location(dattablespace) FROM pg_database WHERE datname = current_database())
+    WHEN pg_has_role('pg_read_all_settings', 'USAGE') THEN current_setting('data_directory')
+END AS folder;
