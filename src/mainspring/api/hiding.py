@@ -1,4 +1,4 @@
-"""Leaves out of answers what a caller is not to see: payloads, results, outputs and errors."""
+"""Leaves out of answers what a caller is not to see: payloads, results, outputs, errors, and keys made of payloads."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from mainspring.api.errors import Rejected
 from mainspring.wire.alerts import TriedView
+from mainspring.wire.limits import KeyView
 from mainspring.wire.versions import ChangeView, VersionView
 from mainspring.wire.views import CancelView
 
@@ -19,13 +20,15 @@ NOT_HIDDEN: tuple[type[Struct], ...] = (CancelView, TriedView)
 
 
 def hide_payloads(content: object) -> None:
-    """Leave payloads, results, outputs and errors out of an answer, at whatever depth: they become null."""
+    """Leave payloads, results, outputs, errors and keys out of an answer, at whatever depth: they become null."""
     if isinstance(content, list | tuple):
         for item in content:
             hide_payloads(item)
     elif isinstance(content, ChangeView):
         if content.field.partition(".")[0] == "payload":
             content.before = content.after = None
+    elif isinstance(content, KeyView):
+        content.key = None if content.key else content.key  # an empty one comes out of no payload
     elif isinstance(content, Struct):
         _hide_in(content)
 

@@ -37,7 +37,7 @@ class Account:
 
     Attributes:
         grants: its role in each tenant; `*` stands for all tenants.
-        hides_payloads: the tenants whose grants let it see no payloads, results, outputs and errors.
+        hides_payloads: the tenants whose grants let it see no payloads, results, outputs, errors and keys of limits.
         issuer, subject: the identity provider at which it signs in, and what that calls it; None if it does not.
         last_login_at: when it signed in last; None if it never did.
     """
@@ -199,7 +199,7 @@ class Identity:
         return rights_of(self.account, tenant) & RIGHTS_OF[self.token.role]
 
     def hides_payloads_in(self, tenant: str) -> bool:
-        """Return whether it sees no payloads, results, outputs and errors in a tenant.
+        """Return whether it sees no payloads, results, outputs, errors and keys of limits in a tenant.
 
         The grant of the tenant itself tells, or else that of `*`.
         """

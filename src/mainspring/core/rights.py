@@ -77,7 +77,7 @@ class Principal:
         rights: what it may do there.
         shared_rights: what it may do with what all tenants share: queues, workers, pauses of everything.
         kind: how it was told who it is.
-        hides_payloads: whether it sees no payloads, results, outputs and errors.
+        hides_payloads: whether it sees no payloads, results, outputs, errors and keys of limits.
     """
 
     name: str

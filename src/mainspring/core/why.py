@@ -64,6 +64,7 @@ class KeyFacts:
 
     Attributes:
         limit: the limit's name.
+        key: empty for jobs that name none; None if it is hidden from who asks.
         is_of_cluster: all tenants share it.
         held: how many other runs have a place under it.
         holders: some of them that belong to the same tenant, at most five.
@@ -71,7 +72,7 @@ class KeyFacts:
     """
 
     limit: str
-    key: str
+    key: str | None
     max_running: int | None
     rate: Rate | None
     held: int
@@ -95,7 +96,13 @@ class KeyFacts:
         """The key as it stands in a sentence."""
         owner = "the job's limit" if job_of_limit(self.limit) is not None else f"limit {self.limit}"
         owner = f"the cluster's {owner}" if self.is_of_cluster else owner
+        if self.key is None:
+            return f"{owner} for its key"
         return f"{owner} for {self.key!r}" if self.key else owner
+
+    def hidden(self) -> KeyFacts:
+        """Return the same without what the key is made of, which may come out of the payload."""
+        return replace(self, key=None) if self.key else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +150,10 @@ class WaitFacts:
     ahead: int = 0
     expires_at: datetime | None = None
     batch: BatchFacts | None = None
+
+    def without_keys(self) -> WaitFacts:
+        """Return the same for who may not see what keys are made of."""
+        return replace(self, keys=tuple(key.hidden() for key in self.keys))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -668,7 +668,7 @@ class SyncClient(Lists):
             account: its name.
             grants: roles by tenant (`*` is all), and it has no others then; None leaves them as they are. A new
                 account needs them; an empty mapping is none.
-            hides_payloads: the tenants of which it sees no payloads, results, outputs and errors; None
+            hides_payloads: the tenants of which it sees no payloads, results, outputs, errors and keys of limits; None
                 leaves that as it is.
             disabled: whether its tokens no longer work; None leaves that as it is.
         """

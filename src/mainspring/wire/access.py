@@ -32,7 +32,9 @@ GrantsText = Annotated[
         examples=[{"shop": "operator", "*": "viewer"}],
     ),
 ]
-_HIDES = "The tenants of which it sees no payloads, results, outputs and errors: they are null."
+_HIDES = (
+    "The tenants of which it sees no payloads, results, outputs, errors and keys of limits: they are null."
+)
 _QUEUES = "The only queues that a worker with the token serves; empty means all."
 _TENANT = "The only tenant that the token is for, or `*` for all that its account has."
 
@@ -161,7 +163,9 @@ class MeView(Struct, kw_only=True):
     rights: Annotated[list[str], Meta(description="What it may do there.")]
     hides_payloads: Annotated[
         bool,
-        Meta(description="Whether payloads, results, outputs and errors are null for it there."),
+        Meta(
+            description="Whether payloads, results, outputs, errors and keys of limits are null for it there."
+        ),
     ] = False
     ends_at: Annotated[
         Instant | None,

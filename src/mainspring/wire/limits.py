@@ -36,7 +36,10 @@ class LimitPage(Struct):
 class KeyView(Struct, kw_only=True):
     """How much of a key is taken."""
 
-    key: str
+    key: Annotated[
+        str | None,
+        Meta(description="Empty: that of jobs that name none. Null if payloads are hidden from you."),
+    ]
     held: Annotated[int, Meta(description="How many runs have a place under it.")]
     run_ids: Annotated[list[RunIdText], Meta(description="Some of them, at most five.")]
     next_permit_at: Annotated[

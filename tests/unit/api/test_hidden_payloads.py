@@ -1,4 +1,4 @@
-"""From some accounts payloads, results, outputs and errors are hidden, wherever the API shows them."""
+"""From some accounts payloads, results, outputs, errors and keys are hidden, wherever the API shows them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from httpx import AsyncClient, Response
 
 from mainspring.api.hiding import HIDDEN_FIELDS, NOT_HIDDEN
 from mainspring.core.channel_settings import ChannelConfig
+from mainspring.core.ids import format_run_id
 from mainspring.core.notifications import Message
 from mainspring.engine.usecases.identities import Identities
 from mainspring.registry import FunctionRegistry
@@ -179,6 +180,97 @@ async def test_what_is_hidden_cannot_be_asked_by(office: Office, runtime: Manual
     ):
         allowed = await office.ask(blind, "POST", path, body | {"filter": {"queue": "default"}})
         assert allowed.status_code == 200, allowed.text
+
+
+async def line_up(
+    office: Office, runtime: ManualRuntime, *customers: str, **limit: Any
+) -> tuple[list[str], list[str]]:
+    """Submit a run for each customer under the limit `crm`, by customer. Return their ids, and those that started."""
+    await office.ask(office.admin, "PUT", "limits/crm", {"max_running": 1, **limit})
+    body = {"name": "call", "function": "work", "concurrency": [{"use": "crm", "key": "$.customer"}]}
+    job = (await office.ask(office.admin, "POST", "jobs", body)).json()["job_id"]
+    runs = []
+    for customer in customers:
+        answer = await office.ask(
+            office.admin, "POST", f"jobs/{job}/runs", {"payload": {"customer": customer}}
+        )
+        runs.append(answer.json()["run_id"])
+    worker = await runtime.worker(tenant="shop")
+    leases = [*await worker.claim(), *await worker.claim()]
+    return runs, [format_run_id(lease.run_id) for lease in leases]
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator"])
+async def test_keys_of_limits_are_hidden_because_they_come_out_of_payloads(
+    office: Office, runtime: ManualRuntime, role: str
+) -> None:
+    runs, started = await line_up(office, runtime, f"z-{CANARY}", f"z-{CANARY}", f"a-{CANARY}")
+    assert len(started) == 2
+    [waiting] = set(runs) - set(started)
+    seeing = await office.token("ann", role)
+    blind = await office.token("bob", role, hides_payloads=["shop"])
+    shown, hidden = [(await office.ask(one, "GET", "limits/crm/keys")).json() for one in (seeing, blind)]
+    assert [one["key"] for one in shown["items"]] == [f"a-{CANARY}", f"z-{CANARY}"]
+    assert [one["key"] for one in hidden["items"]] == [None, None]
+    assert [one["run_ids"] for one in hidden["items"]] == [
+        one["run_ids"] for one in reversed(shown["items"])
+    ], "the oldest first, which tells nothing of what they are"
+    [holder] = hidden["items"][0]["run_ids"]
+    told, untold = [(await office.ask(one, "GET", f"runs/{waiting}/why")).json() for one in (seeing, blind)]
+    assert f"1 of 1 places under limit crm for 'z-{CANARY}' are taken by {holder}" in told["sentence"]
+    assert f"1 of 1 places under limit crm for its key are taken by {holder}" in untold["sentence"]
+    assert (untold["code"], untold["run_ids"]) == ("key_full", [holder])
+
+
+async def test_the_rate_of_a_hidden_key_is_told_without_the_key(
+    office: Office, runtime: ManualRuntime
+) -> None:
+    runs, started = await line_up(office, runtime, CANARY, CANARY, max_running=None, rate="1/h")
+    [waiting] = set(runs) - set(started)
+    blind = await office.token("bob", "viewer", hides_payloads=["shop"])
+    answer = await office.ask(blind, "GET", f"runs/{waiting}/why")
+    assert answer.json()["code"] == "rate"
+    assert "The rate 1/h of limit crm for its key allows the next start at" in answer.json()["sentence"]
+    assert CANARY not in answer.text
+
+
+async def test_pages_of_hidden_keys_tell_nothing_of_them(office: Office, runtime: ManualRuntime) -> None:
+    runs, _ = await line_up(office, runtime, "m", "z", "a", "q")
+    blind = await office.token("bob", "operator", hides_payloads=["shop"])
+    found: list[Any] = []
+    after: dict[str, str] = {}
+    for _ in runs:
+        page = (await office.ask(blind, "GET", "limits/crm/keys", limit=1, **after)).json()
+        found += page["items"]
+        after = {"after": page["next"]}
+    assert [one["run_ids"] for one in found] == [[run] for run in runs]
+    last = (await office.ask(blind, "GET", "limits/crm/keys", limit=1, **after)).json()
+    assert last == {"items": [], "next": None}
+    for guess in ("m", "-1", "", "9" * 19, "\u0663"):
+        refused = await office.ask(blind, "GET", "limits/crm/keys", after=guess)
+        [error] = refused.json()["errors"]
+        assert (refused.status_code, error["field"]) == (422, "after"), guess
+        assert "keys are hidden from this account" in error["message"]
+    assert (await office.ask(blind, "GET", "limits/other/keys")).status_code == 404
+
+
+async def test_the_one_line_of_a_limit_without_keys_is_shown_as_such(
+    office: Office, runtime: ManualRuntime
+) -> None:
+    await office.ask(office.admin, "PUT", "limits/crm", {"max_running": 1})
+    body = {"name": "call", "function": "work", "concurrency": [{"use": "crm"}]}
+    job = (await office.ask(office.admin, "POST", "jobs", body)).json()["job_id"]
+    runs = [
+        (await office.ask(office.admin, "POST", f"jobs/{job}/runs", {})).json()["run_id"] for _ in range(2)
+    ]
+    worker = await runtime.worker(tenant="shop")
+    [lease] = await worker.claim()
+    [waiting] = set(runs) - {format_run_id(lease.run_id)}
+    blind = await office.token("bob", "viewer", hides_payloads=["shop"])
+    page = (await office.ask(blind, "GET", "limits/crm/keys")).json()
+    assert [one["key"] for one in page["items"]] == [""]
+    why = (await office.ask(blind, "GET", f"runs/{waiting}/why")).json()
+    assert "1 of 1 places under limit crm are taken" in why["sentence"]
 
 
 async def test_the_grant_of_the_tenant_tells_or_else_that_of_all(

@@ -349,7 +349,7 @@ def test_the_right_to_know_the_disk_is_named_as_a_statement(facts: InstallationF
 def test_of_postgresql_over_the_network_the_disk_is_nothing_to_look_at() -> None:
     facts = with_server(is_here=False, folder=None, disk=None, has_right=False)
     assert worst_of(examine(facts)) is FINE
-    assert "not by the alert disk" in found_by(facts, "disk space").found
+    assert "the alert disk does not see its disk" in found_by(facts, "disk space").found
 
 
 def test_every_check_is_shown_to_find_something() -> None:

@@ -107,6 +107,16 @@ FULL = WaitFacts(keys=(key(),), ahead=318)
             f"2 of 2 places under limit crm for '42' are taken by {FIRST}, {SECOND}; 318 wait before it.",
         ),
         (
+            why(FULL.without_keys()),
+            WhyCode.KEY_FULL,
+            f"2 of 2 places under limit crm for its key are taken by {FIRST}, {SECOND}; 318 wait before it.",
+        ),
+        (
+            why(WaitFacts(keys=(key(held=9, limit=own_limit_name(JOB, 0), key=""),)).without_keys()),
+            WhyCode.KEY_FULL,
+            f"9 of 2 places under the job's limit are taken by {FIRST}, {SECOND} and others; it is the next one.",
+        ),
+        (
             why(WaitFacts(keys=(key(held=9, limit=own_limit_name(JOB, 0), key=""),))),
             WhyCode.KEY_FULL,
             f"9 of 2 places under the job's limit are taken by {FIRST}, {SECOND} and others; it is the next one.",

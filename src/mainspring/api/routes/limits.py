@@ -6,12 +6,16 @@ from typing import Any
 
 from mainspring.api.call import Answer, Call, Endpoint, handles
 from mainspring.api.errors import Rejected
+from mainspring.core.ids import KeyId
 from mainspring.core.limits import CLUSTER
 from mainspring.core.rights import Right
 from mainspring.errors import InvalidInput
 from mainspring.wire import operations
 from mainspring.wire.limits import KeyPage, LimitPage, LimitView, view_key, view_limit
 from mainspring.wire.views import Deleted
+
+_LONGEST_NUMBER = 19
+"""Digits that a store's number may no longer have."""
 
 
 @handles(operations.LIST_LIMITS)
@@ -42,11 +46,28 @@ async def delete_limit(call: Call) -> Deleted:
 @handles(operations.LIST_LIMIT_KEYS)
 async def list_limit_keys(call: Call) -> KeyPage:
     limit: int = call.query["limit"]
-    keys = await call.engine.limits.keys(
-        _owner_of(call), call.key, after=call.query.get("after"), limit=limit
-    )
+    owner, after = _owner_of(call), call.query.get("after")
+    if call.principal.hides_payloads:
+        return await _list_hidden_keys(call, owner, None if after is None else _place(after), limit)
+    keys = await call.engine.limits.keys(owner, call.key, after=after, limit=limit)
     following = keys[-1].key if len(keys) == limit else None
     return KeyPage([view_key(key) for key in keys], following)
+
+
+async def _list_hidden_keys(call: Call, owner: str, after: KeyId | None, limit: int) -> KeyPage:
+    """Answer who may not see keys: neither their order nor where a page begins tells what they are."""
+    keys = await call.engine.limits.keys_by_age(owner, call.key, after=after, limit=limit)
+    following = str(keys[-1].id) if len(keys) == limit else None
+    return KeyPage([view_key(key) for key in keys], following)
+
+
+def _place(text: str) -> KeyId:
+    if not (text.isascii() and text.isdigit() and len(text) < _LONGEST_NUMBER):
+        raise InvalidInput(
+            "after",
+            f"{text[:60]!r} is not the `next` of a page; keys are hidden from this account, so it cannot ask by them",
+        )
+    return KeyId(int(text))
 
 
 def _owner_of(call: Call) -> str:

@@ -198,7 +198,8 @@ async def get_run(call: Call) -> RunDetail:
 @handles(operations.GET_RUN_WHY)
 async def get_run_why(call: Call) -> WhyView:
     call.services.why_rates.take(call.caller, now=call.engine.now())
-    return view_why(await call.engine.runs.why(call.tenant, path_run_id(call.key)))
+    run_id, hides_keys = path_run_id(call.key), call.principal.hides_payloads
+    return view_why(await call.engine.runs.why(call.tenant, run_id, hides_keys=hides_keys))
 
 
 @handles(operations.CANCEL_RUN)

@@ -45,7 +45,7 @@ def account_group() -> None:
     "hidden",
     metavar="TENANT",
     multiple=True,
-    help="A tenant of which it sees no payloads, results, outputs and errors; * is that of its grant"
+    help="A tenant of which it sees no payloads, results, outputs, errors and keys of limits; * is that of its grant"
     " for all. Repeatable. Left out, that stays as it is.",
 )
 @click.option("--show-payloads", is_flag=True, help="Hide none from it any more.")

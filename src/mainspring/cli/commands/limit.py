@@ -111,7 +111,7 @@ def keys_command(name: str, limit: int, after: str | None, server: str, *, scope
         return
     rows = [
         (
-            one.key or "(all)",
+            "(hidden)" if one.key is None else one.key or "(all)",
             one.held,
             None if one.next_permit_at is None else show_instant(one.next_permit_at),
             None if one.waiting_since is None else show_instant(one.waiting_since),

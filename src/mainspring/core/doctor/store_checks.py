@@ -95,9 +95,7 @@ def _find_no_disk(server: ServerLook) -> Finding:
     """Say why nothing is known of the disk of PostgreSQL."""
     why = "the alert disk never fires, and mainspring capacity does not tell how long the disk lasts"
     if not server.is_here:
-        return fine(
-            "of PostgreSQL over the network, the disk is watched where it is, and not by the alert disk"
-        )
+        return fine("PostgreSQL is reached over the network, where the alert disk does not see its disk")
     if server.folder is None:
         return warn(
             f"the role {server.role} may not read where PostgreSQL keeps its data",

@@ -8,6 +8,7 @@ from typing import Any
 from mainspring.core.actors import Actor
 from mainspring.core.audit import AuditEntry, entries, show_settings
 from mainspring.core.fields import read_word
+from mainspring.core.ids import KeyId
 from mainspring.core.limit_settings import LIMIT_OPTIONS, read_limit
 from mainspring.core.limits import CLUSTER, LimitRule, used_limits
 from mainspring.core.model import JobSpec
@@ -16,7 +17,7 @@ from mainspring.engine.usecases import auditing
 from mainspring.errors import Conflict, InvalidInput, NotFound
 from mainspring.ports.clock import Clock
 from mainspring.ports.store import Store
-from mainspring.ports.store.limits import KeyUse
+from mainspring.ports.store.limits import PLAIN, KeyUse
 
 
 async def check_limits(
@@ -133,3 +134,17 @@ class Limits:
         """
         await self.get(tenant, name)
         return await self._store.list_keys(tenant, name, after=after, limit=limit, now=self._clock.now())
+
+    async def keys_by_age(
+        self, tenant: str, name: str, *, after: KeyId | None = None, limit: int = 100
+    ) -> list[KeyUse]:
+        """Return the same by the age of the keys, for who may not see them: the usual order would tell what they are.
+
+        Raises:
+            NotFound: there is no limit of that name.
+        """
+        await self.get(tenant, name)
+        start = PLAIN if after is None else after
+        return await self._store.list_keys_by_age(
+            tenant, name, after=start, limit=limit, now=self._clock.now()
+        )

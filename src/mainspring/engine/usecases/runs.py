@@ -303,13 +303,16 @@ class Runs:
             raise NotFound("run", format_run_id(run_id))
         return run
 
-    async def why(self, tenant: str, run_id: RunId) -> Why:
+    async def why(self, tenant: str, run_id: RunId, *, hides_keys: bool = False) -> Why:
         """Say why a run has not started, or what became of it.
+
+        Args:
+            hides_keys: keys of limits are not named, because they may come out of payloads.
 
         Raises:
             NotFound: this tenant has no run with that id.
         """
-        return await self._waits.explain(await self.get(tenant, run_id))
+        return await self._waits.explain(await self.get(tenant, run_id), hides_keys=hides_keys)
 
     async def worker(self, run: Run) -> WorkerName | None:
         """Return who has the run's last attempt, or had it; None if that is not known."""

@@ -27,10 +27,16 @@ class WaitReader:
         self._clock = clock
         self._restrictions = restrictions or RestrictionReader(store, CalendarReader(store))
 
-    async def explain(self, run: Run) -> Why:
-        """Say why a run has not started, or what became of it."""
+    async def explain(self, run: Run, *, hides_keys: bool = False) -> Why:
+        """Say why a run has not started, or what became of it.
+
+        Args:
+            hides_keys: keys of limits are not named.
+        """
         now = self._clock.now()
         wait = await self._store.read_wait(run.id, now=now)
+        if wait is not None and hides_keys:
+            wait = wait.without_keys()
         if wait is None:
             jobs = await self._store.get_jobs([run.job_id]) if run.state is RunState.FAILED else []
             note = next((job.pause_note for job in jobs if job is not None), None)

@@ -109,6 +109,7 @@ class KeyUse:
         waiting_since: the earliest `ready_at` of the runs that wait in its line; None if none does.
     """
 
+    id: KeyId
     key: str
     held: int
     run_ids: tuple[RunId, ...]
@@ -146,6 +147,12 @@ class LimitStore(Protocol):
         self, tenant: str, name: str, *, after: str | None = None, limit: int, now: datetime
     ) -> list[KeyUse]:
         """Return a page of the keys of a limit that are in use, by key. That of jobs that name no key is empty."""
+        ...
+
+    async def list_keys_by_age(
+        self, tenant: str, name: str, *, after: KeyId = PLAIN, limit: int, now: datetime
+    ) -> list[KeyUse]:
+        """Return the same by the age of the keys: in the order of their ids, which tells nothing of what they are."""
         ...
 
     async def read_lines(self, *, after: LineKey | None = None, limit: int) -> list[Line]:

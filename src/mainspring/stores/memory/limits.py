@@ -17,6 +17,7 @@ from mainspring.core.model import JobSpec
 from mainspring.core.states import FINAL_STATES
 from mainspring.ports.store.claims import ClaimResult
 from mainspring.ports.store.limits import (
+    PLAIN,
     BatchLine,
     KeyUse,
     LimitDeletion,
@@ -89,12 +90,18 @@ class MemoryLimitStore:
     async def list_keys(
         self, tenant: str, name: str, *, after: str | None = None, limit: int, now: datetime
     ) -> list[KeyUse]:
-        found = [
-            key
-            for key in self._tables.limits.keys.values()
-            if (key.tenant, key.limit) == (tenant, name) and (after is None or key.key > after)
-        ]
+        found = [key for key in self._keys_of(tenant, name) if after is None or key.key > after]
         return [self._use(key, now) for key in sorted(found, key=lambda key: key.key)[:limit]]
+
+    async def list_keys_by_age(
+        self, tenant: str, name: str, *, after: KeyId = PLAIN, limit: int, now: datetime
+    ) -> list[KeyUse]:
+        found = [key for key in self._keys_of(tenant, name) if key.id > after]
+        return [self._use(key, now) for key in sorted(found, key=lambda key: key.id)[:limit]]
+
+    def _keys_of(self, tenant: str, name: str) -> list[LimitKeyRow]:
+        keys = self._tables.limits.keys.values()
+        return [key for key in keys if (key.tenant, key.limit) == (tenant, name)]
 
     def _use(self, key: LimitKeyRow, now: datetime) -> KeyUse:
         tables = self._tables
@@ -102,6 +109,7 @@ class MemoryLimitStore:
         heads = [line.ready_at for line in self._lines() if line.key.key_id == key.id]
         bucket = bucket_of(tables, key)
         return KeyUse(
+            id=key.id,
             key=key.key,
             held=len(held),
             run_ids=tuple(held[:_MOST_SHOWN]),

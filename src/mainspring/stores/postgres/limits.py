@@ -13,6 +13,7 @@ from mainspring.core.ids import JobId, KeyId, LaneId
 from mainspring.core.limits import Hold, LimitRule, kept_rules, line_key, rules_of, used_limits
 from mainspring.core.model import JobSpec
 from mainspring.ports.store.limits import (
+    PLAIN,
     BatchLine,
     KeyUse,
     LimitDeletion,
@@ -85,6 +86,20 @@ class PostgresLimitStore:
         rows = await self._connections.fetch(
             Role.BROWSE,
             "list_keys",
+            is_repeatable=True,
+            tenant=tenant,
+            name=name,
+            after=after,
+            limit=limit,
+        )
+        return [_use_of(row, now) for row in rows]
+
+    async def list_keys_by_age(
+        self, tenant: str, name: str, *, after: KeyId = PLAIN, limit: int, now: datetime
+    ) -> list[KeyUse]:
+        rows = await self._connections.fetch(
+            Role.BROWSE,
+            "list_keys_by_age",
             is_repeatable=True,
             tenant=tenant,
             name=name,
@@ -272,6 +287,7 @@ def _line_of(row: Record) -> Line:
 def _use_of(row: Record, now: datetime) -> KeyUse:
     bucket = bucket_of(row)
     return KeyUse(
+        id=KeyId(row["id"]),
         key=row["key"],
         held=row["held"],
         run_ids=tuple(row["run_ids"] or ()),

@@ -13,6 +13,7 @@ from mainspring.core.ids import JobId, KeyId, LaneId, RunId
 from mainspring.core.limits import CLUSTER, Hold, LimitRule, kept_rules, line_key, rules_of, used_limits
 from mainspring.core.model import JobSpec
 from mainspring.ports.store.limits import (
+    PLAIN,
     BatchLine,
     KeyUse,
     LimitDeletion,
@@ -92,6 +93,14 @@ class SqliteLimitStore:
         """See `LimitStore`."""
         values = {"tenant": tenant, "name": name, "after": after, "limit": limit}
         rows = await self._browser.call(lambda db: fetch_rows(db, "list_keys", values))
+        return [_make_use(row, now) for row in rows]
+
+    async def list_keys_by_age(
+        self, tenant: str, name: str, *, after: KeyId = PLAIN, limit: int, now: datetime
+    ) -> list[KeyUse]:
+        """See `LimitStore`."""
+        values = {"tenant": tenant, "name": name, "after": after, "limit": limit}
+        rows = await self._browser.call(lambda db: fetch_rows(db, "list_keys_by_age", values))
         return [_make_use(row, now) for row in rows]
 
     async def read_lines(self, *, after: LineKey | None = None, limit: int) -> list[Line]:
@@ -202,6 +211,7 @@ def _make_line(row: NamedRow) -> Line:
 def _make_use(row: NamedRow, now: datetime) -> KeyUse:
     run_ids, bucket = json.loads(row.run_ids), make_bucket(row)
     return KeyUse(
+        id=KeyId(row.id),
         key=row.key,
         held=len(run_ids),
         run_ids=tuple(map(RunId, run_ids[:_MOST_SHOWN])),

@@ -236,6 +236,25 @@ class Rules:
         assert await store.list_keys("default", "crm", limit=1, now=at(0)) == [first]
         assert await store.list_keys("acme", "crm", limit=9, now=at(0)) == []
 
+    async def test_keys_in_use_are_listed_by_age(self, store: Store) -> None:
+        for name in ("crm", "erp"):
+            await store.write_limits("default", [LimitRule(name=name, max_running=1)])
+        job = await limited(store, JobLimit(use="crm", key="$.customer"))
+        other = await limited(store, JobLimit(use="erp", key="$.customer"))
+        session_id = await add_session(store)
+        for customer in "caba":
+            await submit(store, job, payload=payload(customer))
+            await submit(store, other, payload=payload("x"))
+        await claim_lined_up(store, session_id, limit=9)
+        found = await store.list_keys_by_age("default", "crm", limit=9, now=at(0))
+        assert [use.key for use in found] == ["c", "a", "b"]
+        by_key = await store.list_keys("default", "crm", limit=9, now=at(0))
+        assert sorted(found, key=lambda use: use.key) == by_key
+        assert await store.list_keys_by_age("default", "crm", limit=2, now=at(0)) == found[:2]
+        rest = await store.list_keys_by_age("default", "crm", after=found[1].id, limit=9, now=at(0))
+        assert rest == found[2:]
+        assert await store.list_keys_by_age("acme", "crm", limit=9, now=at(0)) == []
+
     async def test_the_key_of_jobs_that_name_none_is_listed_first(self, store: Store) -> None:
         await store.write_limits("default", [LimitRule(name="crm", max_running=9)])
         session_id = await add_session(store)

@@ -68,7 +68,8 @@ LIST_LIMIT_KEYS = Operation(
     path=f"{_LIMIT}/keys",
     right=Right.READ,
     summary="List the keys of a limit",
-    description="Return a page of the keys under which runs wait, run or have just run, with how much is taken.",
+    description="Return a page of the keys under which runs wait, run or have just run, with how much is taken."
+    " They are in their order. If payloads are hidden from you, keys are null, and the oldest comes first.",
     query=(SCOPE, LIMIT, Parameter("after", "Only keys after this one: the `next` of the previous page.")),
     answer=KeyPage,
 )

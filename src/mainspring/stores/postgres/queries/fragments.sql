@@ -121,6 +121,27 @@ CASE
     )
 END;
 
+-- fragment: key_use_columns
+-- A key of a limit beside its rule, as `key_uses` needs them.
+concurrency_key.id, concurrency_key.key, concurrency_key.level, concurrency_key.level_at, limit_rule.per_count,
+limit_rule.per_ms, limit_rule.burst, limit_rule.hold;
+
+-- fragment: key_uses
+-- How much of picked keys is taken. Only of these: to count for all keys of a limit takes long.
+SELECT
+    picked.id, picked.key, picked.level, picked.level_at, picked.per_count, picked.per_ms, picked.burst,
+    held.count AS held, held.run_ids[1:5] AS run_ids, head.ready_at AS waiting_since
+FROM picked
+CROSS JOIN LATERAL (
+    SELECT count(*) AS count, array_agg(run.id ORDER BY key_hold.id) AS run_ids
+    FROM key_hold JOIN run ON run.id = key_hold.run_id
+    WHERE key_hold.key_id = picked.id
+      AND (picked.hold = 'run' OR run.token = key_hold.token AND run.session_id IS NOT NULL)
+) AS held
+LEFT JOIN LATERAL (
+    SELECT min(run.ready_at) AS ready_at FROM run WHERE {is_in_line} AND run.key_id = picked.id
+) AS head ON true;
+
 -- fragment: store_folder
 -- Where the database is: only where this user may know it, and only over a socket of the server's own machine.
 CASE

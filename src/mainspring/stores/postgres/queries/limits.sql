@@ -72,23 +72,27 @@ UPDATE limit_rule SET max_running = NULL, per_count = NULL, per_ms = NULL, burst
 WHERE tenant = :tenant AND name = :name AND job_id IS NULL AND (max_running IS NOT NULL OR per_count IS NOT NULL);
 
 -- name: list_keys
-SELECT
-    concurrency_key.key, concurrency_key.level, concurrency_key.level_at, limit_rule.per_count, limit_rule.per_ms,
-    limit_rule.burst, held.count AS held, held.run_ids[1:5] AS run_ids, head.ready_at AS waiting_since
-FROM limit_rule
-JOIN concurrency_key ON concurrency_key.rule_id = limit_rule.id
-CROSS JOIN LATERAL (
-    SELECT count(*) AS count, array_agg(run.id ORDER BY key_hold.id) AS run_ids
-    FROM key_hold JOIN run ON run.id = key_hold.run_id
-    WHERE key_hold.key_id = concurrency_key.id
-      AND (limit_rule.hold = 'run' OR run.token = key_hold.token AND run.session_id IS NOT NULL)
-) AS held
-LEFT JOIN LATERAL (
-    SELECT min(run.ready_at) AS ready_at FROM run WHERE {is_in_line} AND run.key_id = concurrency_key.id
-) AS head ON true
-WHERE limit_rule.tenant = :tenant AND limit_rule.name = :name
-  AND (:after::text IS NULL OR concurrency_key.key > :after)
-ORDER BY concurrency_key.key LIMIT :limit;
+WITH picked AS (
+    SELECT {key_use_columns}
+    FROM limit_rule
+    JOIN concurrency_key ON concurrency_key.rule_id = limit_rule.id
+    WHERE limit_rule.tenant = :tenant AND limit_rule.name = :name
+      AND (:after::text IS NULL OR concurrency_key.key > :after)
+    ORDER BY concurrency_key.key LIMIT :limit
+)
+{key_uses}
+ORDER BY picked.key;
+
+-- name: list_keys_by_age
+WITH picked AS (
+    SELECT {key_use_columns}
+    FROM limit_rule
+    JOIN concurrency_key ON concurrency_key.rule_id = limit_rule.id
+    WHERE limit_rule.tenant = :tenant AND limit_rule.name = :name AND concurrency_key.id > :after
+    ORDER BY concurrency_key.id LIMIT :limit
+)
+{key_uses}
+ORDER BY picked.id;
 
 -- name: read_wait_keys
 -- The keys of a waiting run, that of its line first. A place that it has kept itself is not in its way. Under a limit of

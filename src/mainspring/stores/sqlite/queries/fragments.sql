@@ -60,3 +60,23 @@ CASE
         coalesce(account.last_login_at, account.created_at) + :lasts
     )
 END;
+
+-- fragment: key_use_columns
+-- A key of a limit beside its rule, as `key_uses` needs them.
+concurrency_key.id, concurrency_key.key, concurrency_key.level, concurrency_key.level_at, limit_rule.per_count,
+limit_rule.per_ms, limit_rule.burst, limit_rule.hold;
+
+-- fragment: key_uses
+-- How much of picked keys is taken. Only of these: to count for all keys of a limit takes long.
+SELECT
+    picked.id, picked.key, picked.level, picked.level_at, picked.per_count, picked.per_ms, picked.burst,
+    (
+        SELECT json_group_array(run.id)
+        FROM key_hold CROSS JOIN run ON run.id = key_hold.run_id
+        WHERE key_hold.key_id = picked.id
+          AND (picked.hold = 'run' OR (run.token = key_hold.token AND run.session_id IS NOT NULL))
+    ) AS run_ids,
+    (
+        SELECT min(run.ready_at) FROM run INDEXED BY run_line WHERE {is_in_line} AND run.key_id = picked.id
+    ) AS waiting_since
+FROM picked;

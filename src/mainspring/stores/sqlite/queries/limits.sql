@@ -49,22 +49,27 @@ WHERE tenant = :tenant AND name = :name AND job_id IS NULL AND (max_running IS N
 RETURNING name;
 
 -- name: list_keys
-SELECT
-    concurrency_key.id, concurrency_key.key, concurrency_key.level, concurrency_key.level_at, limit_rule.per_count,
-    limit_rule.per_ms, limit_rule.burst,
-    (
-        SELECT json_group_array(run.id)
-        FROM key_hold CROSS JOIN run ON run.id = key_hold.run_id
-        WHERE key_hold.key_id = concurrency_key.id
-          AND (limit_rule.hold = 'run' OR (run.token = key_hold.token AND run.session_id IS NOT NULL))
-    ) AS run_ids,
-    (
-        SELECT min(run.ready_at) FROM run INDEXED BY run_line WHERE {is_in_line} AND run.key_id = concurrency_key.id
-    ) AS waiting_since
-FROM limit_rule
-CROSS JOIN concurrency_key ON concurrency_key.rule_id = limit_rule.id
-WHERE limit_rule.tenant = :tenant AND limit_rule.name = :name AND (:after IS NULL OR concurrency_key.key > :after)
-ORDER BY concurrency_key.key LIMIT :limit;
+WITH picked AS MATERIALIZED (
+    SELECT {key_use_columns}
+    FROM limit_rule
+    CROSS JOIN concurrency_key ON concurrency_key.rule_id = limit_rule.id
+    WHERE limit_rule.tenant = :tenant AND limit_rule.name = :name AND (:after IS NULL OR concurrency_key.key > :after)
+    ORDER BY concurrency_key.key LIMIT :limit
+)
+{key_uses}
+ORDER BY picked.key;
+
+-- name: list_keys_by_age
+-- The plus walks the ids, and so ends with the page: by the index of the rule, all of its keys would be sorted.
+WITH picked AS MATERIALIZED (
+    SELECT {key_use_columns}
+    FROM limit_rule
+    CROSS JOIN concurrency_key ON +concurrency_key.rule_id = limit_rule.id
+    WHERE limit_rule.tenant = :tenant AND limit_rule.name = :name AND concurrency_key.id > :after
+    ORDER BY concurrency_key.id LIMIT :limit
+)
+{key_uses}
+ORDER BY picked.id;
 
 -- name: read_wait_keys
 -- The keys of a waiting run, that of its line first. A place that it has kept itself is not in its way. Under a limit of
