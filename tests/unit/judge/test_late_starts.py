@@ -1,4 +1,4 @@
-"""S7, S11: who begins after its lease was recorded as lost is excused by what a worker could not know, and by no more."""
+"""S7, S11: what a worker could not know excuses a start after the record of the loss, and nothing else does."""
 
 from __future__ import annotations
 
