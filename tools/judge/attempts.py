@@ -8,16 +8,14 @@ from datetime import datetime, timedelta
 
 from mainspring.core.model import Attempt, Delivery, JobSpec, Run
 from mainspring.core.states import FINAL_STATES, RunState
+from tools.judge.late_starts import excuse_late_start
 from tools.judge.model import Effect, History, Violation
-from tools.judge.moments import longest_moment
 from tools.judge.retries import judge_retries
 from tools.judge.runs import LOSSES, Runs
 
 _SKIPPING = frozenset({"skip", "queue_one", "cancel_running"})
 _REASONS = frozenset({"expired", "overlap", "misfire", "misfire_limit", "calendar", "paused", "blackout"})
 """The valid reasons for skipping a run."""
-_OUTSIDE = frozenset({"shell", "http"})
-"""Types of targets that are carried out in other processes."""
 _RETURNS = 5
 """How often a run may be handed back without any fault: jobs that cannot run where they were claimed."""
 _BY_ITS_OWN_WORD = {"failed": "failed", "snoozed": "snoozed"}
@@ -70,13 +68,11 @@ def _judge_repeats(
             yield runs.accuse("S7", run.id, f"token {effect.token} started twice")
         own = attempts.get(effect.token)
         if own is not None and effect.started_at > own.finished_at + history.slack:
-            moment = longest_moment(history, runs)
-            if _was_stopped_between(history, own, effect, moment):
-                counts["late_starts_of_zombies"] += 1
-            elif _was_on_its_way(history, runs, own, effect, moment):
-                counts["late_starts_on_their_way"] += 1
-            else:
+            excuse = excuse_late_start(history, runs, own, effect)
+            if excuse is None:
                 yield runs.accuse("S7", run.id, f"token {effect.token} started though it had ended")
+            else:
+                counts[excuse] += 1
         for token in seen.keys() - {effect.token}:
             ended = attempts.get(token)
             if (
@@ -89,46 +85,6 @@ def _judge_repeats(
                 break
             counts["repeats_explained" if ended.outcome in LOSSES else "retries"] += 1
         seen[effect.token] = effect
-
-
-def _was_stopped_between(history: History, attempt: Attempt, effect: Effect, moment: timedelta) -> bool:
-    """Say whether a real process was stopped between taking a lease and the job's first act, and so lost the lease.
-
-    However late a worker checks its lease, there is a moment after that. Then only the target can notice, by the
-    token. A simulated process (fault `pause`) is never stopped within a step, so this does not excuse it.
-
-    Args:
-        moment: the longest time from a claim to the job's first act on this host.
-    """
-    return attempt.outcome == "lost" and any(
-        fault.kind == "zombie"
-        and fault.target == attempt.worker
-        and attempt.started_at - history.slack <= fault.at <= attempt.started_at + moment
-        and fault.at <= attempt.finished_at <= fault.until
-        and effect.started_at <= fault.until + moment
-        for fault in history.faults
-    )
-
-
-def _was_on_its_way(
-    history: History, runs: Runs, attempt: Attempt, effect: Effect, moment: timedelta
-) -> bool:
-    """Say whether a command or a call had left its worker, which was cut off, when the lease was lost.
-
-    Before a function is called, its own thread asks whether the lease may be lost. What happens in other processes
-    begins a moment after it was asked for.
-    """
-    spec = runs.spec_of(runs.by_id[attempt.run_id])
-    return (
-        attempt.outcome == "lost"
-        and spec is not None
-        and spec.target.type in _OUTSIDE
-        and effect.started_at <= attempt.started_at + moment
-        and any(
-            fault.kind == "cut" and fault.target == attempt.worker and fault.at <= attempt.finished_at
-            for fault in history.faults
-        )
-    )
 
 
 def judge_ends(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:

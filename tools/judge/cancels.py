@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from mainspring.core.model import Run, RunKind
 from mainspring.core.states import RunState
+from tools.judge.late_starts import excuse_late_start
 from tools.judge.model import ChangeKind, History, Operation, Violation
 from tools.judge.runs import Runs
 
@@ -39,7 +40,18 @@ def _judge_end(history: History, run: Run, operation: Operation, runs: Runs) -> 
         yield runs.accuse(
             "S11", run.id, f"answered as ended at {operation.answered_at.isoformat()}, but it had not"
         )
-    if any(effect.started_at > operation.answered_at + _INSTANT for effect in runs.effects.get(run.id, [])):
+    attempts = {attempt.token: attempt for attempt in runs.attempts.get(run.id, [])}
+    late = [
+        effect
+        for effect in runs.effects.get(run.id, [])
+        if effect.started_at > operation.answered_at + _INSTANT
+    ]
+    # The run had ended because its worker was silent; that worker was not told of the cancel either.
+    if any(
+        effect.token not in attempts
+        or excuse_late_start(history, runs, attempts[effect.token], effect) is None
+        for effect in late
+    ):
         yield runs.accuse("S11", run.id, "started after its cancel was answered")
 
 

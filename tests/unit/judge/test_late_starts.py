@@ -1,4 +1,4 @@
-"""S7: who begins after its lease is on record as lost is excused by what a worker could not know, and nothing else."""
+"""S7, S11: what a worker could not know excuses a start after the record of the loss, and nothing else does."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 import pytest
 
+from mainspring.core.ids import RunId
 from mainspring.core.model import Target
 from mainspring.testing.factories import at
 from tests.unit.judge.histories import Story, seconds
 from tools.judge import Fault
 from tools.judge.attempts import judge_effects
+from tools.judge.cancels import judge_cancels
 from tools.judge.leases import read_leases
 from tools.judge.runs import Runs
 
@@ -25,7 +27,7 @@ class LateStart:
         begun_at: when its job began.
         moment: seconds from the claim to the first act of an attempt of another run, long after.
         ending: how that attempt ended.
-        is_hindered: whether there was another fault during that.
+        hindrance: the kind, the target and the end of another fault during that.
         target: what the late job is.
     """
 
@@ -34,12 +36,18 @@ class LateStart:
     begun_at: float = 22.8
     moment: float = 0.1
     ending: str = "done"
-    is_hindered: bool = False
+    hindrance: tuple[str, str, float] | None = None
     target: str = "function"
 
     def judge(self) -> tuple[bool, Counter[str]]:
         """Return whether the late start is a broken rule, and what was counted."""
-        story, counts = Story(), Counter[str]()
+        (story, _), counts = self.tell(), Counter[str]()
+        found = judge_effects(story.history, Runs(story.history), counts)
+        return "S7" in {each.rule for each in found}, counts
+
+    def tell(self) -> tuple[Story, RunId]:
+        """Return the story, and the run that begins late."""
+        story = Story()
         job = story.job(target=Target(self.target, {}))
         late = story.submit(job, 20, "lost", "done")
         story.alter_attempt(late, 0, worker="w", started_at=at(20), finished_at=at(22))
@@ -52,12 +60,10 @@ class LateStart:
         if self.ending == "lost":
             story.alter_attempt(other, 0, finished_at=at(59))
         story.history.faults = [Fault(kind=self.fault, target="w", at=at(self.since), until=at(22.7))]
-        if self.is_hindered:
-            story.history.faults.append(Fault(kind="outage", target="store", at=at(39), until=at(60)))
-        found = [
-            each for each in judge_effects(story.history, Runs(story.history), counts) if each.rule == "S7"
-        ]
-        return bool(found), counts
+        if self.hindrance is not None:
+            kind, target, until = self.hindrance
+            story.history.faults.append(Fault(kind=kind, target=target, at=at(39), until=at(until)))
+        return story, late
 
 
 @pytest.mark.parametrize(
@@ -73,11 +79,15 @@ class LateStart:
         (LateStart(begun_at=24.0, moment=1.5), True),
         (LateStart(since=21.4, moment=1.3), False),
         # What the others took says nothing of the host if they were in the way of a fault, or lost themselves.
-        (LateStart(since=21.4, moment=1.5, is_hindered=True), False),
+        (LateStart(since=21.4, moment=1.5, hindrance=("outage", "store", 60)), False),
+        (LateStart(since=21.4, moment=1.5, hindrance=("outage", "store", 41)), False),
+        (LateStart(since=21.4, moment=1.5, hindrance=("zombie", "w", 41)), False),
+        # It began while that worker was stopped, so it was another's.
+        (LateStart(since=21.4, moment=1.5, hindrance=("zombie", "w", 60)), True),
         (LateStart(since=21.4, moment=1.5, ending="lost"), False),
         # However busy, no host takes so long.
-        (LateStart(begun_at=26.6, moment=3.95), True),
-        (LateStart(begun_at=26.8, moment=9.0), False),
+        (LateStart(begun_at=28.6, moment=5.95), True),
+        (LateStart(begun_at=28.8, moment=9.0), False),
         # What had been asked of another process as fast as on any other day was on its way when the lease was lost.
         (LateStart(fault="cut", begun_at=22.2, moment=2.3, target="shell"), True),
         (LateStart(fault="cut", begun_at=22.2, moment=2.3, target="http"), True),
@@ -92,3 +102,17 @@ def test_late_start(late: LateStart, is_excused: bool) -> None:
     is_broken, counts = late.judge()
     assert is_broken != is_excused
     assert counts["late_starts_of_zombies"] + counts["late_starts_on_their_way"] == is_excused
+
+
+@pytest.mark.parametrize(("moment", "is_broken"), [(0.1, True), (1.5, False)])
+def test_cancel_that_found_the_run_lost_binds_who_could_know_of_the_loss(
+    moment: float, is_broken: bool
+) -> None:
+    story, run_id = LateStart(since=21.4, moment=moment).tell()
+    story.cancel(run_id, 22.1, "finished")
+    story.alter(run_id, finished_at=at(22))
+    story.history.effects = [
+        each for each in story.history.effects if each.run_id != run_id or each.token == 1
+    ]
+    found = list(judge_cancels(story.history, Runs(story.history), Counter()))
+    assert [each.rule for each in found] == ["S11"] * is_broken
