@@ -458,10 +458,13 @@ async def test_functions_that_wait_for_a_thread_do_not_hold_up_others_claimed_ah
         await until(lambda: len(server.endings) == 570)
         assert worker.counters.succeeded_or_failed == 570
         assert len(worker.held) == 1  # in the only thread
-        while executor.ends:
-            executor.ends.pop()()
-            await asyncio.sleep(0.02)
-        await until(lambda: len(server.endings) == 600)
+
+        def end_all() -> bool:
+            if executor.ends:
+                executor.ends.pop()()
+            return len(server.endings) == 600
+
+        await until(end_all)
 
 
 async def test_what_waited_behind_a_lost_function_without_a_thread_begins() -> None:
