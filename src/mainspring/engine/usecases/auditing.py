@@ -15,6 +15,7 @@ from mainspring.core.audit import (
     AuditItem,
     Subject,
     entries,
+    make_entry,
     show_job_changes,
 )
 from mainspring.core.dead_letters import DeadFilter
@@ -57,13 +58,13 @@ def of_limit(owner: str, name: str) -> Subject:
 
 def jobs_added(by: Sequence[Actor | None], new: Sequence[NewJob], at: datetime) -> Audit:
     """Tell of new jobs, each of which somebody has added."""
-    return tuple(
-        entry
-        for place, (actor, job) in enumerate(zip(by, new, strict=True))
-        for entry in entries(
-            actor, of_job(job), at=at, after=_FIRST, items=[AuditItem(place, format_job_id(job.id))]
-        )
-    )
+    made = []
+    for place, (actor, job) in enumerate(zip(by, new, strict=True)):
+        if actor is not None:
+            subject = of_job(job)
+            items = (AuditItem(place, subject.id),)
+            made.append(make_entry(actor, subject, at=at, after=_FIRST, items=items))
+    return tuple(made)
 
 
 def jobs_added_together(by: Actor | None, new: Sequence[NewJob], at: datetime) -> Audit:
