@@ -38,7 +38,8 @@ MOST_DEPTH = 4
 MOST_BYTES = 8000
 """Of what was or what is, as JSON. Of more, an entry has only the names of the fields."""
 HIDDEN = "***"
-_FIRST_VERSION = {"version": 1}
+FIRST_VERSION: Mapping[str, Any] = {"version": 1}
+"""What is, of a new job."""
 _SHOWN_OF_TARGETS = frozenset({"target.type", "target.function"})
 
 
@@ -252,8 +253,8 @@ def cut_all(plain: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return an object of plain data in bounds: see `cut`. If it is still too large, only its fields are left."""
     if plain is None:
         return None
-    if plain == _FIRST_VERSION:  # as for every new job
-        return {**_FIRST_VERSION}
+    if plain is FIRST_VERSION:
+        return {**FIRST_VERSION}
     short = {cut_text(key): cut(item) for key, item in list(plain.items())[:MOST_ITEMS]}
     return short if len(json.dumps(short)) <= MOST_BYTES else dict.fromkeys(short, "…")
 

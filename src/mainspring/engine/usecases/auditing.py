@@ -11,6 +11,7 @@ from mainspring.core.access import AccessToken, Account
 from mainspring.core.actors import Actor
 from mainspring.core.audit import (
     EVERYTHING,
+    FIRST_VERSION,
     AuditEntry,
     AuditItem,
     Subject,
@@ -30,7 +31,6 @@ from mainspring.ports.store.applying import JobsChange
 from mainspring.ports.store.jobs import NewJob
 
 Audit = tuple[AuditEntry, ...]
-_FIRST = {"version": 1}
 
 
 def of_job(job: Job | NewJob) -> Subject:
@@ -63,7 +63,7 @@ def jobs_added(by: Sequence[Actor | None], new: Sequence[NewJob], at: datetime) 
         if actor is not None:
             subject = of_job(job)
             items = (AuditItem(place, subject.id),)
-            made.append(make_entry(actor, subject, at=at, after=_FIRST, items=items))
+            made.append(make_entry(actor, subject, at=at, after=FIRST_VERSION, items=items))
     return tuple(made)
 
 
@@ -109,7 +109,7 @@ def jobs_applied(by: Actor | None, change: JobsChange, jobs: Sequence[Job], at: 
         owner = Subject(kind="owner", id=", ".join(owners.get("owners", ())), tenant=change.tenant)
         return entries(by, owner, at=at)
     if len(ids) == 1 and change.adds:
-        return entries(by, of_job(change.adds[0]), at=at, after=_FIRST | owners)
+        return entries(by, of_job(change.adds[0]), at=at, after={**FIRST_VERSION, **owners})
     if len(ids) == 1 and change.edits:
         return job_edited(by, was[ids[0]], change.edits[0].spec, at)
     if len(ids) == 1:
