@@ -260,7 +260,8 @@ async def _send(send: Send, reply: Reply, request_id: str, more: Sequence[tuple[
         headers += [*own, *(header for header in more if header[0] not in names)]
     else:
         headers += more
-    headers += [(b"set-cookie", cookie.encode()) for cookie in reply.cookies]
+    if reply.cookies:
+        headers += [(b"set-cookie", cookie.encode()) for cookie in reply.cookies]
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 

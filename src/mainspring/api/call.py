@@ -121,7 +121,14 @@ class Call(Request):
     @property
     def caller(self) -> str:
         """Who calls, and from where: the same text for calls that share a rate."""
-        return self.principal.name if self.client is None else f"{self.principal.name} at {self.client.host}"
+        address = self.address
+        return self.principal.name if address is None else f"{self.principal.name} at {address}"
+
+    @property
+    def address(self) -> str | None:
+        """Where the request came from; None if it is in this process."""
+        client = self.scope.get("client")
+        return None if client is None else client[0]
 
     @property
     def actor(self) -> Actor:
@@ -132,7 +139,7 @@ class Call(Request):
             kind=self.principal.kind if identity is None else ActorKind.ACCOUNT,
             action=self.operation.id,
             token=None if identity is None else identity.token.prefix,
-            address=None if self.client is None else self.client.host,
+            address=self.address,
             request_id=self.request_id,
         )
 

@@ -71,10 +71,15 @@ _OVER = "this session is over; sign in again at /login"
 
 
 class _Pass(NamedTuple):
-    """A request that was admitted: those with the same token, for the same operation and tenant, are, too."""
+    """A request that was admitted: those with the same token, for the same operation and tenant, are, too.
+
+    Attributes:
+        is_bounded: the token ends at a time, or has a rate, so that each request is checked for that.
+    """
 
     known: KnownIdentity
     principal: Principal
+    is_bounded: bool
 
 
 class Gatekeeper:
@@ -142,10 +147,12 @@ class Gatekeeper:
         known, principal = await self._admit_token(identities, text, scope, headers, operation)
         if len(self._passes) >= MOST_PASSES:
             self._passes.clear()
+        identity = known.identity
+        is_bounded = identity.ends_at is not None or identity.token.rate is not None
         self._passes[headers["authorization"], headers.get("mainspring-tenant"), operation] = _Pass(
-            known, principal
+            known, principal, is_bounded
         )
-        return principal, known.identity
+        return principal, identity
 
     async def _admit_token(
         self,
@@ -219,7 +226,7 @@ class Gatekeeper:
         if found is None or not identities.still_holds(found.known):
             return None
         identity = found.known.identity
-        if identity.ends_at is not None or identity.token.rate is not None:
+        if found.is_bounded:
             now = identities.now()
             _check_valid(identity, operation, now)
             self._check_rate(identity, now)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from mainspring.core.values import value
 
 
 class ActorKind(StrEnum):
@@ -21,7 +22,7 @@ class ActorKind(StrEnum):
     """Whoever has the token in the file that `auth.admin_token_file` names."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Actor:
     """Who does something, and what.
 

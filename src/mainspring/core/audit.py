@@ -38,6 +38,8 @@ MOST_DEPTH = 4
 MOST_BYTES = 8000
 """Of what was or what is, as JSON. Of more, an entry has only the names of the fields."""
 HIDDEN = "***"
+FIRST_VERSION: Mapping[str, Any] = {"version": 1}
+"""What is, of a new job."""
 _SHOWN_OF_TARGETS = frozenset({"target.type", "target.function"})
 
 
@@ -71,7 +73,7 @@ class AuditItem:
     id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class AuditEntry:
     """One line of the audit.
 
@@ -192,14 +194,12 @@ def settle_entries(audit: Sequence[AuditEntry], changed: Sequence[bool]) -> list
         return []
     kept = []
     for entry in audit:
-        if not entry.items:
+        if not entry.items or (len(entry.items) == 1 and changed[entry.items[0].place]):
             kept.append(entry)
             continue
         done = [item.id for item in entry.items if changed[item.place]]
-        if len(entry.items) > 1 and done:
+        if done:
             kept.append(count_items(entry, done, of=len(entry.items)))
-        elif done:
-            kept.append(entry)
     return kept
 
 
@@ -253,6 +253,8 @@ def cut_all(plain: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return an object of plain data in bounds: see `cut`. If it is still too large, only its fields are left."""
     if plain is None:
         return None
+    if plain is FIRST_VERSION:
+        return {**FIRST_VERSION}
     short = {cut_text(key): cut(item) for key, item in list(plain.items())[:MOST_ITEMS]}
     return short if len(json.dumps(short)) <= MOST_BYTES else dict.fromkeys(short, "…")
 
@@ -273,5 +275,7 @@ def cut(plain: Any, depth: int = MOST_DEPTH) -> Any:
 
 def cut_text(text: str) -> str:
     """Return a text of at most 200 characters that every store can keep."""
+    if len(text) <= LONGEST_TEXT and text.isascii() and text.isprintable():  # as nearly all are
+        return text
     short = text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 1]}…"
     return short.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()

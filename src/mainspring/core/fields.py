@@ -43,6 +43,8 @@ _MAX_SECONDS = 100_000_000_000
 _LEAVES = frozenset({str, int, float, bool, type(None)})
 _TEXT = frozenset({str})
 """Types of most values and of most keys of a payload: asked for first, because `isinstance` of a Mapping takes long."""
+_OBJECTS = (dict, Mapping)
+_CONTAINERS = (dict, list, tuple, Mapping)
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 E = TypeVar("E", bound=Enum)
 
@@ -337,16 +339,12 @@ def check_depth(value: object, field: str) -> None:
     """Refuse what is nested deeper than `MAX_DEPTH`, or has keys that are not text; never recurses."""
     level: list[object] = [value]
     for _ in range(MAX_DEPTH + 1):
-        containers = [
-            item
-            for item in level
-            if type(item) not in _LEAVES and isinstance(item, dict | list | tuple | Mapping)
-        ]
+        containers = [item for item in level if type(item) not in _LEAVES and isinstance(item, _CONTAINERS)]
         if not containers:
             return
         level = []
         for item in containers:
-            if isinstance(item, dict | Mapping):
+            if isinstance(item, _OBJECTS):
                 if not {*map(type, item)} <= _TEXT and not all(isinstance(key, str) for key in item):
                     raise InvalidInput(field, "keys must be text")
                 level.extend(item.values())

@@ -63,7 +63,7 @@ def run_number(run_id: RunId) -> int:
 
 def format_job_id(job_id: JobId) -> str:
     """Return the text form, `job_` and 26 characters."""
-    return "job_" + _encode(job_id.int, _JOB_DIGITS)
+    return "job_" + _encode(job_id.int)
 
 
 def format_run_id(run_id: RunId) -> str:
@@ -96,7 +96,7 @@ def make_backfill_id(fresh: UUID, job_id: JobId) -> BackfillId:
 
 def format_backfill_id(backfill_id: BackfillId) -> str:
     """Return the text form, `backfill_` and 26 characters."""
-    return "backfill_" + _encode(backfill_id.int, _JOB_DIGITS)
+    return "backfill_" + _encode(backfill_id.int)
 
 
 def parse_backfill_id(text: str) -> BackfillId:
@@ -110,7 +110,7 @@ def parse_backfill_id(text: str) -> BackfillId:
 
 def format_redrive_id(redrive_id: RedriveId) -> str:
     """Return the text form, `redrive_` and 26 characters."""
-    return "redrive_" + _encode(redrive_id.int, _JOB_DIGITS)
+    return "redrive_" + _encode(redrive_id.int)
 
 
 def parse_redrive_id(text: str) -> RedriveId:
@@ -148,9 +148,16 @@ def _has_form(text: str, prefix: str, digits: int) -> bool:
     return set(text.removeprefix(prefix).lower()) <= _VALUES.keys()
 
 
-def _encode(value: int, digits: int) -> str:
-    shifts = range(10 * ((digits + 1) // 2 - 1), -1, -10)
-    return "".join([_PAIRS[value >> shift & 1023] for shift in shifts])[-digits:]
+def _encode(n: int) -> str:
+    """Return 26 digits for a number of 128 bits; spelt out, as every answer about a job has one."""
+    pairs, low = _PAIRS, n & (1 << 60) - 1
+    n >>= 60
+    return (
+        f"{pairs[n >> 60]}{pairs[n >> 50 & 1023]}{pairs[n >> 40 & 1023]}{pairs[n >> 30 & 1023]}"
+        f"{pairs[n >> 20 & 1023]}{pairs[n >> 10 & 1023]}{pairs[n & 1023]}"
+        f"{pairs[low >> 50]}{pairs[low >> 40 & 1023]}{pairs[low >> 30 & 1023]}"
+        f"{pairs[low >> 20 & 1023]}{pairs[low >> 10 & 1023]}{pairs[low & 1023]}"
+    )
 
 
 def _decode(text: str, prefix: str, digits: int, bits: int) -> int:

@@ -237,7 +237,7 @@ class JobSpec:
         return "+".join(part.replace("%", "%25").replace("+", "%2B") for part in parts)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Job:
     """A stored job, with its newest version and its clock.
 

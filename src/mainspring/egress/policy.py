@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Literal
 from urllib.parse import urlsplit
@@ -111,8 +112,11 @@ def make_policy(
     return EgressPolicy(allow=entries, allow_http=allow_http)
 
 
+@lru_cache(maxsize=1024)
 def check_url(url: str, field: str = "callback_url") -> None:
     """Check the form of a URL when a job is created: syntax, scheme, no credentials. No DNS.
+
+    What is right is remembered: many jobs call the same URL.
 
     Raises:
         InvalidInput: names `field`.

@@ -9,6 +9,7 @@ import pytest
 
 from mainspring.core.actors import Actor, ActorKind
 from mainspring.core.audit import (
+    FIRST_VERSION,
     LONGEST_TEXT,
     MOST_ITEMS,
     AuditEntry,
@@ -88,6 +89,12 @@ def test_of_what_is_too_large_only_the_fields_are_left() -> None:
     assert cut_all(large) == {"a": "…", "b": "…"}
     assert cut_all({"b": 1}) == {"b": 1}
     assert cut_all(None) is None
+
+
+def test_the_first_version_is_the_same_in_each_entry_but_no_entry_has_it_from_another() -> None:
+    first, other = cut_all(FIRST_VERSION), cut_all(FIRST_VERSION)
+    assert first == other == {"version": 1}
+    assert first is not other
 
 
 def test_the_name_of_who_and_what_is_cut() -> None:

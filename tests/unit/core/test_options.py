@@ -1,6 +1,6 @@
 """A job's options are described once, and everything else agrees with the description."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import get_type_hints
@@ -137,6 +137,23 @@ def test_what_was_kept_before_an_option_existed_has_its_default() -> None:
     plain = plain_from_spec(SPEC)
     del plain["poison_limit"]
     assert spec_from_plain(plain) == SPEC
+
+
+def test_the_kept_forms_of_defaults_are_made_anew_for_each_definition() -> None:
+    first, other = plain_from_spec(SPEC), plain_from_spec(SPEC)
+    assert first == other
+    for key, kept in first.items():
+        assert kept is not other[key] or not isinstance(kept, dict | list)
+
+
+@pytest.mark.parametrize(
+    "option", [option for option in OPTIONS if option.example is not None], ids=lambda option: option.name
+)
+def test_one_option_that_differs_is_kept_beside_the_defaults_of_all_others(option: Option) -> None:
+    value = option.read(option.example, option.name)
+    kept, usual = plain_from_spec(replace(SPEC, **{option.name: value})), plain_from_spec(SPEC)
+    assert kept[option.key] == option.store(value)
+    assert {key for key in kept if kept[key] != usual[key]} <= {option.key}
 
 
 def test_definitions_of_the_release_before_are_loaded_unchanged() -> None:

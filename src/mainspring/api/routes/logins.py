@@ -76,7 +76,7 @@ async def set_password(call: Call, body: PasswordBody) -> None:
     if old is None:
         await desk.logins.set_password(account, new, old=None, asker=call.identity, by=call.actor)
     else:
-        with desk.trying(account, address_of(call), call.engine.now()) as is_right:
+        with desk.trying(account, call.address, call.engine.now()) as is_right:
             await desk.logins.set_password(account, new, old=old, asker=call.identity, by=call.actor)
             is_right()
     await call.services.on_access_changed()
@@ -128,7 +128,7 @@ async def post_logout_form(call: Call, body: bytes) -> Answer[str]:
 async def _sign_in(call: Call, account: str, password: str, name: str) -> MadeToken:
     desk = desk_of(call)
     secret = read_password(password, "password")
-    with desk.trying(account, address_of(call), call.engine.now()) as is_right:
+    with desk.trying(account, call.address, call.engine.now()) as is_right:
         made = await desk.logins.sign_in(_known_form(account), secret, name=name, by=call.actor)
         if made is None:
             raise Rejected(401, "there is no such account with this password")
@@ -156,7 +156,7 @@ async def _sign_in_by_code(call: Call, body: LoginBody, name: str) -> MadeToken:
         )
     code, verifier = body.code, read_verifier(body.verifier)
     desk = desk_of(call)
-    with desk.trying("", address_of(call), call.engine.now()) as is_right:
+    with desk.trying("", call.address, call.engine.now()) as is_right:
         made = await desk.logins.sign_in_by_code(code, verifier, name=name, by=call.actor)
         if made is None:
             raise Rejected(401, "this code is unknown, was used before, or is over; sign in again")
@@ -244,11 +244,6 @@ def _known_form(account: str) -> str:
 
 def _read_form(body: bytes) -> dict[str, str]:
     return dict(parse_qsl(body.decode(errors="replace"), max_num_fields=10, keep_blank_values=True))
-
-
-def address_of(call: Call) -> str | None:
-    """Return from where a request comes."""
-    return None if call.client is None else call.client.host
 
 
 def session_cookie(call: Call, made: MadeToken) -> str:

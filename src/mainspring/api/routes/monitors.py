@@ -76,7 +76,7 @@ async def post_ping_fail(call: Call) -> PingTaken:
 
 
 async def _take(call: Call, kind: PingKind) -> PingTaken:
-    gate, address = call.services.pings, "somebody" if call.client is None else call.client.host
+    gate, address = call.services.pings, call.address or "somebody"
     gate.let_in(call.key, address, now=call.engine.now())
     try:
         monitor = await call.engine.monitors.take_ping(call.key, kind, exit_code=call.query.get("exit_code"))

@@ -21,7 +21,6 @@ from mainspring.api.login_page import PAGE_HEADERS, write_code_page
 from mainspring.api.routes.logins import (
     BROWSER,
     TO_PAGE,
-    address_of,
     desk_of,
     session_cookie,
     show_refusal,
@@ -63,7 +62,7 @@ async def login_oidc(call: Call) -> Answer[str]:
     provider = _provider(call)
     attempt = LoginAttempt.of(secrets.token_urlsafe(_SECRET_BYTES), _terminal_in(call))
     try:
-        with desk_of(call).trying("", address_of(call), call.engine.now()) as is_right:
+        with desk_of(call).trying("", call.address, call.engine.now()) as is_right:
             address = await provider.begin(attempt, _redirect_uri(call))
             is_right()
     except (ProviderFailed, TooMany) as error:
@@ -82,7 +81,7 @@ async def login_callback(call: Call) -> Answer[str]:
     attempt = None
     try:
         attempt = _read_attempt(call, cookies.read_attempt(call.fields, secure=secure))
-        with desk_of(call).trying("", address_of(call), call.engine.now()) as is_right:
+        with desk_of(call).trying("", call.address, call.engine.now()) as is_right:
             made = await _finish(call, provider, attempt)
             is_right()
     except (ProviderFailed, Rejected, InvalidInput, Conflict, TooMany) as error:

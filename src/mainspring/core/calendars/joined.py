@@ -6,6 +6,8 @@ from mainspring.core.calendars.rolling import RolledTrigger
 from mainspring.core.calendars.sieve import Sieve, SievedTrigger
 from mainspring.core.triggers import AfterEnd, AtStart, Trigger, UnknownTrigger, Windowed
 
+_MADE = (SievedTrigger, RolledTrigger)
+
 
 def with_calendars(trigger: Trigger | None, sieve: Sieve | None) -> Trigger | None:
     """Return the trigger of a job with its calendars. A trigger of an unknown type stays as it is."""
@@ -16,7 +18,7 @@ def with_calendars(trigger: Trigger | None, sieve: Sieve | None) -> Trigger | No
 
 def own_trigger(trigger: Trigger) -> Trigger:
     """Return a job's own trigger: of one with calendars, the one beneath."""
-    return trigger.raw if isinstance(trigger, SievedTrigger | RolledTrigger) else trigger
+    return trigger.raw if isinstance(trigger, _MADE) else trigger
 
 
 def has_no_rule(trigger: Trigger) -> bool:
@@ -32,4 +34,4 @@ def clock_trigger(trigger: Trigger) -> Trigger:
 
 def labels_of(trigger: Trigger | None) -> tuple[str, ...]:
     """Return the calendars of a job's trigger, as its sieve names them; none if it has none."""
-    return trigger.sieve.labels if isinstance(trigger, SievedTrigger | RolledTrigger) else ()
+    return trigger.sieve.labels if isinstance(trigger, _MADE) else ()

@@ -65,6 +65,11 @@ def read_spoken_duration(text: str) -> timedelta | None:
     return total
 
 
+def is_plain_instant(text: str) -> bool:
+    """Say whether a text is an instant as programs write it: whatever else can be said of one, it is not local."""
+    return text[4:5] == "-" and _ISO.fullmatch(text) is not None
+
+
 def read_moment_or_delay(value: object, path: str) -> Moment | timedelta:
     """Return an instant, or for text like `in 10m` how far ahead it lies.
 
@@ -75,7 +80,7 @@ def read_moment_or_delay(value: object, path: str) -> Moment | timedelta:
         InvalidInput: it is none of these, or out of range.
     """
     if isinstance(value, str):
-        if value[4:5] == "-" and _ISO.fullmatch(value):  # as programs write it
+        if is_plain_instant(value):
             return Moment(read_instant(value, path))
         text = value.strip()
         if found := _IN.fullmatch(text):

@@ -19,13 +19,15 @@ from mainspring.core.triggers.base import Trigger, UnknownTrigger
 from mainspring.core.triggers.calendar_interval import CalendarInterval
 from mainspring.core.triggers.composed import AnyOf, Windowed, parts_of
 from mainspring.core.triggers.interval import Interval
-from mainspring.core.triggers.moments import Moment, read_moment_or_delay
+from mainspring.core.triggers.moments import Moment, is_plain_instant, read_moment_or_delay
 from mainspring.core.triggers.once import Once
 from mainspring.core.triggers.registry import type_of
 from mainspring.core.triggers.wall_kinds import WEEK, nth_name
 from mainspring.errors import InvalidInput
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_OF_WALL_CLOCKS = (Cron, CalendarInterval)
+_WITHOUT_RULE = (AtStart, UnknownTrigger)
 _AHEAD = timedelta(days=370)
 """How far ahead clock changes are looked for, and how rare a cron expression may be: a year, and some days."""
 _DAYS = {
@@ -43,6 +45,8 @@ def explain_trigger(trigger: Trigger | None) -> str:
     """Say when a trigger fires, without a full stop: `at 09:00, on Monday through Friday (Europe/Berlin)`."""
     if trigger is None:
         return "only when submitted"
+    if isinstance(trigger, Once):
+        return f"once, at {_instant(trigger.at)}"
     if isinstance(trigger, Windowed):
         bounds = (("from", trigger.starts_at), ("until", trigger.ends_at))
         ends = "".join(f", {word} {_instant(at)}" for word, at in bounds if at is not None)
@@ -59,8 +63,6 @@ def explain_trigger(trigger: Trigger | None) -> str:
         return f"{show(trigger.delay)} after the end of the run before"
     if isinstance(trigger, AtStart):
         return "once at each start of the scheduler"
-    if isinstance(trigger, Once):
-        return f"once, at {_instant(trigger.at)}"
     kind = type_of(trigger)
     if kind is None or isinstance(trigger, UnknownTrigger):
         return "by a trigger of a type that is not known here"
@@ -126,7 +128,7 @@ def warn_of_trigger(trigger: Trigger | None, *, now: datetime) -> list[str]:
         return []
     found: list[str] = []
     for part in parts_of(trigger):
-        if isinstance(part, Cron | CalendarInterval):
+        if isinstance(part, _OF_WALL_CLOCKS):
             day = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
             found += _warn_of_part(part, day)
     if _is_over(trigger, now):
@@ -141,7 +143,7 @@ def _is_over(trigger: Trigger, now: datetime) -> bool:
     raw, ends_at = (trigger.raw, trigger.ends_at) if isinstance(trigger, Windowed) else (trigger, None)
     if isinstance(raw, AfterEnd):
         return ends_at is not None and ends_at < now
-    return not isinstance(raw, AtStart | UnknownTrigger) and trigger.next_after(now) is None
+    return not isinstance(raw, _WITHOUT_RULE) and trigger.next_after(now) is None
 
 
 @lru_cache(maxsize=1024)
@@ -159,7 +161,7 @@ def warn_of_moment(body: Mapping[str, Any]) -> list[str]:
     """Return what clocks that change make of the local time that `run_at` of a body gives."""
     full = body.get("trigger")
     value = full.get("at") if isinstance(full, Mapping) else body.get("run_at", body.get("schedule"))
-    if not isinstance(value, str):
+    if not isinstance(value, str) or is_plain_instant(value):
         return []
     try:
         moment = read_moment_or_delay(value, "run_at")

@@ -11,10 +11,12 @@ from mainspring.core.access import AccessToken, Account
 from mainspring.core.actors import Actor
 from mainspring.core.audit import (
     EVERYTHING,
+    FIRST_VERSION,
     AuditEntry,
     AuditItem,
     Subject,
     entries,
+    make_entry,
     show_job_changes,
 )
 from mainspring.core.dead_letters import DeadFilter
@@ -29,7 +31,6 @@ from mainspring.ports.store.applying import JobsChange
 from mainspring.ports.store.jobs import NewJob
 
 Audit = tuple[AuditEntry, ...]
-_FIRST = {"version": 1}
 
 
 def of_job(job: Job | NewJob) -> Subject:
@@ -57,13 +58,13 @@ def of_limit(owner: str, name: str) -> Subject:
 
 def jobs_added(by: Sequence[Actor | None], new: Sequence[NewJob], at: datetime) -> Audit:
     """Tell of new jobs, each of which somebody has added."""
-    return tuple(
-        entry
-        for place, (actor, job) in enumerate(zip(by, new, strict=True))
-        for entry in entries(
-            actor, of_job(job), at=at, after=_FIRST, items=[AuditItem(place, format_job_id(job.id))]
-        )
-    )
+    made = []
+    for place, (actor, job) in enumerate(zip(by, new, strict=True)):
+        if actor is not None:
+            subject = of_job(job)
+            items = (AuditItem(place, subject.id),)
+            made.append(make_entry(actor, subject, at=at, after=FIRST_VERSION, items=items))
+    return tuple(made)
 
 
 def jobs_added_together(by: Actor | None, new: Sequence[NewJob], at: datetime) -> Audit:
@@ -108,7 +109,7 @@ def jobs_applied(by: Actor | None, change: JobsChange, jobs: Sequence[Job], at: 
         owner = Subject(kind="owner", id=", ".join(owners.get("owners", ())), tenant=change.tenant)
         return entries(by, owner, at=at)
     if len(ids) == 1 and change.adds:
-        return entries(by, of_job(change.adds[0]), at=at, after=_FIRST | owners)
+        return entries(by, of_job(change.adds[0]), at=at, after={**FIRST_VERSION, **owners})
     if len(ids) == 1 and change.edits:
         return job_edited(by, was[ids[0]], change.edits[0].spec, at)
     if len(ids) == 1:

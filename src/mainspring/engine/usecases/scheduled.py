@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from mainspring.core.calendars.rolling import MOST_ROLLED, RolledTrigger, is_too_frequent
 from mainspring.core.model import Job, JobSpec
 from mainspring.core.triggers import Once
+from mainspring.core.values import value
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.errors import InvalidInput
 from mainspring.ports.store import Store
@@ -16,7 +16,7 @@ from mainspring.ports.store.calendars import CalendarUses
 _TICK = timedelta(microseconds=1)
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Scheduled:
     """A definition, ready to set a clock.
 

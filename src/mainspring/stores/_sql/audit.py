@@ -13,7 +13,7 @@ from mainspring.core.audit import AuditEntry, KeptEntry
 from mainspring.core.audit_seals import AuditSeal
 
 
-def encode_entries(entries: Sequence[AuditEntry], write_instant: Callable[[datetime], int | str]) -> str:
+def encode_entries(entries: Sequence[AuditEntry], write_instant: Callable[[datetime], int | datetime]) -> str:
     """Return entries as a JSON list of objects.
 
     Args:
@@ -24,7 +24,7 @@ def encode_entries(entries: Sequence[AuditEntry], write_instant: Callable[[datet
             "at": write_instant(entry.at),
             "tenant": entry.tenant,
             "actor": entry.actor,
-            "actor_kind": entry.actor_kind.value,
+            "actor_kind": entry.actor_kind,
             "token": entry.token,
             "address": entry.address,
             "request_id": entry.request_id,

@@ -109,7 +109,7 @@ async def write_audit(transaction: Transaction, audit: Sequence[AuditEntry], cha
 
 async def add_entries(transaction: Transaction, entries: Sequence[AuditEntry]) -> None:
     """Write entries within a transaction."""
-    await transaction.execute("insert_audit", entries=encode_entries(entries, datetime.isoformat))
+    await transaction.execute("insert_audit", entries=encode_entries(entries, lambda at: at))
 
 
 async def prune_audit(transaction: Transaction, before: datetime, limit: int) -> int:
