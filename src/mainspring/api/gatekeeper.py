@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -35,6 +36,7 @@ from mainspring.core.rights import (
     Right,
 )
 from mainspring.engine.usecases.identities import Identities, KnownIdentity
+from mainspring.errors import StoreUnavailable
 from mainspring.wire.operation import TENANT, Operation
 from mainspring.wire.operations import (
     BEGIN_LOGIN,
@@ -107,6 +109,8 @@ class Gatekeeper:
         self._strangers = CallerRates(
             UNKNOWN_TOKENS, setting="unknown access tokens", burst=UNKNOWN_TOKENS.count
         )
+        # Fewer than the permits: else many who come at once, as after a restart, would be taken for guessers.
+        self._looks = asyncio.Semaphore(UNKNOWN_TOKENS.count // 2)
         self._rates: dict[str, tuple[int, CallerRates]] = {}
 
     async def admit(
@@ -244,9 +248,16 @@ class Gatekeeper:
     async def _look_up(self, identities: Identities, text: str, scope: Scope, now: datetime) -> KnownIdentity:
         client = scope.get("client")
         address = str(client[0]) if client else "somebody"
-        # Before the store is asked, or whoever guesses could keep it busy.
-        self._strangers.take(address, now=now)
-        known = await identities.look_up(text)
+        async with self._looks:
+            if (known := identities.recall(text)) is not None:  # another request has asked meanwhile
+                return known
+            # Before the store is asked, or whoever guesses could keep it busy.
+            self._strangers.take(address, now=now)
+            try:
+                known = await identities.look_up(text)
+            except StoreUnavailable:
+                self._strangers.give_back(address)
+                raise
         if known is None:
             raise Rejected(
                 401,

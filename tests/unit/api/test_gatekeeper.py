@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
@@ -415,6 +417,47 @@ async def test_known_tokens_outlast_a_short_outage_of_the_store(
     assert (await http.get("/api/v1/me", headers=bearer(admin))).status_code == 200
     runtime.clock.advance(1)
     assert (await http.get("/api/v1/me", headers=bearer(admin))).status_code == 503
+
+
+async def test_many_first_requests_at_once_are_not_taken_for_guesses(
+    http: AsyncClient, admin: str, runtime: ManualRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a restart: of one token, and of many, from one address, while the store takes its time."""
+    texts = [admin] * 64
+    for number in range(64):
+        texts.append(await make_token(http, admin, f"a-{number}", {"*": "viewer"}, "viewer"))
+    find, asked = runtime.store.find_token, list[str]()
+
+    async def find_slowly(prefix: str) -> Any:
+        asked.append(prefix)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        return await find(prefix)
+
+    monkeypatch.setattr(runtime.store, "find_token", find_slowly)
+    identities = Identities(runtime.store, clock=runtime.clock, ids=IdSequence(2000), waiter=ManualWaiter())
+    await identities.refresh()
+    async with client_of(api_of(runtime, identities=identities)) as restarted:
+        answers = await asyncio.gather(*(restarted.get("/api/v1/me", headers=bearer(text)) for text in texts))
+        assert {answer.status_code for answer in answers} == {200}
+        assert len(asked) <= 64 + 10
+        guesses = [bearer(write_token(bytes([number]) * 37)) for number in range(64)]
+        refused = await asyncio.gather(*(restarted.get("/api/v1/me", headers=one) for one in guesses))
+    assert Counter(answer.status_code for answer in refused) == {401: 20, 429: 44}
+
+
+async def test_an_outage_of_the_store_counts_nobody_as_a_guesser(
+    http: AsyncClient, admin: str, runtime: ManualRuntime, identities: Identities,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    async def fail(*_: object) -> None:
+        raise StoreUnavailable("it is away")
+
+    with monkeypatch.context() as away:
+        away.setattr(runtime.store, "find_token", fail)
+        for _ in range(30):
+            assert (await http.get("/api/v1/me", headers=bearer(UNKNOWN))).status_code == 503
+    assert (await http.get("/api/v1/me", headers=bearer(UNKNOWN))).status_code == 401
 
 
 async def test_an_unknown_token_is_asked_for_once_in_a_while(
