@@ -49,7 +49,8 @@ class OtlpExport:
         endpoint: the collector's address; None if the environment names it, as OpenTelemetry's variables do.
         service: the name of this kind of process.
         instance: tells this process from others.
-        random: returns so many random bytes.
+        random: returns so many random bytes, and lets no other thread in meanwhile. The system's source does: the
+            event loop would wait for the threads of functions at each span.
         time: returns the host's time, in nanoseconds since 1970.
 
     Attributes:
@@ -186,12 +187,17 @@ class OtlpExport:
 
 
 def make_export(
-    endpoint: str | None, *, service: str, ids: IdSource, time: Callable[[], int]
+    endpoint: str | None,
+    *,
+    service: str,
+    ids: IdSource,
+    random: Callable[[int], bytes],
+    time: Callable[[], int],
 ) -> OtlpExport | None:
     """Make what sends traces and figures to a collector; None if neither the caller nor the environment names one.
 
     Args:
-        endpoint, service, time: as for `OtlpExport`.
+        endpoint, service, random, time: as for `OtlpExport`.
 
     Raises:
         MissingExtra: the caller names a collector, and the extra `otel` is not installed.
@@ -200,7 +206,7 @@ def make_export(
         return None
     instance = str(ids.new_uuid())
     try:
-        return OtlpExport(endpoint, service=service, instance=instance, random=ids.new_secret, time=time)
+        return OtlpExport(endpoint, service=service, instance=instance, random=random, time=time)
     except MissingExtra as error:
         if endpoint is not None:
             raise
