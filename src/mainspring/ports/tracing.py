@@ -113,15 +113,14 @@ def attach_trace(trace: bytes) -> None:
     if api is None:
         return
     try:
-        from opentelemetry.context import attach
-
         given = api.SpanContext(
             trace_id=int.from_bytes(trace_id_of(trace)),
             span_id=int.from_bytes(span_id_of(trace)),
             is_remote=True,
             trace_flags=api.TraceFlags(api.TraceFlags.SAMPLED),
         )
-        attach(api.set_span_in_context(api.NonRecordingSpan(given)))
+        context = sys.modules["opentelemetry.context"]  # `trace` imports it
+        context.attach(api.set_span_in_context(api.NonRecordingSpan(given)))
     except Exception:  # noqa: BLE001 - likewise
         BROKEN_TRACES.note("attach")
 

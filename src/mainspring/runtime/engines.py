@@ -285,7 +285,8 @@ def make_exporter(settings: Settings, service: str) -> OtlpExport | None:
     Raises:
         MissingExtra: the settings name a collector, and the extra `otel` is not installed.
     """
-    return make_export(settings.otlp, service=service, ids=UuidSource(), time=host_nanoseconds)
+    random = system_random().randbytes
+    return make_export(settings.otlp, service=service, ids=UuidSource(), random=random, time=host_nanoseconds)
 
 
 async def _encrypting(store: Store, settings: Settings, clock: Clock) -> tuple[Store, KeyWatch | None]:

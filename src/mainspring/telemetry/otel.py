@@ -8,7 +8,7 @@ from importlib.metadata import version
 from itertools import groupby
 
 from opentelemetry import trace as otel
-from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.metrics.export import (
     AggregationTemporality,
     Gauge,
@@ -23,23 +23,15 @@ from opentelemetry.sdk.metrics.export import (
 from opentelemetry.sdk.metrics.export import Metric as OtelMetric
 from opentelemetry.sdk.resources import SERVICE_INSTANCE_ID, SERVICE_NAME, SERVICE_VERSION, Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
-from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, ParentBased
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
-from mainspring.core.tracing import span_id_of, trace_id_of
 from mainspring.ports.telemetry import METRICS, Measure, MetricKind, Spread
-from mainspring.ports.tracing import Span, SpanKind
 from mainspring.telemetry.exposition import PREFIX
+from mainspring.telemetry.span_bytes import SpanEncoder
 from mainspring.telemetry.spans import SpanQueue
 
 _SCOPE = "mainspring"
-_KINDS = {
-    SpanKind.INTERNAL: otel.SpanKind.INTERNAL,
-    SpanKind.PRODUCER: otel.SpanKind.PRODUCER,
-    SpanKind.CONSUMER: otel.SpanKind.CONSUMER,
-    SpanKind.CLIENT: otel.SpanKind.CLIENT,
-}
 
 
 def make_resource(service: str, instance: str) -> Resource:
@@ -55,62 +47,19 @@ def make_resource(service: str, instance: str) -> Resource:
     return Resource({**own, **named})
 
 
-class _GivenIds(IdGenerator):
-    """Gives the next span the ids that its record has."""
-
-    def __init__(self) -> None:
-        self.trace: bytes = b""
-
-    def generate_trace_id(self) -> int:
-        return int.from_bytes(trace_id_of(self.trace))
-
-    def generate_span_id(self) -> int:
-        return int.from_bytes(span_id_of(self.trace))
+def make_encoder(resource: Resource) -> SpanEncoder:
+    """Return what encodes records of spans, with the resource and the scope in the SDK's own form."""
+    provider = TracerProvider(sampler=ALWAYS_ON, resource=resource, shutdown_on_exit=False)
+    span = provider.get_tracer(_SCOPE, version("mainspring")).start_span("")
+    assert isinstance(span, ReadableSpan), "the sampler records every span"
+    (group,) = encode_spans([span]).resource_spans
+    (scoped,) = group.scope_spans
+    return SpanEncoder(group.resource.SerializeToString(), scoped.scope.SerializeToString())
 
 
-class SpanMaker:
-    """Makes spans of the SDK from records. Only one thread may use it."""
-
-    def __init__(self, resource: Resource) -> None:
-        self._ids = _GivenIds()
-        provider = TracerProvider(
-            sampler=ALWAYS_ON, resource=resource, shutdown_on_exit=False, id_generator=self._ids
-        )
-        self._tracer = provider.get_tracer(_SCOPE, version("mainspring"))
-
-    def make(self, span: Span) -> ReadableSpan:
-        """Return a span that is over."""
-        self._ids.trace = span.trace
-        context = Context()
-        if span.parent is not None:
-            above = otel.NonRecordingSpan(_context_of(span.trace, span.parent))
-            context = otel.set_span_in_context(above, context)
-        link = span.link
-        made = self._tracer.start_span(
-            span.name,
-            context=context,
-            kind=_KINDS[span.kind],
-            attributes=dict(span.attributes),
-            links=[] if link is None else [otel.Link(_context_of(link, span_id_of(link)))],
-            start_time=span.began,
-            record_exception=False,
-            set_status_on_exception=False,
-        )
-        if span.error is not None:
-            made.set_attribute("error.type", span.error)
-            made.set_status(otel.Status(otel.StatusCode.ERROR))
-        made.end(end_time=max(span.ended, span.began))
-        assert isinstance(made, ReadableSpan), "the sampler records every span"
-        return made
-
-
-def _context_of(trace: bytes, span_id: bytes) -> otel.SpanContext:
-    return otel.SpanContext(
-        trace_id=int.from_bytes(trace_id_of(trace)),
-        span_id=int.from_bytes(span_id),
-        is_remote=True,
-        trace_flags=otel.TraceFlags(otel.TraceFlags.SAMPLED),
-    )
+def encode_made(spans: Sequence[ReadableSpan]) -> bytes:
+    """Return a request of spans that functions have made with the SDK."""
+    return bytes(encode_spans(spans).SerializeToString())
 
 
 class _Queueing(SpanProcessor):

@@ -23,9 +23,9 @@ from mainspring.telemetry.spans import QueueTracer, SpanQueue
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricExporter
-    from opentelemetry.sdk.trace.export import SpanExporter
 
-    from mainspring.telemetry.otel import SpanMaker
+    from mainspring.telemetry.posting import TracePost
+    from mainspring.telemetry.span_bytes import SpanEncoder
 
 _log = structlog.get_logger(__name__)
 PERIOD = 5.0
@@ -49,7 +49,8 @@ class OtlpExport:
         endpoint: the collector's address; None if the environment names it, as OpenTelemetry's variables do.
         service: the name of this kind of process.
         instance: tells this process from others.
-        random: returns so many random bytes.
+        random: returns so many random bytes, and lets no other thread in meanwhile. The system's source does: the
+            event loop would wait for the threads of functions at each span.
         time: returns the host's time, in nanoseconds since 1970.
 
     Attributes:
@@ -70,9 +71,8 @@ class OtlpExport:
     ) -> None:
         try:
             from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
-            from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
-            from mainspring.telemetry import otel
+            from mainspring.telemetry import otel, posting
         except ImportError:
             raise MissingExtra("telemetry.otlp", "otel") from None
         _quiet()
@@ -80,10 +80,9 @@ class OtlpExport:
         self._resource = otel.make_resource(service, instance)
         self._make_metrics = otel.make_metrics
         self._offer_provider = otel.offer_provider
-        self._maker: SpanMaker = otel.SpanMaker(self._resource)
-        self._spans: SpanExporter = OTLPSpanExporter(
-            endpoint=None if endpoint is None else f"{endpoint}/v1/traces"
-        )
+        self._encoder: SpanEncoder = otel.make_encoder(self._resource)
+        self._encode_made = otel.encode_made
+        self._post: TracePost = posting.TracePost(endpoint, time=time)
         self._metrics: MetricExporter = OTLPMetricExporter(
             endpoint=None if endpoint is None else f"{endpoint}/v1/metrics"
         )
@@ -132,9 +131,9 @@ class OtlpExport:
         self._queue.goal.set()
         self._thread.join(PATIENCE)
         # A request that is still under way gives up its repeats; the thread does not hold up the process.
-        for exporter in (self._spans, self._metrics):
+        for shut in (self._post.shut, self._metrics.shutdown):
             with suppress(Exception):
-                exporter.shutdown()
+                shut()
         self._queue.drop_all()
 
     def _work(self) -> None:
@@ -156,13 +155,18 @@ class OtlpExport:
 
     def _send(self, batch: list[object]) -> None:
         try:
-            made: list[Any] = [self._maker.make(one) if isinstance(one, Span) else one for one in batch]
-            is_sent = self._spans.export(made).name == "SUCCESS"
+            is_sent = self._post.put(self._encode(batch))
         except Exception as error:  # noqa: BLE001 - nothing that is wrong with a span may end the thread
             _log.error("otlp_failed", error=f"{type(error).__name__}: {error}")
             is_sent = False
         self._queue.note("sent" if is_sent else "failed", len(batch))
         self._note(is_sent=is_sent)
+
+    def _encode(self, batch: list[object]) -> bytes:
+        """Return a request of records, and of spans that functions have made with the SDK."""
+        made: list[Any] = [one for one in batch if not isinstance(one, Span)]
+        request = self._encoder.encode([one for one in batch if isinstance(one, Span)])
+        return request + self._encode_made(made) if made else request
 
     def _send_figures(self, figures: tuple[Measure, ...]) -> None:
         try:
@@ -183,12 +187,17 @@ class OtlpExport:
 
 
 def make_export(
-    endpoint: str | None, *, service: str, ids: IdSource, time: Callable[[], int]
+    endpoint: str | None,
+    *,
+    service: str,
+    ids: IdSource,
+    random: Callable[[int], bytes],
+    time: Callable[[], int],
 ) -> OtlpExport | None:
     """Make what sends traces and figures to a collector; None if neither the caller nor the environment names one.
 
     Args:
-        endpoint, service, time: as for `OtlpExport`.
+        endpoint, service, random, time: as for `OtlpExport`.
 
     Raises:
         MissingExtra: the caller names a collector, and the extra `otel` is not installed.
@@ -197,7 +206,7 @@ def make_export(
         return None
     instance = str(ids.new_uuid())
     try:
-        return OtlpExport(endpoint, service=service, instance=instance, random=ids.new_secret, time=time)
+        return OtlpExport(endpoint, service=service, instance=instance, random=random, time=time)
     except MissingExtra as error:
         if endpoint is not None:
             raise

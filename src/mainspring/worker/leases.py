@@ -62,7 +62,7 @@ class HeldLeases:
 
     def has_free_slot(self) -> bool:
         """Return whether one more attempt can begin."""
-        return self.used_slots < self.slots
+        return len(self.active) - self.shared < self.slots  # asked for every run, so without a call
 
     def free_slots(self) -> int:
         """Return how many more leases can begin at once. Zero or less means none.

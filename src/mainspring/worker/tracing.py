@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from mainspring.core.ids import format_job_id, format_run_id
 from mainspring.core.outcomes import Failure
@@ -14,6 +16,8 @@ from mainspring.ports.tracing import Span, SpanKind, Tracer
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_show_job = lru_cache(maxsize=256)(format_job_id)  # runs of one job come by the hundred
+Facts = dict[str, str | int | bool]
 
 
 @value()
@@ -25,12 +29,14 @@ class AttemptTrace:
         parent: the id of the span that it hangs on; None if it is the first of its trace.
         link: the trace context of the submission, if that is in another trace.
         began: in nanoseconds since 1970; None if this worker exports no spans.
+        facts: the attributes that its spans have in common.
     """
 
     context: bytes
     parent: bytes | None = None
     link: bytes | None = None
     began: int | None = None
+    facts: Facts = field(default_factory=dict)
 
 
 class AttemptTraces:
@@ -61,6 +67,7 @@ class AttemptTraces:
         trace = given
         parent: bytes | None = span_id_of(given)
         link: bytes | None = None
+        facts = _facts_of(lease)
         if now - due > self._split_after or must_be_linked(given):
             trace, parent, link = successor_of(given, lease.run_id), None, given
         if is_first:
@@ -75,14 +82,14 @@ class AttemptTraces:
                     kind=SpanKind.INTERNAL,
                     began=min(due, now),
                     ended=now,
-                    attributes=_facts_of(lease),
+                    attributes=facts,
                 )
             )
             if link is not None:
                 parent, link = span_id_of(waited), None
         elif must_be_linked(given):
             parent, link = span_id_of(trace), None  # the first attempt has recorded that span
-        return AttemptTrace(tracer.new_span(trace), parent, link, now)
+        return AttemptTrace(tracer.new_span(trace), parent, link, now, facts)
 
     def end(self, begun: AttemptTrace, lease: Lease, ending: Ending | None) -> None:
         """Record the span of an attempt that has ended.
@@ -92,7 +99,7 @@ class AttemptTraces:
         """
         if self._tracer is None or begun.began is None:
             return
-        facts = _facts_of(lease) | {
+        facts = begun.facts | {
             "mainspring.outcome": _outcome_of(ending),
             "mainspring.worker": self._worker,
         }
@@ -111,10 +118,10 @@ class AttemptTraces:
         )
 
 
-def _facts_of(lease: Lease) -> dict[str, str | int | bool]:
+def _facts_of(lease: Lease) -> Facts:
     return {
         "mainspring.job": lease.spec.name,
-        "mainspring.job_id": format_job_id(lease.job_id),
+        "mainspring.job_id": _show_job(lease.job_id),
         "mainspring.run_id": format_run_id(lease.run_id),
         "mainspring.tenant": lease.tenant,
         "mainspring.queue": lease.spec.queue,

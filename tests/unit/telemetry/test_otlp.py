@@ -10,13 +10,14 @@ from dataclasses import replace
 
 import pytest
 
-from mainspring.clock import LoopWaiter, UuidSource, host_nanoseconds, monotonic
+from mainspring.clock import LoopWaiter, UuidSource, host_nanoseconds, monotonic, system_random
 from mainspring.core.tracing import make_trace
 from mainspring.ports.telemetry import LAGS, Distribution, Measure, Telemetry
 from mainspring.ports.tracing import Span, SpanKind
 from mainspring.telemetry.otlp import (
     METRICS_PERIOD,
     PATIENCE,
+    OtlpExport,
     is_wanted,
     make_export,
     read_period,
@@ -53,9 +54,14 @@ def counts(queue: SpanQueue) -> dict[str, float]:
     return {measure.labels[0]: float(str(measure.value)) for measure in queue.measures()}
 
 
+def make(url: str) -> OtlpExport | None:
+    random = system_random().randbytes
+    return make_export(url, service="shop", ids=UuidSource(), random=random, time=host_nanoseconds)
+
+
 async def test_spans_and_figures_arrive_as_they_are() -> None:
     with collector() as received:
-        export = make_export(received.url, service="shop", ids=UuidSource(), time=host_nanoseconds)
+        export = make(received.url)
         assert export is not None
         telemetry = Telemetry()
         telemetry.watch(Figures())
@@ -98,7 +104,7 @@ async def test_a_collector_that_never_answers_holds_up_no_end() -> None:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        export = make_export(url, service="shop", ids=UuidSource(), time=host_nanoseconds)
+        export = make(url)
         assert export is not None
         telemetry = Telemetry()
         async with sending(export, telemetry, LoopWaiter()):

@@ -68,10 +68,12 @@ class RunTraces:
         Args:
             traceparent: the header that the caller has given.
         """
-        if traceparent is None and not self.is_sampling:
-            return None
-        given, is_decided = follow_traceparent(traceparent)
         tracer = self._tracer
+        if traceparent is None:
+            if tracer is None or not self._is_chosen():
+                return None
+            return BegunTrace(tracer.new_trace(), None, tracer.now())
+        given, is_decided = follow_traceparent(traceparent)
         if given is not None:
             if tracer is None:
                 return BegunTrace(given, None, None)
