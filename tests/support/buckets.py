@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import re
@@ -23,9 +24,16 @@ def find_moto() -> Path:
     """Return the server's program, after it was installed if need be. Without it, tests are skipped with the reason."""
     digest = hashlib.sha256(_LOCK.read_bytes()).hexdigest()[:12]
     home = ROOT / ".cache" / f"moto-{digest}-{sys.version_info[0]}.{sys.version_info[1]}"
-    program = home / "bin" / "moto_server"
-    if (home / "done").exists():
-        return program
+    home.parent.mkdir(exist_ok=True)
+    # Of several test workers, one installs it.
+    with home.with_name(f"{home.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (home / "done").exists():
+            _install(home)
+    return home / "bin" / "moto_server"
+
+
+def _install(home: Path) -> None:
     options = ("--quiet", "--disable-pip-version-check", "--require-hashes", "--only-binary=:all:")
     for command in (
         [sys.executable, "-m", "venv", "--clear", str(home)],
@@ -35,7 +43,6 @@ def find_moto() -> Path:
         if done.returncode:
             pytest.skip(f"moto cannot be installed: {done.stderr.strip()[-200:]}")
     (home / "done").touch()
-    return program
 
 
 @contextlib.contextmanager
