@@ -153,6 +153,10 @@ class Call(Request):
         """Whether the caller may read what belongs to every tenant."""
         return Right.READ in self.principal.shared_rights
 
+    def hides_payloads_in(self, tenant: str) -> bool:
+        """Return whether the caller sees no payloads and errors of a tenant, which may be another one than its own."""
+        return self.identity is not None and self.identity.hides_payloads_in(tenant)
+
     @property
     def tenant(self) -> str:
         """The tenant that the request is for."""

@@ -76,6 +76,13 @@ class BrowserReturn:
         return code
 
 
+class _QuietServer(ThreadingHTTPServer):
+    """Says nothing of requests that fail: whatever else comes to this port is no matter of who signs in."""
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing; the connection is closed."""
+
+
 @contextmanager
 def awaiting_browser(state: str) -> Iterator[BrowserReturn]:
     """Listen on a free port of this machine until the block ends.
@@ -97,18 +104,20 @@ def awaiting_browser(state: str) -> Iterator[BrowserReturn]:
             if not hmac.compare_digest(given.encode(), state.encode()):
                 self.send_error(404)
                 return
-            self.send_response(200)
-            for name, value in _HEADERS.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(_PAGE)
-            found.put((query.get("code", [None])[0], query.get("error", [None])[0]))
+            try:
+                self.send_response(200)
+                for name, value in _HEADERS.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(_PAGE)
+            finally:  # the code is there, even if the browser is gone
+                found.put((query.get("code", [None])[0], query.get("error", [None])[0]))
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name there
             """Log nothing: the address has the code."""
 
     try:
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        server = _QuietServer(("127.0.0.1", 0), Handler)
     except OSError as error:
         message = f"no port of this machine can be had ({error.strerror}); use --no-browser"
         raise MainspringError(message) from None

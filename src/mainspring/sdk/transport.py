@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
@@ -43,6 +44,8 @@ ANSWER_SECONDS = 35.0
 _TAKE_OVER_PAUSE = 0.1
 _TAKE_OVER_PAUSES = 150
 """How often a request waits for that many seconds while a server's place is taken over."""
+_NOT_THERE = re.compile(r"no (?P<kind>[a-z ]+) '(?P<key>[^']*)'")
+"""How a server says which thing there is not."""
 _NOTHING_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 
 
@@ -342,6 +345,9 @@ def _refusal(status: int, text: bytes, operation: Operation[Any], key: str | Non
         return NeedsRight(field, message)
     if status == 404:
         if operation.variable is None or key is None:
+            named = _NOT_THERE.match(problem.detail)  # in the body
+            if named is not None:
+                return NotFound(named["kind"], named["key"])
             return NotFound("path", operation.path, remedy="the server may be of an earlier release")
         return NotFound(operation.variable.removesuffix("_id"), key)
     if status == 409:

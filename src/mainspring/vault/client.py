@@ -124,7 +124,7 @@ class VaultClient:
             )
         data = answer.part("data")
         mount, kind = data.get("path"), data.get("type")
-        if kind not in {"kv", "generic"} or not isinstance(mount, str) or not f"{path}/".startswith(mount):
+        if kind not in ("kv", "generic") or not isinstance(mount, str) or not f"{path}/".startswith(mount):
             raise VaultFailed("missing", f"{path} is in a secrets engine that is not KV")
         version = answer.part("data", "options").get("version")
         return Mount(mount, 2 if str(version) == "2" else 1)

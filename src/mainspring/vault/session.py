@@ -15,6 +15,8 @@ from mainspring.vault.client import VaultAnswer, VaultClient
 
 _log = structlog.get_logger(__name__)
 _LARGEST = 64 * 1024
+_LONGEST_LEASE = 1e10
+"""Seconds of a token's time that can be meant: some 300 years."""
 _LOOK = "auth/token/lookup-self"
 
 
@@ -201,7 +203,7 @@ def _lease_of(answer: VaultAnswer, *, since: float, token: str | None, is_own: b
 
 def _read_seconds(value: Any) -> float | None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number else None
+    return float(value) if is_number and 0 <= value <= _LONGEST_LEASE else None
 
 
 def _read_file(path: str, setting: str) -> str:

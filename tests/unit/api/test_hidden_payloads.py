@@ -323,9 +323,8 @@ async def test_what_is_hidden_stays_hidden_until_it_is_said(office: Office) -> N
     assert told[-1] == ["bank", "shop"]
 
 
-async def test_an_alert_about_a_failed_job_says_that_it_failed_and_not_how(
-    office: Office, runtime: ManualRuntime
-) -> None:
+async def tell_of_a_failure(office: Office, runtime: ManualRuntime) -> None:
+    """Have a job of the tenant shop fail that notifies, so that an alert quotes its error."""
     body = {
         "name": "x: failed",
         "function": "fail",
@@ -341,12 +340,33 @@ async def test_an_alert_about_a_failed_job_says_that_it_failed_and_not_how(
     worker = await runtime.worker(tenant="shop")
     await worker.work()
     await runtime.tick("watchdog")
+
+
+async def test_an_alert_about_a_failed_job_says_that_it_failed_and_not_how(
+    office: Office, runtime: ManualRuntime
+) -> None:
+    await tell_of_a_failure(office, runtime)
     seeing = await office.token("ann", "viewer")
     blind = await office.token("bob", "viewer", hides_payloads=["shop"])
     shown = [(await office.ask(text, "GET", "alerts")).json()["items"][0] for text in (seeing, blind)]
     assert [one["summary"] for one in shown] == ["job x: failed failed"] * 2
     assert CANARY in shown[0]["error"]
     assert shown[1]["error"] is None
+
+
+@pytest.mark.parametrize("asked_for", ["shop", "bank"])
+@pytest.mark.parametrize(
+    ("grants", "hides"),
+    [({"*": "viewer", "shop": "viewer"}, ["shop"]), ({"*": "viewer", "bank": "editor"}, ["*"])],
+)
+async def test_what_is_hidden_in_a_tenant_is_hidden_in_the_alerts_of_all_of_them(
+    office: Office, runtime: ManualRuntime, grants: dict[str, str], hides: list[str], asked_for: str
+) -> None:
+    await tell_of_a_failure(office, runtime)
+    text = await office.token("eve", "viewer", grants=grants, hides_payloads=hides)
+    answer = await office.ask(text, "GET", "alerts", tenant=asked_for, scope="cluster")
+    (alert,) = answer.json()["items"]
+    assert (alert["tenant"], alert["error"]) == ("shop", None)
 
 
 def structs_in(shape: Any, seen: set[type]) -> Iterator[type[msgspec.Struct]]:

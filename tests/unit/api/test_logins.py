@@ -480,6 +480,15 @@ async def test_the_page_escapes_what_was_typed(http: AsyncClient, ann: str) -> N
     assert "&quot;&gt;&lt;script&gt;" in refused.text
 
 
+@pytest.mark.parametrize("path", ["/login/form", "/logout/form"])
+async def test_a_form_with_fields_that_no_page_has_is_refused(http: AsyncClient, ann: str, path: str) -> None:
+    signed_in = await post_form(http, "/login/form", account="ann", password=PASSWORD)
+    assert signed_in.status_code == 303
+    refused = await post_form(http, path, **{f"field{number}": "x" for number in range(11)})
+    assert refused.status_code == 400, refused.text
+    assert "more than 10 fields" in refused.json()["detail"]
+
+
 async def test_the_page_says_what_is_wrong_and_when_to_try_again(http: AsyncClient, ann: str) -> None:
     assert 'autocapitalize="none" spellcheck="false" required autofocus>' in (await http.get("/login")).text
     pages = [await post_form(http, "/login/form", account="ann", password="wrong") for _ in range(6)]

@@ -50,6 +50,21 @@ def test_a_connection_that_says_nothing_keeps_no_one_out() -> None:
         assert back.wait() == "right"
 
 
+def test_what_other_programs_send_to_the_port_shows_nothing_in_the_terminal(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """The code still comes, and no trace of an error stands where somebody waits for it."""
+    with awaiting_browser(STATE) as back:
+        for line in (b"GET http://[ HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00\r\n\r\n"):
+            with socket.create_connection(("127.0.0.1", back.port), timeout=30) as connection:
+                connection.sendall(line)
+                while connection.recv(4096):
+                    pass
+        assert visit(back, code="right", state=STATE)[0] == 200
+        assert back.wait() == "right"
+    assert capfd.readouterr() == ("", "")
+
+
 def test_the_browser_brings_why_nobody_may_sign_in(capfd: pytest.CaptureFixture[str]) -> None:
     with awaiting_browser(STATE) as back:
         visit(back, error="none of your groups has a role here", state=STATE)

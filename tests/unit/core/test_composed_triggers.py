@@ -147,6 +147,32 @@ def test_an_interval_is_counted_from_the_start_of_its_window() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "short",
+    [{"every": "1h"}, {"calendar_interval": "1 week", "at": "09:00"}, {"calendar_interval": "2 years"}],
+)
+@pytest.mark.parametrize("begin", [None, "2026-02-01T00:00:00Z"])
+def test_what_was_counted_from_a_start_that_is_gone_begins_as_if_it_had_never_been(
+    short: dict[str, Any], begin: str | None
+) -> None:
+    """Else nothing would fire until then: for years, if the start was a slip."""
+    late = make(**short, starts_at="2030-01-01T00:00:00Z")
+    new = make(**short, starts_at=begin)
+    assert make(**short, starts_at=begin, old=late) == new
+    spec = read_definition(
+        {"name": "a", "function": "f", **short, "starts_at": "2030-01-01T00:00:00Z"}, now=NOW
+    )
+    assert edit_definition(spec, {"starts_at": begin}, now=NOW).trigger == new
+
+
+def test_a_start_that_has_passed_may_go_and_an_anchor_that_was_given_stays() -> None:
+    early = make(every="1h", starts_at="2026-01-01T00:10:00Z", now=NOW - 30 * DAY)
+    assert make(every="1h", old=early) == early.raw
+    given = {"type": "interval", "every_seconds": 3600, "anchor": "2029-06-01T00:07:00Z"}
+    late = make(trigger={**given, "starts_at": "2030-01-01T00:00:00Z"})
+    assert make(every="1h", old=late) == late.raw
+
+
 def test_windows_go_with_the_full_form_and_come_back() -> None:
     full = {"type": "cron", "expression": "0 9 * * *", "tz": "UTC", "dst": "vixie"}
     spec = read_definition(

@@ -250,6 +250,17 @@ async def test_answers_of_no_use(vault: Vault, status: int, text: str, problem: 
         assert problem in problem_of(secrets)
 
 
+@pytest.mark.parametrize("data", ['{"path": "secret/", "type": ["kv"]}', f'{{"ttl": {"9" * 400}}}'])
+async def test_what_vault_never_says_is_a_problem_like_others(vault: Vault, data: str) -> None:
+    assert vault.fake is not None
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(text=f'{{"data": {data}}}')
+
+    vault.fake.answer_all = answer
+    assert await make(vault).read_once() == {REPORTS: "secret/reports is in a secrets engine that is not KV"}
+
+
 async def test_no_answer_at_all_holds_up_a_start_for_a_moment_only(vault: Vault) -> None:
     assert vault.fake is not None
     never = asyncio.Event()

@@ -6,6 +6,7 @@ from typing import Any
 
 from mainspring.api.call import Answer, Call, Endpoint, handles
 from mainspring.api.errors import Rejected
+from mainspring.api.hiding import hide_payloads
 from mainspring.core.fields import DAY, read_duration, read_instant, read_one_of, read_text, read_word
 from mainspring.core.notifications import AlertState
 from mainspring.core.rights import ALL_TENANTS
@@ -45,7 +46,11 @@ async def list_alerts(call: Call) -> AlertPage:
         before=None if before is None else _number(before, "before"),
         limit=limit,
     )
-    return AlertPage(list(map(_view, found)), found[-1].alert.id if len(found) == limit else None)
+    views = list(map(_view, found))
+    for view in views:  # they may be of other tenants than the one by which admission hides
+        if call.hides_payloads_in(view.tenant):
+            hide_payloads(view)
+    return AlertPage(views, found[-1].alert.id if len(found) == limit else None)
 
 
 @handles(operations.ACKNOWLEDGE_ALERT)

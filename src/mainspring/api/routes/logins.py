@@ -25,6 +25,7 @@ from mainspring.wire.logins import LoginBody, LoginView, PasswordBody
 BROWSER, _PROGRAM = "browser", "command line"
 _NO_STORE = {"cache-control": "no-store"}
 TO_PAGE = {"location": "/login", **_NO_STORE}
+_MOST_FIELDS = 10
 
 
 @handles(operations.LOGIN)
@@ -243,7 +244,16 @@ def _known_form(account: str) -> str:
 
 
 def _read_form(body: bytes) -> dict[str, str]:
-    return dict(parse_qsl(body.decode(errors="replace"), max_num_fields=10, keep_blank_values=True))
+    """Return the fields of a form.
+
+    Raises:
+        Rejected: 400, it has so many that it is none of this server's.
+    """
+    try:
+        fields = parse_qsl(body.decode(errors="replace"), max_num_fields=_MOST_FIELDS, keep_blank_values=True)
+    except ValueError:
+        raise Rejected(400, f"the form has more than {_MOST_FIELDS} fields; use that of /login") from None
+    return dict(fields)
 
 
 def session_cookie(call: Call, made: MadeToken) -> str:

@@ -15,7 +15,7 @@ from mainspring.core.triggers.after_end import AfterEnd
 from mainspring.core.triggers.base import WINDOW_NAMES, Trigger, TriggerType
 from mainspring.core.triggers.composed import AnyOf, Windowed, change_parts
 from mainspring.core.triggers.once import Once
-from mainspring.core.triggers.registry import TRIGGERS, check_instants, load_trigger, type_of
+from mainspring.core.triggers.registry import TRIGGERS, check_instants, load_trigger, store_trigger, type_of
 from mainspring.core.triggers.wall_kinds import CheckedText
 from mainspring.core.triggers.windows import WINDOW
 from mainspring.errors import InvalidInput
@@ -212,12 +212,24 @@ def _read_short(
     if is_same and isinstance(base, Windowed):
         window = {name: getattr(base, name) for name in WINDOW_NAMES} | window
     if is_same and not kind.short.keys() & body.keys():
+        if _loses_anchor(base, window.get("starts_at"), now):
+            return _make(
+                kind, {**values, "anchor": None}, kind.path_of_short, window, now=now, old=None, key=key
+            )
         return _windowed(kind, _raw_trigger(base), kind.path_of_short, window, now=now, old=old)
     return _make(kind, values, kind.path_of_short, window, now=now, old=old, key=key)
 
 
 def _raw(trigger: Trigger | None) -> Trigger | None:
     return trigger.raw if isinstance(trigger, Windowed) else trigger
+
+
+def _loses_anchor(old: Trigger | None, starts_at: datetime | None, now: datetime) -> bool:
+    """Say whether a trigger has its anchor from a start that is yet to come, and will not be its start any more."""
+    if not isinstance(old, Windowed) or old.starts_at is None or not now < old.starts_at != starts_at:
+        return False
+    plain = store_trigger(old)
+    return plain is not None and is_anchor_derived(plain, now=now)
 
 
 def _raw_trigger(trigger: Trigger | None) -> Trigger:
@@ -237,7 +249,7 @@ def _make(
     key: str,
 ) -> Trigger:
     starts_at = window.get("starts_at")
-    old_raw = _raw(old)
+    old_raw = None if _loses_anchor(old, starts_at, now) else _raw(old)
     if starts_at is not None:
         values = kind.beginning(values, starts_at)
     begins = now if starts_at is None else max(now, starts_at - _TICK)
