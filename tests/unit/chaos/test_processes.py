@@ -13,8 +13,8 @@ from tests.upgrade.cluster import Member
 
 HANGS = """
 import threading
-print("nearly there", flush=True)
 def wait_for_nobody():
+    print("nearly there", flush=True)
     threading.Event().wait()
 wait_for_nobody()
 """
