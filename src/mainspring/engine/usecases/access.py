@@ -203,6 +203,7 @@ class AccessControl:
             audit = auditing.token_made(by, made.token)
             if await self._store.rotate_token(new, ends_at=now + ROTATION_GRACE, audit=audit):
                 return made
+            await self._check_replaceable(await self._get_token(prefix, asker), asker, now)
         raise Conflict("token", f"ms_{old.prefix}_… has changed meanwhile; try again")
 
     async def _check_replaceable(self, old: AccessToken, asker: Identity | None, now: datetime) -> None:

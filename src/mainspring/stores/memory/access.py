@@ -11,10 +11,12 @@ from mainspring.core.access import (
     AccessToken,
     Account,
     Identity,
+    TokenState,
     has_admin,
     is_as_expected,
     is_of_another,
     may_begin,
+    state_of,
 )
 from mainspring.core.audit import AuditEntry
 from mainspring.core.audit_accounts import settle_account
@@ -126,6 +128,12 @@ class MemoryAccessStore:
         tokens = self._access.tokens
         old = tokens.get(new.token.replaces or "")
         if new.token.prefix in tokens or old is None or old.token.revoked_at is not None:
+            return False
+        if any(
+            each.token.replaces == old.token.prefix
+            and state_of(each.token, new.token.created_at) is TokenState.ACTIVE
+            for each in tokens.values()
+        ):
             return False
         self._access.revision += 1
         for prefix in {old.token.prefix} | self._access.heirs_of({old.token.prefix}):

@@ -122,9 +122,12 @@ class PostgresAccessStore:
             await transaction.execute("hold_access_revision")
             if await transaction.fetch("find_token", prefix=new.token.prefix):
                 return False
-            if not await transaction.fetch("shorten_token", prefix=new.token.replaces, ends_at=ends_at):
+            old = new.token.replaces
+            if not await transaction.fetch(
+                "shorten_token", prefix=old, ends_at=ends_at, now=new.token.created_at
+            ):
                 return False
-            await transaction.execute("shorten_children", prefix=new.token.replaces, ends_at=ends_at)
+            await transaction.execute("shorten_children", prefix=old, ends_at=ends_at)
             await transaction.execute("raise_access_revision")
             await transaction.execute("add_token", **values_of_token(new))
             await write_audit(transaction, audit, [True])

@@ -141,7 +141,7 @@ class SqliteAccessStore:
         def work(db: apsw.Connection) -> bool:
             if fetch_rows(db, "find_token", {"prefix": new.token.prefix}):
                 return False
-            if not fetch_values(db, "shorten_token", old):
+            if not fetch_values(db, "shorten_token", {**old, "now": to_micros(new.token.created_at)}):
                 return False
             execute(db, "shorten_children", old)
             execute(db, "raise_access_revision")

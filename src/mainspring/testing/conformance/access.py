@@ -277,6 +277,28 @@ class TokensAreReplaced:
             assert not await store.rotate_token(make_token("bbbbbbbb", replaces=old), ends_at=at(50))
         assert await store.find_token("bbbbbbbb") is None
 
+    async def test_of_two_at_once_one_replaces_it(self, store: Store) -> None:
+        await store.write_account(ROOT)
+        await store.add_token(make_token("abcdefgh"))
+        new = [make_token(letter * 8, replaces="abcdefgh") for letter in "bcde"]
+        done = await asyncio.gather(*(store.rotate_token(one, ends_at=at(50)) for one in new))
+        assert sorted(done) == [False, False, False, True]
+        assert len(await store.list_tokens()) == 2
+
+    async def test_what_replaced_it_and_is_over_is_no_obstacle(self, store: Store) -> None:
+        await store.write_account(ROOT)
+        await store.add_token(make_token("abcdefgh"))
+        assert await store.rotate_token(
+            make_token("bbbbbbbb", replaces="abcdefgh", expires_at=at(9)), ends_at=at(50)
+        )
+        late = make_token("cccccccc", replaces="abcdefgh", created_at=at(9))
+        assert not await store.rotate_token(make_token("cccccccc", replaces="abcdefgh"), ends_at=at(50))
+        assert await store.rotate_token(late, ends_at=at(50))
+        await store.revoke_token("cccccccc", now=at(10))
+        assert await store.rotate_token(
+            make_token("dddddddd", replaces="abcdefgh", created_at=at(11)), ends_at=at(50)
+        )
+
     async def test_what_was_begun_with_it_does_not_outlast_it(self, store: Store) -> None:
         await store.write_account(ROOT)
         for prefix, parent in (("a", None), ("b", "a"), ("c", "b"), ("d", None)):

@@ -40,8 +40,13 @@ ON CONFLICT (prefix) DO NOTHING
 RETURNING prefix;
 
 -- name: shorten_token
+-- One that works in its place already is none to be replaced.
 UPDATE token SET expires_at = min(coalesce(expires_at, :ends_at), :ends_at)
-WHERE prefix = :prefix AND revoked_at IS NULL
+WHERE prefix = :prefix AND revoked_at IS NULL AND NOT EXISTS (
+    SELECT 1 FROM token AS next
+    WHERE next.replaces = :prefix AND next.revoked_at IS NULL
+        AND (next.expires_at IS NULL OR next.expires_at > :now)
+)
 RETURNING prefix;
 
 -- name: shorten_children
