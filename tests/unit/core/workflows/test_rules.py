@@ -79,7 +79,7 @@ def test_all_orders_of_ends_lead_to_one_verdict(rule: StepRule) -> None:
             reached = [
                 judge(
                     rule,
-                    Parents(*(ends[:ended].count(sort) for sort in "sfk"), open=number - ended),
+                    Parents(*(ends[:ended].count(sort) for sort in "sfk"), number - ended),
                 )
                 for ended in range(number + 1)
             ]
