@@ -71,18 +71,16 @@ def test_no_verdict_changes_whatever_ends_next(rule: StepRule) -> None:
             assert judge(rule, later) is verdict, (rule, parents, later)
 
 
+def parents_of(ends: tuple[str, ...], still_open: int) -> Parents:
+    return Parents(ends.count("s"), ends.count("f"), ends.count("k"), still_open)
+
+
 @pytest.mark.parametrize("rule", StepRule)
 def test_all_orders_of_ends_lead_to_one_verdict(rule: StepRule) -> None:
     verdicts: dict[tuple[int, int, int], StepVerdict] = {}
     for number in range(1, 6):
         for ends in product("sfk", repeat=number):
-            reached = [
-                judge(
-                    rule,
-                    Parents(*(ends[:ended].count(sort) for sort in "sfk"), number - ended),
-                )
-                for ended in range(number + 1)
-            ]
+            reached = [judge(rule, parents_of(ends[:ended], number - ended)) for ended in range(number + 1)]
             final = next(verdict for verdict in reached if verdict is not WAIT)
             after = reached[reached.index(final) :]
             assert set(after) == {final}, (rule, ends)
