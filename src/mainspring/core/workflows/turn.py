@@ -86,8 +86,6 @@ def turn(
     """
     if len(state.steps) != len(plan.rules):
         raise ValueError(f"the flow has {len(state.steps)} steps, and the workflow {len(plan.rules)}")
-    if state.phase is FlowPhase.ENDED:
-        return FlowTurn(state)
     steps, phase, cancels = bytearray(state.steps), state.phase, _NOBODY
     ended = _take_ends(steps, mails)
     moved = ended
@@ -96,7 +94,7 @@ def turn(
         moved = [*ended, *_find_all(steps, _READY)]
         steps = steps.replace(bytes([_READY]), bytes([_CANCELLED]))
         cancels = tuple(_find_all(steps, _LIVE))
-    elif not ended and _READY not in steps:
+    elif not ended and _READY not in steps:  # as always once the flow has ended
         return FlowTurn(state)
     children = {child for step in moved for child in plan.following[step]}
     _judge_all(plan, steps, sorted(children), phase)

@@ -334,12 +334,17 @@ def test_the_state_of_another_workflow_is_refused() -> None:
         turn(plan_of([(), ()]), state, [])
 
 
+@pytest.mark.parametrize(
+    "links",
+    [layers(width=25, depth=40, fan=25), [tuple(range(step)) for step in range(100)]],
+    ids=["layers", "all before"],
+)
 def test_each_step_is_judged_once_when_a_skip_runs_through_a_large_graph(
-    monkeypatch: pytest.MonkeyPatch,
+    links: Links, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each of 1,000 steps but the first 25 has 25 parents, whose ends all count."""
-    plan = plan_of(layers(width=25, depth=40, fan=25))
-    begun = begin_flow(plan).state
+    """Whatever its parents, their ends all count."""
+    plan = plan_of(links)
+    begun = begin_flow(plan)
     judged: list[Parents] = []
 
     def watch(rule: StepRule, parents: Parents) -> StepVerdict:
@@ -347,6 +352,10 @@ def test_each_step_is_judged_once_when_a_skip_runs_through_a_large_graph(
         return judge(rule, parents)
 
     monkeypatch.setattr("mainspring.core.workflows.turn.judge", watch)
-    decided = turn(plan, begun, [StepEnded(step, SKIPPED) for step in range(25)])
+    decided = turn(plan, begun.state, [StepEnded(step, SKIPPED) for step in begun.starts])
     assert decided.end == FlowEnd(SUCCEEDED)
-    assert judged == [Parents(0, 0, 25, 0)] * 975
+    assert judged == [Parents(0, 0, len(parents), 0) for parents in links if len(parents) > 1]
+
+
+def test_a_turn_that_may_start_nothing_does_not_end_the_flow() -> None:
+    assert play(plan_of([()]), [FlowNotice.GO_ON], most_starts=0)[-1].end is None
