@@ -16,7 +16,7 @@ from mainspring.core.definition.steps import (
     step_from_plain,
 )
 from mainspring.core.definition.timeouts import check_timeouts
-from mainspring.core.fields import check_known, encode_payload, kind
+from mainspring.core.fields import check_known, encode_payload, kind, show_key
 from mainspring.core.model import JobSpec, Target
 from mainspring.core.targets import TARGETS
 from mainspring.core.workflows.graph import find_cycles
@@ -244,11 +244,11 @@ _IN_NEED = frozenset(rule.value for rule in StepRule if rule.needs_parents)
 
 
 def _show_cycle(cycle: Sequence[int], names: Sequence[str]) -> str:
-    shown = [names[step][:70] for step in cycle]
+    shown = [show_key(names[step]) for step in cycle]
     if len(shown) > _SHOWN_STEPS:
         left_out = len(shown) - _SHOWN_STEPS
         shown = [*shown[: _SHOWN_STEPS - 1], f"({left_out} more)", shown[-1]]
-    return " → ".join([*shown, names[cycle[0]][:70]])
+    return " → ".join([*shown, shown[0]])
 
 
 def plain_from_workflow(workflow: Workflow) -> dict[str, Any]:

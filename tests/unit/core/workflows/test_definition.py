@@ -221,6 +221,14 @@ def test_a_step_after_itself_and_a_long_cycle() -> None:
     assert message == "cycle: s0 → s1 → s2 → s3 → s4 → s5 → s6 → (12 more) → s19 → s0"
 
 
+def test_names_that_cannot_be_printed_stand_in_no_message() -> None:
+    odd = "\ud800"
+    found = errors_of({"steps": [step(name=odd, after=[odd]), step(name=odd, after=["\ud801"])]})
+    assert len(found) == 5
+    for field, message in found:
+        (field + message).encode()
+
+
 def test_a_payload_that_is_too_large_is_refused_as_such() -> None:
     with pytest.raises(InvalidFields) as caught:
         read_workflow({"steps": [step(payload="x" * 70_000)]})

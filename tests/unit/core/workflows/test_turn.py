@@ -336,8 +336,11 @@ def test_the_state_of_another_workflow_is_refused() -> None:
 
 @pytest.mark.parametrize(
     "links",
-    [layers(width=25, depth=40, fan=25), [tuple(range(step)) for step in range(100)]],
-    ids=["layers", "all before"],
+    [
+        layers(width=25, depth=40, fan=25),
+        [(), *[(step,) for step in range(98)], tuple(range(99))],
+    ],
+    ids=["layers", "a chain, and a step after all of it"],
 )
 def test_each_step_is_judged_once_when_a_skip_runs_through_a_large_graph(
     links: Links, monkeypatch: pytest.MonkeyPatch
