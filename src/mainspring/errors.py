@@ -4,6 +4,7 @@
 
     MainspringError
     ├── InvalidInput          a field of a request or definition is wrong (also a ValueError)
+    │   └── InvalidFields     several may be, and all are told at once
     ├── NotFound              no such job, run or session for this tenant
     ├── Conflict              what you edit has changed in the meantime, or a name or key is taken
     │   └── UnknownType       the job's trigger has a type that this process does not know
@@ -29,6 +30,8 @@ Expected outcomes (stale, duplicate, missing on delete) are return values, not e
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class MainspringError(Exception):
     """Base class of every error that Mainspring raises on purpose."""
@@ -46,6 +49,20 @@ class InvalidInput(MainspringError, ValueError):
         super().__init__(f"{field}: {message}")
         self.field = field
         self.message = message
+
+
+class InvalidFields(InvalidInput):
+    """Fields of a definition are wrong, and all are told at once. `field` and `message` are those of the first.
+
+    Attributes:
+        errors: one for each field, at least one.
+    """
+
+    def __init__(self, errors: Sequence[InvalidInput]) -> None:
+        first = errors[0]
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        super().__init__(first.field, f"{first.message}{more}")
+        self.errors = tuple(errors)
 
 
 class NotFound(MainspringError, LookupError):

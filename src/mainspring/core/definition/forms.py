@@ -40,16 +40,23 @@ def replacing_only(patch: Mapping[str, Any], full: Sequence[str], types: Types[A
 
 
 def read_target(
-    body: Mapping[str, Any], *, types: frozenset[str] | None, functions: frozenset[str] | None
+    body: Mapping[str, Any],
+    *,
+    types: frozenset[str] | None,
+    functions: frozenset[str] | None,
+    owner: str = "job",
 ) -> Target | None:
     """Return the target of a body in short or full form; None when it gives none.
+
+    Args:
+        owner: what the body defines, for errors.
 
     Raises:
         InvalidInput: more than one is given, or the one given is wrong.
     """
     given = [name for name in ("target", *TARGETS.heads) if name in body]
     if len(given) > 1:
-        raise InvalidInput(given[1], f"a job has one target; {given[0]!r} is given already")
+        raise InvalidInput(given[1], f"a {owner} has one target; {given[0]!r} is given already")
     for field in TARGETS.companions:
         if field in body and not any(owner.head in given for owner in TARGETS.by_field[field]):
             raise InvalidInput(field, _goes_with(field, given))

@@ -17,8 +17,9 @@ from mainspring.core.definition.max_fires import check_max_fires
 from mainspring.core.definition.once import check_once
 from mainspring.core.definition.options import NAME, OPTIONS
 from mainspring.core.definition.retry import check_causes
+from mainspring.core.definition.timeouts import check_timeouts
 from mainspring.core.ends import after_end_of
-from mainspring.core.fields import check_known, one_of, read_mapping, show
+from mainspring.core.fields import check_known, read_mapping
 from mainspring.core.ids import DEFAULT_TENANT, JobId
 from mainspring.core.limits import keys_of
 from mainspring.core.model import Delivery, JobSpec, Priority, Target
@@ -219,14 +220,7 @@ def _checked(spec: JobSpec, body: Mapping[str, Any]) -> JobSpec:
     check_keys_are_meant(spec, body)
     if spec.is_lined_up and spec.trigger is not None:
         keys_of(_ANY_JOB, spec)  # its fires bring no payload of their own
-    if spec.soft_timeout is not None and spec.soft_timeout >= spec.timeout:
-        soft = one_of(body, "soft_timeout", "soft_timeout_seconds")
-        hard = one_of(body, "timeout", "timeout_seconds")
-        if soft is None and hard is not None:
-            message = f"must be longer than the soft timeout, {show(spec.soft_timeout)}"
-            raise InvalidInput(hard, message)
-        message = f"must be shorter than the timeout, {show(spec.timeout)}, or it would never be reached"
-        raise InvalidInput(soft or "soft_timeout", message)
+    check_timeouts(spec.timeout, spec.soft_timeout, body)
     _check_preemption(spec, body)
     check_line(spec, body)
     check_once(spec, body)

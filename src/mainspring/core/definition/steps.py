@@ -1,0 +1,174 @@
+"""A step of a workflow in words: its options, how it is read, and the form that is kept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+from mainspring.core.definition.options import OPTIONS
+from mainspring.core.definition.plain import target_from_plain
+from mainspring.core.fields import kind
+from mainspring.core.kinds import Choice, Flag, Kind, Schema, Text
+from mainspring.core.options import Option, Options
+from mainspring.core.targets import TARGETS
+from mainspring.core.workflows.model import WorkflowStep
+from mainspring.core.workflows.rules import StepRule
+from mainspring.errors import InvalidInput
+
+_LONGEST_NAME = 63
+_NAME = re.compile(rf"[a-z][a-z0-9_]{{0,{_LONGEST_NAME - 1}}}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class StepName(Text):
+    """The name of a step: one that expressions can hold as it is."""
+
+    longest: int = _LONGEST_NAME
+    metavar: ClassVar[str] = "NAME"
+
+    def read(self, value: object, path: str, old: Any) -> str:
+        """Read a name."""
+        del old
+        if not isinstance(value, str) or not _NAME.fullmatch(value):
+            shown = repr(value[:70]) if isinstance(value, str) else kind(value)
+            raise InvalidInput(path, f"must be {self._right()}, not {shown}")
+        return value
+
+    def _right(self) -> str:
+        return f"1 to {self.longest} of a-z 0-9 _, with a letter first"
+
+    def schema(self) -> Schema:
+        """Return the schema of such text."""
+        return {"type": "string", "pattern": f"^{_NAME.pattern}$"}
+
+    def limits(self) -> str:
+        """Say which characters it may have."""
+        return f"1 to {self.longest} of `a-z 0-9 _`, with a letter first"
+
+
+@dataclass(frozen=True, slots=True)
+class StepNames(Kind):
+    """A list of steps' names, in the order given. Whether there are such steps is for the whole workflow to say."""
+
+    metavar: ClassVar[str] = "NAME"
+    is_json: ClassVar[bool] = False
+    is_list: ClassVar[bool] = True
+
+    def read(self, value: object, path: str, old: Any) -> tuple[str, ...]:
+        """Read names, each once."""
+        del old
+        if not isinstance(value, list | tuple):
+            raise InvalidInput(path, f"must be a list of steps' names, not {kind(value)}")
+        places: dict[str, int] = {}
+        for place, name in enumerate(value):
+            if not isinstance(name, str):
+                raise InvalidInput(f"{path}[{place}]", f"must be the name of a step, not {kind(name)}")
+            if name in places:
+                raise InvalidInput(f"{path}[{place}]", f"names {name[:70]!r} again; name each step once")
+            places[name] = place
+        return tuple(places)
+
+    def store(self, value: tuple[str, ...]) -> list[str]:
+        """Return a list."""
+        return list(value)
+
+    def load(self, plain: list[str]) -> tuple[str, ...]:
+        """Return the names."""
+        return tuple(plain)
+
+    def schema(self) -> Schema:
+        """Return a list's schema."""
+        return {"type": "array", "items": StepName().schema()}
+
+    def limits(self) -> str:
+        """Say what they name."""
+        return "names of other steps"
+
+
+def _of_job(name: str, **changes: Any) -> Option:
+    """Return an option of a job that a step has, too."""
+    return replace(OPTIONS.get(name), **changes)
+
+
+def _step_options(*options: Option) -> Options:
+    """Return options whose defaults are those of `WorkflowStep`."""
+    defaults = {field.name: field.default for field in fields(WorkflowStep)}
+    assert defaults.keys() - {"name", "target"} == {option.name for option in options}
+    return Options(*(replace(option, default=defaults[option.name]) for option in options))
+
+
+STEP_NAME = Option(
+    name="name",
+    kind=StepName(),
+    summary="The step's name.",
+    detail="Unique within the workflow.",
+    example="extract",
+)
+STEP_OPTIONS = _step_options(
+    Option(
+        name="after",
+        kind=StepNames(),
+        summary="The steps whose ends it waits for.",
+        example=["extract"],
+    ),
+    Option(
+        name="rule",
+        kind=Choice(StepRule),
+        summary="What it asks of the steps that it waits for.",
+        detail="What fits no longer is skipped, or has failed upstream.",
+        example="all_done",
+    ),
+    Option(
+        name="allow_failure",
+        kind=Flag(),
+        summary="Let the workflow succeed although this step has failed.",
+    ),
+    _of_job("payload", summary="The JSON that its target gets."),
+    _of_job("priority", is_nullable=True, detail="Null: that of the workflow."),
+    _of_job("queue", is_nullable=True, detail="Null: that of the workflow."),
+    _of_job("labels"),
+    _of_job("retry"),
+    _of_job("delivery"),
+    _of_job("timeout"),
+    _of_job("soft_timeout"),
+)
+"""All options but the name, in the order in which they are shown. Each has a default, that of `WorkflowStep`."""
+
+OTHER_STEP_NAMES = MappingProxyType(
+    {
+        **dict.fromkeys(
+            ("needs", "depends", "depends_on", "dependsOn", "dependencies", "parents", "upstream"), "after"
+        ),
+        **dict.fromkeys(("trigger_rule", "triggerRule"), "rule"),
+        **dict.fromkeys(
+            ("continue_on_error", "continueOn", "allowFailure", "ignore_failure"), "allow_failure"
+        ),
+        **dict.fromkeys(("id", "task_id", "step"), "name"),
+    }
+)
+"""The names that other tools have for the fields of a step: only a refusal looks them up."""
+
+
+def known_step_fields() -> frozenset[str]:
+    """Return the names of all fields of a step's body, short forms included."""
+    return frozenset({STEP_NAME.name, *STEP_OPTIONS.by_form, "target"}).union(TARGETS.by_field)
+
+
+def plain_from_step(step: WorkflowStep) -> dict[str, Any]:
+    """Return the full form of a step. What is as its default is left out, because there may be a thousand steps."""
+    plain: dict[str, Any] = {"name": step.name, "target": {"type": step.target.type, **step.target.params}}
+    for option in STEP_OPTIONS:
+        given = getattr(step, option.name)
+        if given != option.default:
+            plain[option.key] = option.store(given)
+    return plain
+
+
+def step_from_plain(plain: Mapping[str, Any]) -> WorkflowStep:
+    """Read what `plain_from_step` wrote; it is trusted, not checked."""
+    return WorkflowStep(
+        name=plain["name"], target=target_from_plain(plain["target"]), **STEP_OPTIONS.load(plain)
+    )

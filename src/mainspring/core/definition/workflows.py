@@ -1,0 +1,261 @@
+"""From what a user wrote to a checked `Workflow`, and back. All that is wrong is told at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+from mainspring.core.definition.forms import read_target
+from mainspring.core.definition.retry import check_causes
+from mainspring.core.definition.steps import (
+    OTHER_STEP_NAMES,
+    STEP_NAME,
+    STEP_OPTIONS,
+    known_step_fields,
+    plain_from_step,
+    step_from_plain,
+)
+from mainspring.core.definition.timeouts import check_timeouts
+from mainspring.core.fields import check_known, encode_payload, kind, show_key
+from mainspring.core.model import JobSpec, Target
+from mainspring.core.targets import TARGETS
+from mainspring.core.workflows.graph import find_cycles
+from mainspring.core.workflows.model import Workflow, WorkflowStep
+from mainspring.core.workflows.rules import StepRule
+from mainspring.errors import InvalidFields, InvalidInput
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+MOST_STEPS = 1000
+"""Steps of a workflow, unless a server says otherwise."""
+MOST_BYTES = 1024 * 1024
+"""Bytes of a workflow's full form, as JSON, unless a server says otherwise."""
+MOST_ERRORS = 100
+"""Errors that are told at once."""
+_MOST_CYCLES = 10
+_MOST_COMPARED = 5000
+"""Names with which misspelt ones are compared, in all."""
+_SHOWN_STEPS = 8
+"""Steps of a cycle that are named: the first ones, and the last."""
+
+
+class _Findings:
+    """What is wrong, in the order in which it was found."""
+
+    def __init__(self) -> None:
+        self.errors: list[InvalidInput] = []
+        self._compared = 0
+
+    @property
+    def are_many(self) -> bool:
+        """Whether no more will be told."""
+        return len(self.errors) >= MOST_ERRORS
+
+    def add(self, field: str, message: str) -> None:
+        self.errors.append(InvalidInput(field, message))
+
+    def keep(self, path: str, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+        """Return what a reader returns; None if it finds an error, which is kept, its field below the path."""
+        try:
+            return read(*args, **kwargs)
+        except InvalidInput as error:
+            self.errors.append(type(error)(f"{path}.{error.field}", error.message))
+            return None
+
+    def hint(self, name: str, known: Collection[str]) -> str:
+        """Ask whether the nearest name was meant. To compare many names with many takes seconds, so that ends."""
+        from difflib import get_close_matches  # only a refusal needs it
+
+        self._compared += len(known)
+        near = get_close_matches(name, known, n=1) if self._compared <= _MOST_COMPARED else None
+        return f"; did you mean {near[0]!r}?" if near else ""
+
+    def tell(self) -> None:
+        """Raise all, if there are any.
+
+        Raises:
+            InvalidFields: something is wrong.
+        """
+        if self.errors:
+            raise InvalidFields(self.errors[:MOST_ERRORS])
+
+
+def read_workflow(
+    value: object,
+    path: str = "workflow",
+    *,
+    types: frozenset[str] | None = None,
+    functions: frozenset[str] | None = None,
+    most_steps: int = MOST_STEPS,
+    most_bytes: int = MOST_BYTES,
+) -> Workflow:
+    """Read a workflow.
+
+    Args:
+        value: what the user wrote: `{"steps": [...]}`, each step with its target in short or full form.
+        path: where the user wrote it, for errors.
+        types: target types that are accepted; None is all.
+        functions: names of functions that are known; None is not to be checked.
+
+    Raises:
+        InvalidFields: something is wrong. It has all errors, the first `MOST_ERRORS` if there are more.
+    """
+    findings = _Findings()
+    bodies = _read_list(value, path, findings, most_steps)
+    steps: list[WorkflowStep | None] = []
+    for place, body in enumerate(bodies):
+        steps.append(_read_step(body, f"{path}.steps[{place}]", findings, types, functions))
+        if findings.are_many:
+            findings.tell()
+    _check_graph(bodies, f"{path}.steps", findings)
+    findings.tell()
+    workflow = Workflow(tuple([step for step in steps if step is not None]))
+    size = len(encode_payload(plain_from_workflow(workflow)))
+    if size > most_bytes:
+        findings.add(path, f"has {size} bytes; at most {most_bytes} fit, put large data elsewhere")
+    findings.tell()
+    return workflow
+
+
+def _read_list(value: object, path: str, findings: _Findings, most: int) -> Sequence[object]:
+    """Return the bodies of the steps."""
+    if not isinstance(value, Mapping):
+        findings.add(path, f"must be an object with steps, not {kind(value)}")
+        return ()
+    _check_fields(value, frozenset({"steps"}), {}, path, findings)
+    if "steps" not in value:
+        findings.add(f"{path}.steps", "is missing; a workflow has at least one step")
+        return ()
+    bodies = value["steps"]
+    if not isinstance(bodies, list | tuple) or not 1 <= len(bodies) <= most:
+        found = f"{len(bodies)} of them" if isinstance(bodies, list | tuple) else kind(bodies)
+        findings.add(f"{path}.steps", f"must be a list of 1 to {most} steps, not {found}")
+        return ()
+    return bodies
+
+
+def _check_fields(
+    body: Mapping[Any, Any], known: frozenset[str], others: Mapping[str, str], path: str, findings: _Findings
+) -> None:
+    """Refuse each field that does not exist."""
+    for name in body:
+        if name not in known and not findings.are_many:
+            findings.keep(path, check_known, [name], known, others=others)
+
+
+def _read_step(
+    body: object,
+    path: str,
+    findings: _Findings,
+    types: frozenset[str] | None,
+    functions: frozenset[str] | None,
+) -> WorkflowStep | None:
+    """Return a step; None if anything of it is wrong."""
+    if not isinstance(body, Mapping):
+        findings.add(path, f"must be an object with a name and a target, not {kind(body)}")
+        return None
+    before = len(findings.errors)
+    _check_fields(body, known_step_fields(), OTHER_STEP_NAMES, path, findings)
+    name = findings.keep(path, _read_name, body)
+    target = findings.keep(path, _read_step_target, body, types, functions)
+    values: dict[str, Any] = {}
+    for option in STEP_OPTIONS:
+        given = {form: body[form] for form in option.forms if form in body}
+        if given:
+            values |= findings.keep(path, STEP_OPTIONS.read_given, given, str) or {}
+    if len(findings.errors) > before or name is None or target is None:
+        return None
+    step = WorkflowStep(name=name, target=target, **values)
+    findings.keep(path, check_timeouts, step.timeout, step.soft_timeout, body)
+    if step.retry.rules:
+        findings.keep(path, check_causes, JobSpec(name=name, target=target, retry=step.retry), body)
+    return step
+
+
+def _read_name(body: Mapping[str, Any]) -> str:
+    if STEP_NAME.name not in body:
+        raise InvalidInput(STEP_NAME.name, "is missing; every step has a name")
+    name: str = STEP_NAME.read(body[STEP_NAME.name], STEP_NAME.name)
+    return name
+
+
+def _read_step_target(
+    body: Mapping[str, Any], types: frozenset[str] | None, functions: frozenset[str] | None
+) -> Target:
+    target = read_target(body, types=types, functions=functions, owner="step")
+    if target is None:
+        raise InvalidInput("target", f"is missing; give one of {', '.join([*TARGETS.heads, 'target'])}")
+    return target
+
+
+def _check_graph(bodies: Sequence[object], path: str, findings: _Findings) -> None:
+    """Refuse names given twice, parents that do not exist, rules without parents, and cycles.
+
+    It looks at what was written, also where other fields of a step are wrong.
+    """
+    places: dict[str, int] = {}
+    for place, body in enumerate(bodies):
+        name = _field(body, "name")
+        if isinstance(name, str) and places.setdefault(name, place) != place:
+            findings.add(
+                f"{path}[{place}].name", f"{name[:70]!r} is the name of steps[{places[name]}] already"
+            )
+    links: list[list[int]] = []
+    for place, body in enumerate(bodies):
+        links.append(_find_parents(body, f"{path}[{place}]", places, findings))
+        if findings.are_many:
+            return
+    names = [str(_field(body, "name")) for body in bodies]
+    for cycle in find_cycles(links, _MOST_CYCLES):
+        closing = _names_of(bodies[cycle[0]]).index(names[cycle[-1]])
+        findings.add(f"{path}[{cycle[0]}].after[{closing}]", f"cycle: {_show_cycle(cycle, names)}")
+
+
+def _field(body: object, name: str) -> object:
+    return body.get(name) if isinstance(body, Mapping) else None
+
+
+def _names_of(body: object) -> list[Any]:
+    """Return what a step names as its parents; nothing if that is no list."""
+    after = _field(body, "after")
+    return list(after) if isinstance(after, list | tuple) else []
+
+
+def _find_parents(body: object, path: str, places: Mapping[str, int], findings: _Findings) -> list[int]:
+    """Return the places of the parents that exist; refuse the others, and a rule that has none to judge."""
+    found: dict[int, None] = {}
+    for place, name in enumerate(_names_of(body)):
+        if not isinstance(name, str) or findings.are_many:
+            continue  # it is told already
+        if name in places:
+            found[places[name]] = None
+            continue
+        message = f"there is no step {name[:70]!r}{findings.hint(name[:70], places)}"
+        findings.add(f"{path}.after[{place}]", message)
+    rule = _field(body, "rule")
+    if isinstance(rule, str) and rule in _IN_NEED and _field(body, "after") in (None, [], ()):
+        message = f"{rule!r} asks for the end of other steps; name them in 'after', or leave the rule out"
+        findings.add(f"{path}.rule", message)
+    return list(found)
+
+
+_IN_NEED = frozenset(rule.value for rule in StepRule if rule.needs_parents)
+
+
+def _show_cycle(cycle: Sequence[int], names: Sequence[str]) -> str:
+    shown = [show_key(names[step]) for step in cycle]
+    if len(shown) > _SHOWN_STEPS:
+        left_out = len(shown) - _SHOWN_STEPS
+        shown = [*shown[: _SHOWN_STEPS - 1], f"({left_out} more)", shown[-1]]
+    return " → ".join([*shown, shown[0]])
+
+
+def plain_from_workflow(workflow: Workflow) -> dict[str, Any]:
+    """Return the full form, which is kept and shown: dicts, lists, strings, numbers and None only."""
+    return {"steps": [plain_from_step(step) for step in workflow.steps]}
+
+
+def workflow_from_plain(plain: Mapping[str, Any]) -> Workflow:
+    """Read a full form that `plain_from_workflow` wrote; it is trusted, not checked."""
+    return Workflow(tuple([step_from_plain(step) for step in plain["steps"]]))

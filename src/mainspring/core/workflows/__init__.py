@@ -1,0 +1,1 @@
+"""Workflows: graphs of steps, each of which runs once the steps before it have ended as its rule asks for."""

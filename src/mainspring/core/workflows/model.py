@@ -1,0 +1,46 @@
+"""A workflow as it is defined: its steps, and which of them follow which."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from mainspring.core.model import DEFAULT_TIMEOUT, Delivery, Priority, Target
+from mainspring.core.retry import RetryPolicy
+from mainspring.core.values import value
+from mainspring.core.workflows.rules import StepRule
+
+
+@value(kw_only=True)
+class WorkflowStep:
+    """One step.
+
+    Attributes:
+        name: unique within the workflow.
+        after: the names of its parents, the steps whose ends its rule judges.
+        allow_failure: the workflow may succeed although this step has failed.
+        payload: JSON text in UTF-8 for the target; None means no payload.
+        priority, queue: of its run; None: those of the workflow.
+        labels: what a worker must offer to get its run, sorted.
+        timeout, soft_timeout: limits of an attempt, as of a job.
+    """
+
+    name: str
+    target: Target
+    after: tuple[str, ...] = ()
+    rule: StepRule = StepRule.ALL_SUCCESS
+    allow_failure: bool = False
+    payload: bytes | None = None
+    priority: Priority | None = None
+    queue: str | None = None
+    labels: tuple[str, ...] = ()
+    retry: RetryPolicy = RetryPolicy()
+    delivery: Delivery = Delivery.AT_LEAST_ONCE
+    timeout: timedelta = DEFAULT_TIMEOUT
+    soft_timeout: timedelta | None = None
+
+
+@value()
+class Workflow:
+    """A graph of steps, in the order in which they were written. A step is known by its place in it, too."""
+
+    steps: tuple[WorkflowStep, ...]

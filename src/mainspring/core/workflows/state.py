@@ -1,0 +1,108 @@
+"""How far a flow has come: one small value, so that a turn reads and writes one row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from struct import pack, unpack
+
+from mainspring.core.states import RunState
+from mainspring.core.values import value
+
+_END = 2
+"""Bytes of a step's place in the order of ends."""
+
+
+class FlowPhase(IntEnum):
+    """Whether a flow starts steps. The numbers are kept."""
+
+    OPEN = 0
+    CANCELLING = 1
+    ENDED = 2
+
+
+class StepStatus(IntEnum):
+    """Where a step is. The numbers are kept, a byte for each step.
+
+    - `WAITING`: for its parents.
+    - `READY`: its rule said that it runs, but the turn had started as many steps as it may.
+    - `LIVE`: its run was made, and has not ended.
+    - `SUCCEEDED`, `FAILED`, `CANCELLED`, `SKIPPED`: its run ended so. A step that a cancel kept from running is
+        cancelled, and one that its rule skipped is skipped, both without a run.
+    - `UPSTREAM_FAILED`: it does not run, because of parents that failed.
+    """
+
+    WAITING = 0
+    READY = 1
+    LIVE = 2
+    SUCCEEDED = 3
+    FAILED = 4
+    CANCELLED = 5
+    SKIPPED = 6
+    UPSTREAM_FAILED = 7
+
+
+STATUS_OF_END = {
+    RunState.SUCCEEDED: StepStatus.SUCCEEDED,
+    RunState.FAILED: StepStatus.FAILED,
+    RunState.CANCELLED: StepStatus.CANCELLED,
+    RunState.SKIPPED: StepStatus.SKIPPED,
+}
+"""What the final state of a step's run makes of the step."""
+_KNOWN = bytes(StepStatus)
+_OPEN = bytes((StepStatus.WAITING, StepStatus.READY, StepStatus.LIVE))
+
+
+class UnreadableFlow(ValueError):
+    """A kept state of a flow is of a later form, or damaged. Nothing may be decided from it."""
+
+
+@value()
+class FlowState:
+    """How far a flow has come.
+
+    Attributes:
+        steps: the status of each step, as a byte.
+        live: how many of its runs have not ended.
+        ends: the steps whose runs have ended, in that order, two bytes each.
+    """
+
+    phase: FlowPhase
+    steps: bytes
+    live: int
+    ends: bytes
+
+    @classmethod
+    def restore(cls, phase: int, steps: bytes, live: int, ends: bytes) -> FlowState:
+        """Return the state that these kept parts are.
+
+        Raises:
+            UnreadableFlow: they are none.
+        """
+        try:
+            known_phase = FlowPhase(phase)
+        except ValueError:
+            raise UnreadableFlow(f"phase {phase} is not known") from None
+        if steps.translate(None, _KNOWN):
+            raise UnreadableFlow("a status of a step is not known")
+        if live != steps.count(StepStatus.LIVE):
+            raise UnreadableFlow(f"{live} runs do not fit {steps.count(StepStatus.LIVE)} live steps")
+        if known_phase is FlowPhase.ENDED and len(steps.translate(None, _OPEN)) < len(steps):
+            raise UnreadableFlow("the flow has ended, and a step has not")
+        state = cls(known_phase, steps, live, ends)
+        if len(ends) % _END or max(state.order_of_ends(), default=-1) >= len(steps):
+            raise UnreadableFlow("the order of ends names steps that do not exist")
+        return state
+
+    def status(self, step: int) -> StepStatus:
+        """Return where a step is."""
+        return StepStatus(self.steps[step])
+
+    def order_of_ends(self) -> tuple[int, ...]:
+        """Return the steps whose runs have ended, the first one first."""
+        return unpack(f"<{len(self.ends) // _END}H", self.ends)
+
+
+def pack_ends(steps: Sequence[int]) -> bytes:
+    """Return steps as `FlowState.ends` holds them."""
+    return pack(f"<{len(steps)}H", *steps)
