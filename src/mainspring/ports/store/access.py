@@ -100,8 +100,8 @@ class AccessStore(Protocol):
         """Insert a token in place of the one that it `replaces`, which expires at `ends_at` unless it does sooner.
 
         So does all that was begun with the old one.
-        Return False, and store nothing, if the prefix is taken, or the old one is unknown or was revoked, or has another
-        in its place that works when the new one was made.
+        Return False, and store nothing, if the prefix is taken, or the old one is unknown or was revoked, or has
+        another in its place that works when the new one was made.
         """
         ...
 
