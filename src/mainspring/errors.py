@@ -62,7 +62,7 @@ class InvalidFields(InvalidInput):
         first = errors[0]
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
         super().__init__(first.field, f"{first.message}{more}")
-        self.errors = tuple(errors)
+        self.errors: tuple[InvalidInput, ...] = tuple(errors)
 
 
 class NotFound(MainspringError, LookupError):
