@@ -482,6 +482,21 @@ async def test_days_are_looked_for_by_the_names_of_tables(postgres_database: str
 
 
 @pytest.mark.postgres
+async def test_ends_are_watched_only_where_an_archived_day_may_get_some(postgres_database: str) -> None:
+    """A trigger for each row costs a sixth of all ends: a store without an archive has none."""
+    watched = "SELECT tgrelid::regclass::text FROM pg_trigger WHERE tgname = 'reopens_archive_day'"
+    async with opened(PostgresStore(postgres_database, random=system_random())) as store:
+        await store.prepare_history(now=START)
+        connection = await asyncpg.connect(postgres_database)
+        assert await connection.fetch(watched) == []
+        await store.watch_archive_day(TODAY)
+        places = {row[0] for row in await connection.fetch(watched)}
+        await connection.close()
+    days = {f"run_history_{TODAY:%Y%m%d}", f"attempt_{TODAY:%Y%m%d}"}
+    assert places == {*days, "run_history_default", "attempt_default"}
+
+
+@pytest.mark.postgres
 async def test_a_day_is_cut_by_ranges_of_pages(postgres_database: str) -> None:
     """None of them is looked at twice, and what lies beside the pages is not read."""
     async with opened(PostgresStore(postgres_database, random=system_random())) as store:

@@ -854,5 +854,3 @@ CREATE TABLE usage_minute (
 -- TRIGGER audit_horizon_guard_whole ON audit_horizon
 -- TRIGGER audit_seal_guard ON audit_seal
 -- TRIGGER audit_seal_guard_whole ON audit_seal
--- TRIGGER reopens_archive_day ON attempt_default
--- TRIGGER reopens_archive_day ON run_history_default

@@ -1,0 +1,2 @@
+-- compatible_from: 0007
+-- Only PostgreSQL has something to change: SQLite watches archived days from the first archive on.
