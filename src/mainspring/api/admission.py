@@ -20,7 +20,7 @@ from mainspring.api.browser_headers import browser_headers
 from mainspring.api.call import Answer, Call, Services
 from mainspring.api.cookies import CSRF_HEADER
 from mainspring.api.errors import Rejected, Reply, answer_error
-from mainspring.api.gatekeeper import Gatekeeper, check_right
+from mainspring.api.gatekeeper import Gatekeeper
 from mainspring.api.guard import Guard, WrongAddress
 from mainspring.api.hiding import check_filters, hide_payloads
 from mainspring.api.reading import refuse_body
@@ -100,7 +100,10 @@ class Admission:
             found = self._routes.find(scope["path"])
             route = None if found is None else found.methods.get(scope["method"])
             operation = None if route is None else route.operation
-            principal, identity = await self._gatekeeper.admit(scope, headers, operation)
+            gatekeeper = self._gatekeeper
+            principal, identity = gatekeeper.recognize(scope, headers, operation) or await gatekeeper.admit(
+                scope, headers, operation
+            )
             is_known = True
             if route is None:
                 reply = _answer_unrouted(scope["method"], scope["path"], found)
@@ -146,7 +149,6 @@ class Admission:
         identity: Identity | None,
         request_id: str,
     ) -> Call:
-        check_right(principal, route.operation)
         query = route.query.read(scope["query_string"])
         if principal.hides_payloads:
             check_filters(query)

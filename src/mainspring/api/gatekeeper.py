@@ -113,10 +113,30 @@ class Gatekeeper:
         self._looks = asyncio.Semaphore(UNKNOWN_TOKENS.count // 2)
         self._rates: dict[str, tuple[int, CallerRates]] = {}
 
+    def recognize(
+        self, scope: Scope, headers: Mapping[str, str], operation: Operation[Any] | None
+    ) -> tuple[Principal, Identity | None] | None:
+        """Return who makes a request where nothing need be waited for; else None. So it is for nearly all requests.
+
+        Args:
+            operation: what is asked for; None if there is no such thing.
+
+        Raises:
+            Rejected: 401, the caller is not known any more; 403, it may not do that.
+            TooMany: it calls too often.
+        """
+        identities = self._identities
+        if identities is not None and not (identities.is_open and self._admin is None):
+            return self._admit_again(identities, headers, operation)
+        principal = _for_tenant(self._identify(scope), headers)
+        if operation is not None:
+            check_right(principal, operation)
+        return principal, None
+
     async def admit(
         self, scope: Scope, headers: Mapping[str, str], operation: Operation[Any] | None
     ) -> tuple[Principal, Identity | None]:
-        """Return who makes a request, and the token's identity if there is one.
+        """Return who makes a request that `recognize` has not recognized, and the token's identity if there is one.
 
         Args:
             operation: what is asked for; None if there is no such thing.
@@ -127,13 +147,9 @@ class Gatekeeper:
             StoreUnavailable: whom the token stands for cannot be found out.
         """
         identities = self._identities
-        if identities is None or (identities.is_open and self._admin is None):
-            return _for_tenant(self._identify(scope), headers), None
         if operation is not None and operation.id in _SIGNING_IN:
             return STRANGER, None  # whoever signs in need not have been known before
-        again = self._admit_again(identities, headers, operation)
-        if again is not None:
-            return again
+        assert identities is not None  # or else everybody is recognized
         text = _read_bearer(headers)
         if text is None and "cookie" in headers:
             session = read_session(headers, secure=is_secure(scope))

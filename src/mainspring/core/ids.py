@@ -6,6 +6,7 @@ shard. Outside the program, ids appear as `job_` or `run_`, followed by Crockfor
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NewType
 from uuid import UUID
 
@@ -86,6 +87,11 @@ def parse_job_id(text: str) -> JobId:
     Raises:
         ValueError: the text is not a job id.
     """
+    return _parse_job_id(text)
+
+
+@lru_cache(maxsize=4096)  # requests name the same jobs again and again
+def _parse_job_id(text: str) -> JobId:
     return JobId(UUID(int=_decode(text, "job_", _JOB_DIGITS, 128)))
 
 
