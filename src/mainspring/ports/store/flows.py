@@ -15,9 +15,6 @@ from mainspring.core.workflows.mail import Mail
 from mainspring.ports.store.nodes import Epochs
 from mainspring.ports.store.runs import NewRun
 
-ENGINE_SESSION = SessionId(0)
-"""The session that the engine holds runs of workflows by. No row of it exists; such a run is never an orphan."""
-
 
 class FlowStore(Protocol):
     """Flows: runs of workflows that the engine holds, and their mail.
@@ -30,9 +27,9 @@ class FlowStore(Protocol):
     async def start_flows(self, starts: Sequence[FlowStart], *, now: datetime) -> list[FlowVerdict]:
         """Hand leases of runs over to the engine, and begin their flows with the runs of their first steps.
 
-        The run stays RUNNING. It has `ENGINE_SESSION` from then on, token + 1, no deadline and no part in the answers
-        to repeated claims. So nobody takes it for an orphan, and what its former holder still reports is STALE. If its
-        cancel was requested before, the flow has mail that says so.
+        The run stays RUNNING. From then on `core.fencing.ENGINE_SESSION` holds it, under token + 1, without a deadline
+        and without a part in the answers to repeated claims. So nobody takes it for an orphan, and what its former
+        holder still reports is STALE. If its cancel was requested before, the flow has mail that says so.
 
         Returns:
             STARTED; or STALE if the run is not RUNNING under exactly this token and session. Then nothing was written

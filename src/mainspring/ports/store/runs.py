@@ -79,7 +79,7 @@ class NewRun:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it depends on nothing but its job: no key guards or limits it, and it is neither skipped nor a step's."""
+        """Whether it depends on nothing but its job: no key guards or limits it, it is not skipped, nor a step's."""
         return (
             self.submit_key is None
             and self.skip_reason is None
