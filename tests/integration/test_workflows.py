@@ -16,6 +16,7 @@ from mainspring.core.states import RunState
 from mainspring.core.workflows.rules import StepRule
 from mainspring.core.workflows.state import StepStatus
 from mainspring.ports.store import Store
+from mainspring.ports.store.flows import FlowVerdict, TurnedFlow
 from mainspring.stores.memory import MemoryStore
 from mainspring.stores.postgres import PostgresStore
 from mainspring.stores.sqlite import SqliteStore
@@ -255,3 +256,27 @@ async def test_a_large_graph_starts_in_several_turns(flows: Flows) -> None:
     assert flows.deeds.order.count("last") == 1
     assert await flows.state(run_id) is SUCCEEDED
     await flows.check(run_id)
+
+
+async def test_ends_of_an_earlier_attempt_are_not_told_again(flows: Flows) -> None:
+    store, runtime = flows.runtime.store, flows.runtime
+    flows.deeds.failures = {"one": 1}
+    run_id = await flows.start(step("one"), step("two"), retry=TWICE)
+    await flows.work()
+    runtime.clock.advance(10)
+    await flows.turn()
+    leases = {lease.spec.name.rpartition(".")[2]: lease for lease in await flows.worker.claim()}
+    await flows.worker.report(await flows.worker.carry_out(leases["two"]))
+    # As if that end had never been told: its mail goes, and the state stays as it was.
+    (flow,) = await store.read_flows([run_id])
+    assert flow is not None
+    places = tuple(mail.place for mail in await store.read_mail(range(256), lows={}, limit=10))
+    forgetful = TurnedFlow(flow_id=run_id, revision=flow.revision, state=flow.state, live=2, mails=places)
+    epochs = runtime.ownership.epochs
+    assert await store.turn_flows([forgetful], epochs=epochs, now=runtime.clock.now()) == [FlowVerdict.TURNED]
+    await runtime.tick("flow_reconciler")
+    await flows.turn()
+    assert await flows.steps(run_id) == [StepStatus.LIVE, StepStatus.SUCCEEDED]
+    await flows.worker.report(await flows.worker.carry_out(leases["one"]))
+    await flows.work()
+    assert await flows.state(run_id) is SUCCEEDED

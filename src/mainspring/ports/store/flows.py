@@ -85,7 +85,7 @@ class FlowStore(Protocol):
         """Write the mail of runs whose ends were not told to their flows, and return these flows, at most `limit`.
 
         A program of an earlier release ends runs without mail. Such a flow counts more live runs than it has runs and
-        mail. It gets mail for all its runs that have ended; what it knows already changes nothing.
+        mail. It gets mail for each step whose newest run has ended; what it knows already changes nothing.
         """
         ...
 

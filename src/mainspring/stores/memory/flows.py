@@ -129,8 +129,10 @@ class MemoryFlowStore:
             if is_mine and row.live > len(self._live_of(flow_id)) + told and len(found) < limit:
                 found.append(flow_id)
         for flow_id in found:
-            for run_id in flows.runs.get(flow_id, ()):
-                self._tables.tell_end(self._tables.runs[run_id])
+            # A workflow that was retried has the runs of its earlier attempts, too.
+            runs = (self._tables.runs[run_id] for run_id in sorted(flows.runs.get(flow_id, ())))
+            for run in {run.place: run for run in runs}.values():
+                self._tables.tell_end(run)
         return found
 
     async def read_flow_states(self, flow_ids: Sequence[RunId]) -> list[bytes | None]:

@@ -125,17 +125,27 @@ WHERE (flow.id & 255) = ANY(:shards::bigint[])
 ORDER BY flow.id LIMIT :limit;
 
 -- name: tell_again
--- Of all runs of these flows that have ended, those too of which the flows know.
+-- Of the runs of these flows that have ended, those too of which the flows know. Of a step it is the newest run, and none
+-- if a live one follows it: a workflow that was retried has the runs of its earlier attempts, too.
 INSERT INTO mail (shard, flow_id, step, item, what)
-SELECT wanted.id & 255, wanted.id, ended.step, ended.item, ended.state
-FROM unnest(:flow_ids::bigint[]) AS wanted (id)
-CROSS JOIN LATERAL (
-    SELECT run_history.step, run_history.item, run_history.state FROM run_history
-    WHERE run_history.flow_id = wanted.id AND run_history.flow_id > 0
-    UNION ALL
-    SELECT dead_run.step, dead_run.item, dead_run.state FROM dead_run
-    WHERE dead_run.flow_id = wanted.id AND dead_run.flow_id > 0
-) AS ended;
+SELECT newest.flow_id & 255, newest.flow_id, newest.step, newest.item, newest.state
+FROM (
+    SELECT DISTINCT ON (wanted.id, ended.step, ended.item)
+        wanted.id AS flow_id, ended.step, ended.item, ended.state
+    FROM unnest(:flow_ids::bigint[]) AS wanted (id)
+    CROSS JOIN LATERAL (
+        SELECT run_history.id, run_history.step, run_history.item, run_history.state FROM run_history
+        WHERE run_history.flow_id = wanted.id AND run_history.flow_id > 0
+        UNION ALL
+        SELECT dead_run.id, dead_run.step, dead_run.item, dead_run.state FROM dead_run
+        WHERE dead_run.flow_id = wanted.id AND dead_run.flow_id > 0
+    ) AS ended
+    ORDER BY wanted.id, ended.step, ended.item, ended.id DESC
+) AS newest
+WHERE NOT EXISTS (
+    SELECT FROM run
+    WHERE run.flow_id = newest.flow_id AND run.flow_id > 0 AND run.step = newest.step AND run.item = newest.item
+);
 
 -- name: read_flow_states
 SELECT wanted.id, kept.state AS flow_state

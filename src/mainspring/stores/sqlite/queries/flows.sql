@@ -79,15 +79,28 @@ WHERE (flow.id & 255) IN (SELECT value FROM json_each(:shards))
 ORDER BY flow.id LIMIT :limit;
 
 -- name: tell_again
--- Of all runs of these flows that have ended, those too of which the flows know.
+-- Of the runs of these flows that have ended, those too of which the flows know. Of a step it is the newest run, and none
+-- if a live one follows it: a workflow that was retried has the runs of its earlier attempts, too. With max(), the other
+-- columns are those of the same row.
 INSERT INTO mail (shard, flow_id, step, item, what)
-SELECT flow_id & 255, flow_id, step, item, state
-FROM json_each(:flow_ids) AS wanted CROSS JOIN run_history INDEXED BY run_history_flow
-WHERE flow_id = wanted.value AND flow_id > 0
-UNION ALL
-SELECT flow_id & 255, flow_id, step, item, state
-FROM json_each(:flow_ids) AS wanted CROSS JOIN dead_run INDEXED BY dead_run_flow
-WHERE flow_id = wanted.value AND flow_id > 0;
+SELECT newest.flow_id & 255, newest.flow_id, newest.step, newest.item, newest.state
+FROM (
+    SELECT max(ended.id), ended.flow_id, ended.step, ended.item, ended.state
+    FROM (
+        SELECT id, flow_id, step, item, state
+        FROM json_each(:flow_ids) AS wanted CROSS JOIN run_history INDEXED BY run_history_flow
+        WHERE flow_id = wanted.value AND flow_id > 0
+        UNION ALL
+        SELECT id, flow_id, step, item, state
+        FROM json_each(:flow_ids) AS wanted CROSS JOIN dead_run INDEXED BY dead_run_flow
+        WHERE flow_id = wanted.value AND flow_id > 0
+    ) AS ended
+    GROUP BY ended.flow_id, ended.step, ended.item
+) AS newest
+WHERE NOT EXISTS (
+    SELECT 1 FROM run INDEXED BY run_flow
+    WHERE run.flow_id = newest.flow_id AND run.flow_id > 0 AND run.step = newest.step AND run.item = newest.item
+);
 
 -- name: read_flow_states
 SELECT wanted.value AS id, coalesce(
