@@ -92,6 +92,11 @@ ONLY_SQLITE = {
     "unwatch_ended_runs": "likewise",
     "watch_ended_attempts": "likewise",
     "watch_ended_runs": "likewise",
+    "add_flow": "SQLite has no INSERT inside WITH: PostgreSQL begins flows in start_flows",
+    "keep_places": "the same",
+    "count_mail": "PostgreSQL counts what remove_mail has removed, and rolls back",
+    "find_flow_runs": "PostgreSQL reads the runs as it finds them, in list_flow_runs",
+    "tell_end": "PostgreSQL tells in the statements that end runs",
 }
 # query of PostgreSQL that SQLite has not -> why
 ONLY_POSTGRES = {
@@ -140,6 +145,7 @@ ONLY_POSTGRES = {
     "limit_lock_waits": "locks of tables",
     "fire_outlined": "round trips: SQLite wins each fire by fire_clock and inserts the runs by insert_run",
     "keep_snapshot": "on SQLite every transaction keeps one",
+    "list_flow_runs": "SQLite finds the ids by find_flow_runs, and get_runs reads the runs",
     "list_runs": "SQLite finds the ids by the query that fits, and read_listed reads the runs",
     "list_runs_of_job": "likewise",
     "list_held_runs": "likewise",
@@ -272,11 +278,13 @@ OTHER_PARAMETERS = {
     "reserve_key": ({"verdict"}, set(), "PostgreSQL writes it by settle_keys, when the run is decided"),
     "insert_run": (set(), {"shard"}, "SQLite's ids are made in Python"),
     "insert_skipped": (set(), {"shard"}, "SQLite's ids are made in Python"),
+    "insert_step": ({"run_id"}, {"shard"}, "the same"),
     "prune_dead": (set(), {"settled_before"}, "the lock of the mark comes first; SQLite has one writer"),
     "prune_history": (set(), {"settled_before"}, "the lock of the mark comes first; SQLite has one writer"),
     "read_calendar": ({"key"}, {"name", "version"}, "JSON pairs here, two arrays there"),
     "read_version": ({"key"}, {"job_id", "version"}, "JSON pairs here, two arrays there"),
     "repeat_claim": (set(), {"policy_epoch"}, "SQLite judges the turn in Python"),
+    "start_flow": (set(), {"going_on", "live", "state"}, "SQLite begins the flow by add_flow and add_notice"),
     "read_lane": (
         set(),
         {"lane_id", "low"},
@@ -476,7 +484,13 @@ def test_sqlite_refuses_other_states(sqlite: apsw.Connection, name: str) -> None
     values = {str(column): b"x" if kind == "BLOB" else "1" if kind == "TEXT" else 1 for column, kind in info}
     allowed = CHECKS[f"{name}_state"]
     for number, state in enumerate([*RunState, "OTHER"]):
-        row = values | {"id": number, "state": state, "fire_at": number, "redrive_of": number}
+        row = values | {
+            "id": number,
+            "state": state,
+            "fire_at": number,
+            "redrive_of": number,
+            "flow_id": number,
+        }
         if name == "dead_run":
             row["settlement"] = None
         if name == "run" and state != RunState.RUNNING:

@@ -199,6 +199,16 @@ async def test_query_can_be_prepared(watch: Any, name: str) -> None:
             {"fire_range_draining", "fire_range_job", "job_pkey", "job_clock_pkey", "run_fire_range"},
         ),
         (Role.FIRE, "keep_permits", {"job_clock_pkey"}),
+        (Role.FLOW, "start_flows", {"run_pkey", "key_hold_pkey"}),
+        (Role.FLOW, "read_mail", {"mail_pkey", "flow_pkey"}),
+        (Role.FLOW, "drop_mail", {"mail_pkey", "flow_pkey"}),
+        (Role.FLOW, "read_flows", {"flow_pkey", "run_pkey", "lane_pkey"}),
+        (Role.FLOW, "lock_flows", {"flow_pkey"}),
+        (Role.FLOW, "remove_mail", {"mail_pkey"}),
+        (Role.FLOW, "save_flows", {"flow_pkey"}),
+        (Role.FLOW, "delete_flows", {"flow_pkey"}),
+        (Role.FLOW, "find_step_runs", {"run_flow"}),
+        (Role.FLOW, "request_cancels", {"run_pkey"}),
         (Role.UPKEEP, "count_overdue", {"job_clock_due"}),
         (Role.PLAN, "read_due", {"job_clock_due", "job_pkey"}),
         (Role.WATCH, "find_expired", {"run_expiring"}),
@@ -236,6 +246,7 @@ async def test_hot_query_walks_its_indexes_and_sorts_nothing(
         (Role.FIRE, "fire_clocks"),
         (Role.FIRE, "fire_outlined"),
         (Role.APPLY, "lock_runs"),
+        (Role.FLOW, "start_flows"),
         (Role.SUBMIT, "lock_holders"),
     ],
 )
@@ -458,6 +469,25 @@ async def test_what_is_running_is_found_by_its_session(dsn: str, watch: Any) -> 
     nodes = await explain(dsn, Role.BROWSE, QUERIES["list_held_runs"], values=PAGE | {"state": "'RUNNING'"})
     assert seq_scans_of(nodes) <= {"lane"}
     assert indexes_of(nodes) & {"run_claimed", "run_held_quarantined"} == {"run_claimed"}
+
+
+@pytest.mark.parametrize("name", ["find_untold", "tell_again"])
+async def test_runs_of_flows_are_found_by_their_flow(dsn: str, name: str) -> None:
+    """Once in a while, all flows are looked at, and what there is of these runs is in an index of its own."""
+    nodes = await explain(dsn, Role.FLOW, QUERIES[name])
+    assert seq_scans_of(nodes) == set()
+    found = indexes_of(nodes) - {"flow_pkey", "mail_pkey"}
+    assert {"flow_id" in index or index.endswith("_flow") for index in found} == {True}
+
+
+async def test_runs_of_a_flow_are_listed_by_their_flow(dsn: str, watch: Any) -> None:
+    if not await watch.fetchval("SELECT count(*) FROM run"):
+        return  # an empty table is read as it lies
+    values = {"flow_id": "256", "after": "0", "limit": "100"}
+    nodes = await explain(dsn, Role.BROWSE, QUERIES["list_flow_runs"], values=values)
+    assert seq_scans_of(nodes) <= {"lane"}
+    assert {"run_flow", "dead_run_flow", "run_pkey", "dead_run_pkey"} <= indexes_of(nodes)
+    assert not {index for index in indexes_of(nodes) if "job" in index}
 
 
 async def test_creations_are_looked_up_by_id(dsn: str, watch: Any) -> None:

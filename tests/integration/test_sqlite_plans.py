@@ -24,6 +24,8 @@ BIG = (
     "alert",
     "notification",
     "monitor",
+    "flow",
+    "mail",
 )
 BACKLOG = """
 WITH RECURSIVE series (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM series WHERE n < 2000)
@@ -139,6 +141,27 @@ JOB_KEY = "SEARCH job sqlite_autoindex_job_1"
         ("read_backfill_work", [JOB_KEY, "SEARCH run run_fire_range", "SEARCH run run_job"]),
         ("read_fire_ranges", [JOB_KEY, CLOCK_KEY, "SEARCH run run_fire_range"]),
         ("keep_permits", [CLOCK_KEY]),
+        ("start_flow", [f"SEARCH run {KEY}"]),
+        ("keep_places", [f"SEARCH run {KEY}"] * 5),
+        ("tell_end", [f"SEARCH run {KEY}"]),
+        ("read_mail", ["SEARCH mail mail_shard", f"SEARCH flow {KEY}"]),
+        ("drop_mail", [f"SEARCH mail {KEY}", f"SEARCH flow {KEY}"]),
+        ("remove_mail", [f"SEARCH mail {KEY}"]),
+        ("count_mail", [f"SEARCH mail {KEY}"]),
+        ("read_flows", [f"SEARCH flow {KEY}", f"SEARCH run {KEY}"]),
+        ("lock_flow", [f"SEARCH flow {KEY}"]),
+        ("save_flow", [f"SEARCH flow {KEY}"]),
+        ("find_step_runs", ["SEARCH run run_flow"]),
+        ("find_untold", ["SCAN flow", "SEARCH run run_flow", "SEARCH mail mail_shard"]),
+        ("tell_again", ["SEARCH run_history run_history_flow", "SEARCH dead_run dead_run_flow"]),
+        (
+            "find_flow_runs",
+            [
+                "SEARCH run run_flow",
+                "SEARCH run_history run_history_flow",
+                "SEARCH dead_run dead_run_flow",
+            ],
+        ),
         ("list_waiting_of_backfill", ["SEARCH run run_fire_range"]),
         ("read_fires_of_runs", PAGE_OF_JOB),
         ("read_due", ["SEARCH job_clock job_clock_due", JOB_KEY]),
@@ -197,7 +220,7 @@ JOB_KEY = "SEARCH job sqlite_autoindex_job_1"
         ("find_held", ["SCAN run run_held"]),
         ("find_held_of_job", ["SCAN run run_held"]),
         ("list_overdue", ["SCAN run run_held"]),
-        ("count_running", ["SCAN run run_held"]),
+        ("count_running", ["SEARCH run run_held"]),
         (
             "delete_empty_lanes",
             [
@@ -216,7 +239,7 @@ def test_hot_query_walks_its_indexes(database: apsw.Connection, name: str, walks
     # And open alerts, and those of two tenants.
     is_sorted = name in {
         *("list_overdue", "find_held", "find_held_of_job", "group_dead"),
-        *("find_late", "list_open_alerts", "list_alerts"),
+        *("find_late", "list_open_alerts", "list_alerts", "find_flow_runs"),
     }
     sorting = ["USE TEMP B-TREE FOR ORDER BY"] if is_sorted else []
     if name == "count_running":
@@ -252,6 +275,7 @@ def test_only_the_census_reads_a_big_table_from_end_to_end(database: apsw.Connec
     )
     few = {"SCAN run run_held", "SCAN run run_quarantined", "SCAN audit audit_unsealed"}
     few |= {"SCAN dead_run dead_run_unnoticed", "SCAN alert alert_open"}
+    few |= {"SCAN flow"}  # once in a while, of the workflows that run
     few |= {"SCAN monitor monitor_name"}  # in order, and of 2,000 no further
     assert scans - few == inspection
 

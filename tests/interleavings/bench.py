@@ -70,8 +70,10 @@ TABLES = (
     "archive_part",
     "slo",
     "failover",
+    "flow",
+    "mail",
 )
-_OWN_IDS = frozenset({"job", "lane", "fire_range", "key_hold", "concurrency_key", "limit_rule"})
+_OWN_IDS = frozenset({"job", "lane", "fire_range", "key_hold", "concurrency_key", "limit_rule", "mail"})
 """Tables whose new rows have ids that differ from order to order."""
 
 _COUNTED_UP = frozenset({"claim_number", "held_from"})
@@ -101,7 +103,10 @@ class Bench:
         self._plays = 0
         self.alone: dict[str, Any] = {}
         self._known_jobs = {
-            str(job.id) for job in (scene.job, scene.quiet, scene.paused, scene.limited, scene.batched)
+            str(job.id)
+            for job in (
+                *(scene.job, scene.quiet, scene.paused, scene.limited, scene.batched, scene.workflow),
+            )
         }
 
     def kept(self, table: str) -> list[dict[str, Any]]:

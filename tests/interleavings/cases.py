@@ -10,6 +10,7 @@ from mainspring.core import outcomes
 from mainspring.core.backfill import BackfillChange
 from mainspring.core.batching import BatchRule
 from mainspring.core.blackouts import Blackout
+from mainspring.core.fencing import ENGINE_SESSION
 from mainspring.core.ids import DEFAULT_TENANT, BackfillId, FireRangeId, JobId, RunId, SessionId
 from mainspring.core.lane_caps import CapKey, CapScope, LaneCap
 from mainspring.core.limits import JobLimit, LimitRule
@@ -23,11 +24,13 @@ from mainspring.core.priorities import PriorityClass
 from mainspring.core.queues import Queue, QueueOrder
 from mainspring.core.rates import Rate
 from mainspring.core.tenants import Tenant
+from mainspring.core.workflows.mail import StepEnded
 from mainspring.ports.store.applying import JobsChange, OwnedNames
 from mainspring.ports.store.backfills import BackfillStep
 from mainspring.ports.store.calendars import CalendarDeletion, CalendarUse, CalendarUses, Replan
 from mainspring.ports.store.claims import ClaimResult, HeldRun
 from mainspring.ports.store.ends import FollowingFire
+from mainspring.ports.store.flows import MailPlace, TurnedFlow
 from mainspring.ports.store.limits import LineQuota
 from mainspring.ports.store.policies import PermitRequest
 from mainspring.ports.store.preemption import PreemptionRequest
@@ -38,6 +41,7 @@ from mainspring.ports.store.sessions import Beat
 from mainspring.stores.postgres import PostgresStore
 from mainspring.testing.conformance.backfills import make_backfill
 from mainspring.testing.conformance.calendars import make_calendar
+from mainspring.testing.conformance.flows import make_start, make_step_run
 from mainspring.testing.factories import (
     START,
     add_job,
@@ -65,6 +69,7 @@ from mainspring.testing.factories import (
     running_run,
     submit,
 )
+from mainspring.testing.factories import claim as claim_runs
 
 NOW = at(60)
 """The instant of nearly all verbs."""
@@ -94,6 +99,8 @@ class Scene:
             two more wait in `lines`.
         backfill: one of `quiet`, with one open section, `section`.
         batched: its runs are taken two at a time; three wait in `batch_lines`.
+        workflow: `flow` is a run of it that the engine holds. Of its steps, `step` is held by `first`, the second one
+            waits, and the end of the third one is told. `to_start` is another one, which `first` holds.
         first: the session that holds `held` and `other`.
         second: another one, without runs.
         node_beats: the counter of node-1.
@@ -112,6 +119,11 @@ class Scene:
     lines: tuple[LineQuota, ...]
     batched: Job
     batch_lines: tuple[LineQuota, ...]
+    workflow: Job
+    flow: RunId
+    flow_mail: tuple[MailPlace, ...]
+    step: HeldRun
+    to_start: HeldRun
     first: SessionId
     second: SessionId
     beats: int
@@ -169,6 +181,10 @@ async def set_scene(store: PostgresStore, execute: Callable[[str], Awaitable[Any
     known = {line.key for line in lines}
     others = [line for line in await store.read_lines(limit=9) if line.key not in known]
     batch_lines = tuple(LineQuota(line.key, START, 1) for line in others)
+    workflow = await add_job(store, make_spec(name="workflow", queue="workflow"), shard=SHARD)
+    flow, flow_mail, step = await _start_flow(store, workflow, first)
+    [to_start] = await submit(store, workflow, lane=_lane("to_start"))
+    await claim_of(store, first, "to_start")
     await execute("SELECT setval('run_sequence', 1000000)")
     lanes = await store.read_lanes([])
     [beats] = [facts.beats for facts in await store.list_sessions() if facts.id == first]
@@ -185,6 +201,11 @@ async def set_scene(store: PostgresStore, execute: Callable[[str], Awaitable[Any
         lines=lines,
         batched=batched,
         batch_lines=batch_lines,
+        workflow=workflow,
+        flow=flow,
+        flow_mail=flow_mail,
+        step=await read_held(store, step),
+        to_start=await read_held(store, to_start),
         first=first,
         second=second,
         beats=beats,
@@ -196,6 +217,28 @@ async def set_scene(store: PostgresStore, execute: Callable[[str], Awaitable[Any
         lanes=await all_lanes(store),
         lane_ids={lane.key: lane.id for lane in lanes},
     )
+
+
+async def _start_flow(
+    store: PostgresStore, workflow: Job, first: SessionId
+) -> tuple[RunId, tuple[MailPlace, ...], RunId]:
+    """Start a flow. Return it, its mail, and the run of its first step."""
+    [flow] = await submit(store, workflow)
+    await claim_of(store, first, "workflow")
+    runs = [make_step_run(workflow, flow, step, lane=_lane(f"step{step}")) for step in range(3)]
+    start = make_start(workflow, await read_held(store, flow), runs=tuple(runs), live=3)
+    await store.start_flows([start], now=START)
+    [step, _, ended] = await store.list_flow_runs(flow)
+    await store.cancel_runs([ended.id], reason="test", now=START)
+    await claim_of(store, first, "step0")
+    mails = await store.read_mail([SHARD], lows={}, limit=10)
+    return flow, tuple(mail.place for mail in mails), step.id
+
+
+async def claim_of(store: PostgresStore, session_id: SessionId, queue: str) -> None:
+    """Claim the one run that waits in a queue."""
+    [lane] = [lane.id for lane in await store.read_lanes([queue])]
+    [_] = await claim_runs(store, session_id, lanes=[lane])
 
 
 def _lane(queue: str) -> LaneKey:
@@ -238,6 +281,10 @@ _TOUCHES = tuple(
         "beat beat_batch": "run session",
         "expire_session close_sessions": "session",
         "cancel cancel_batch expire_runs": "run",
+        "start_flow": "run session lane mail",
+        "end_step fail_step cancel_step cancel_flow": "run mail",
+        "turn_flow turn_anew end_flow": "run mail lane shard",
+        "drop_mail reconcile_flows": "run mail",
         "submit_plain": "job lane",
         "submit_straight submit_straight_first": "job lane run session",
         "submit_keyed submit_old_key submit_new_lanes": "job lane key",
@@ -410,6 +457,102 @@ async def cancel_batch(store: PostgresStore, scene: Scene) -> Any:
 @_verb(idle=[])
 async def expire_runs(store: PostgresStore, scene: Scene) -> Any:
     return await store.expire_runs(now=at(80), limit=10)
+
+
+# -- flows -----------------------------------------------------------------------------------------------------
+
+
+@_verb()
+async def start_flow(store: PostgresStore, scene: Scene) -> Any:
+    runs = (make_step_run(scene.workflow, scene.to_start.run_id, 0, lane=_lane("workflow")),)
+    start = make_start(scene.workflow, scene.to_start, runs=runs, live=1)
+    return await store.start_flows([start], now=NOW)
+
+
+@_verb()
+async def end_step(store: PostgresStore, scene: Scene) -> Any:
+    """The last step but one that waits: what a turn about it does not know yet."""
+    end = outcomes.succeeded(scene.step.run_id, scene.step.token, scene.step.session_id, b"1")
+    return await store.apply([end], now=NOW)
+
+
+@_verb()
+async def fail_step(store: PostgresStore, scene: Scene) -> Any:
+    failure = Failure(error="never", is_retryable=False)
+    spec, draw = scene.workflow.spec, random.Random(1).random
+    return await store.apply(
+        [outcomes.failed(facts_of(scene.step), spec, failure, now=NOW, random=draw)], now=NOW
+    )
+
+
+@_verb()
+async def cancel_step(store: PostgresStore, scene: Scene) -> Any:
+    return await store.cancel_runs([scene.step.run_id], reason="test", now=NOW)
+
+
+@_verb()
+async def cancel_flow(store: PostgresStore, scene: Scene) -> Any:
+    return await store.cancel_runs([scene.flow, scene.to_start.run_id], reason="test", now=NOW)
+
+
+def turn_of(scene: Scene, **overrides: Any) -> TurnedFlow:
+    """Make the turn about the mail of the scene: the third step has ended."""
+    values: dict[str, Any] = {
+        "flow_id": scene.flow,
+        "revision": 0,
+        "state": b"turned",
+        "live": 2,
+        "mails": scene.flow_mail,
+    }
+    return TurnedFlow(**values | overrides)
+
+
+@_verb()
+async def turn_flow(store: PostgresStore, scene: Scene) -> Any:
+    """It makes a run. Two owners may have read the mail."""
+    run = make_step_run(scene.workflow, scene.flow, 3, lane=_lane("step0"))
+    return await store.turn_flows(
+        [turn_of(scene, live=3, runs=(run,), goes_on=True)], epochs=scene.epochs, now=NOW
+    )
+
+
+@_verb()
+async def turn_anew(store: PostgresStore, scene: Scene) -> Any:
+    """It reads what there is, and cancels the steps whose runs are live."""
+    mails = await store.read_mail([SHARD], lows={}, limit=10)
+    mine = [mail for mail in mails if mail.flow_id == scene.flow and mail.revision is not None]
+    ended = {mail.mail.step for mail in mine if isinstance(mail.mail, StepEnded)}
+    [flow] = await store.read_flows([scene.flow])
+    if flow is None or flow.revision or any(mail.revision != flow.revision for mail in mine):
+        return ["gone"]
+    turn = turn_of(
+        scene,
+        live=len({0, 1, 2} - ended),
+        mails=tuple(mail.place for mail in mine),
+        cancels=tuple({0, 1, 2} - ended),
+        cancel_reason="test",
+    )
+    return await store.turn_flows([turn], epochs=scene.epochs, now=NOW)
+
+
+@_verb()
+async def end_flow(store: PostgresStore, scene: Scene) -> Any:
+    """It ends the flow while runs of its steps are live, as no engine would."""
+    end = outcomes.succeeded(scene.flow, 2, ENGINE_SESSION, b"1")
+    return await store.turn_flows([turn_of(scene, end=end)], epochs=scene.epochs, now=NOW)
+
+
+@_verb()
+async def drop_mail(store: PostgresStore, scene: Scene) -> Any:
+    return await store.drop_mail(scene.flow_mail)
+
+
+@_verb()
+async def reconcile_flows(store: PostgresStore, scene: Scene) -> Any:
+    return await store.reconcile_flows([SHARD], now=NOW, limit=10)
+
+
+# -- submissions -----------------------------------------------------------------------------------------------
 
 
 @_verb()

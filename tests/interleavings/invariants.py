@@ -24,6 +24,7 @@ def judge(scene: Scene, verbs: Verbs, played: Played, tables: Tables) -> None:
     """Hold the end against what must be true whatever the order."""
     try:
         judge_runs(scene, tables)
+        judge_flows(tables)
         judge_clocks(scene, verbs, played, tables)
         for verb, result in zip(verbs, played.results, strict=True):
             judge_result(scene, verb, result, tables)
@@ -71,7 +72,7 @@ def judge_runs(scene: Scene, tables: Tables) -> None:
     alone = [row["session_id"] for row in tables["run"] if row["is_quarantined"]]
     assert all(sessions.count(session) == 1 for session in alone), "a session has more than its run alone"
     bounds = {row["id"]: row["held_from"] for row in tables["session"]}
-    held = [row for row in tables["run"] if row["session_id"] is not None]
+    held = [row for row in tables["run"] if row["session_id"]]  # the engine's leases have no claim
     assert all(row["claim_number"] >= bounds[row["session_id"]] for row in held), (
         "a lease lies before its bound"
     )
@@ -104,6 +105,32 @@ def judge_runs(scene: Scene, tables: Tables) -> None:
     assert len(open_backfills) <= 1, "two backfills are under way in one range"
     keyed = {row["run_id"] for row in tables["idempotency"]}
     assert keyed <= set(ids), "a key names a run that does not exist"
+
+
+def judge_flows(tables: Tables) -> None:
+    steps = [
+        (row["flow_id"], row["step"])
+        for table in ("run", "run_history", "dead_run")
+        for row in tables[table]
+        if row["flow_id"] is not None
+    ]
+    assert len(steps) == len(set(steps)), "a step has two runs"
+    flows = {row["id"]: row for row in tables["flow"]}
+    held = {row["id"] for row in tables["run"] if row["session_id"] == 0}
+    assert flows.keys() == held, "flows and the engine's leases disagree"
+    told = [(row["flow_id"], row["step"]) for row in tables["mail"] if row["step"] is not None]
+    assert len(told) == len(set(told)), "an end was told twice"
+    for flow_id, flow in flows.items():
+        live = sum(row["flow_id"] == flow_id for row in tables["run"])
+        assert flow["live"] == live + sum(told_to == flow_id for told_to, _ in told), "an end was not told"
+    asked = [row["flow_id"] for row in tables["mail"] if row["what"] == "cancel"]
+    for row in tables["run"]:
+        if (
+            row["session_id"] == 0
+            and row["cancel_requested_at"] is not None
+            and flows[row["id"]]["revision"] == 0
+        ):
+            assert asked.count(row["id"]) == 1, "a cancel was not told, or told twice"
 
 
 def judge_clocks(scene: Scene, verbs: Verbs, played: Played, tables: Tables) -> None:

@@ -50,6 +50,7 @@ _PAUSED = "ClockMove(next_fire=None, is_paused=True"
 _TABLES = "mainspring.stores.memory.tables"
 _CATCH_UP = "mainspring.engine.scheduling.catch_up"
 _ALERTS = "mainspring.stores.memory.alerts"
+_FLOWS = "mainspring.stores.memory.flows"
 _FIRE_COUNTS = "mainspring.core.fire_counts"
 
 GUARDS: tuple[Guard, ...] = (
@@ -824,6 +825,47 @@ GUARDS: tuple[Guard, ...] = (
                 "return True",
             ),
         ),
+    ),
+    Guard(
+        "revision and mail of a turn",
+        "a flow's turn is decided from its newest state: a late one would start steps again",
+        (
+            Edit(
+                _FLOWS,
+                "if flows.revision(turn.flow_id) != turn.revision or not self._has_all(turn):",
+                "if flows.revision(turn.flow_id) is None:",
+            ),
+            Edit(_FLOWS, "del flows.mail[shard][place.number]", "flows.mail[shard].pop(place.number, None)"),
+        ),
+        staging="with_workflows",
+    ),
+    Guard(
+        "rule of a step",
+        "a step starts only once its rule allows it: here, once one of its parents has ended",
+        (
+            Edit(
+                "mainspring.core.workflows.rules",
+                "    if parents.failed:\n        return _UPSTREAM_FAILED\n    if parents.open:\n        return _WAIT\n"
+                "    return _SKIP if parents.skipped else _RUN",
+                "    if parents.failed:\n        return _UPSTREAM_FAILED\n"
+                "    if parents.open and not parents.succeeded:\n        return _WAIT\n"
+                "    return _SKIP if parents.skipped else _RUN",
+            ),
+        ),
+        staging="with_workflows",
+    ),
+    Guard(
+        "mail of an end",
+        "a flow is told of each end of its steps",
+        (
+            Edit(
+                _TABLES,
+                "if run.place is not None and run.state in FINAL_STATES:",
+                "if run.place is not None and run.state is RunState.SUCCEEDED:",
+            ),
+            Edit(_FLOWS, "row.live > len(self._live_of(flow_id)) + told", "row.live < 0"),
+        ),
+        staging="with_workflows",
     ),
 )
 

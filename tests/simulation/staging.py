@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tools.simulator.accessed import make_accessed
+from tools.simulator.flowed import make_flowed
 from tools.simulator.plan import Action, FaultPlan, Plan
 
 Staging = Callable[[Plan], Plan | None]
@@ -91,11 +92,22 @@ def with_tenants_and_tokens(plan: Plan) -> Plan | None:
     return replace(accessed, faults=(), failure_rate=0.0)
 
 
+def with_workflows(plan: Plan) -> Plan | None:
+    """Draw a plan of workflows, in place of the one that was drawn, with servers that are late with what they ask."""
+    flowed = make_flowed(plan.seed, plan.seconds)
+    faults = tuple(
+        FaultPlan(at=12.0, seconds=90.0, kind="late", target=f"server-{number}")
+        for number in range(flowed.servers)
+    )
+    return replace(flowed, faults=faults, failure_rate=0.0)
+
+
 STAGINGS: Mapping[str, Staging] = {
     "without_faults": without_faults,
     "with_lost_workers": with_lost_workers,
     "with_stopped_watchdogs": with_stopped_watchdogs,
     "with_late_verdicts": with_late_verdicts,
     "with_tenants_and_tokens": with_tenants_and_tokens,
+    "with_workflows": with_workflows,
 }
 """By the names that guards use."""

@@ -71,8 +71,9 @@ NEW_OPTIONS: Row = {
 """What jobs show since, and what it is for a job that does not use it."""
 NEW_SEQUENCES = (
     *("alert_id_seq", "audit_id_seq", "concurrency_key_id_seq", "key_hold_id_seq", "limit_rule_id_seq"),
-    *("monitor_id_seq", "notification_id_seq", "silence_id_seq"),
+    *("mail_id_seq", "monitor_id_seq", "notification_id_seq", "silence_id_seq"),
 )
+NO_FLOW: Row = dict.fromkeys(("flow_id", "step", "item", "flow_state"))
 OWN = ("migration", "migration_compatibility")
 """What the runner of migrations writes for itself."""
 
@@ -184,7 +185,9 @@ def ordered_by_due(clock: Row, tables: Tables) -> Row:
 
 def without_keys(run: Row) -> Row:
     """Return a run as it is after the upgrade, with the keys of limits that it has not."""
-    return run | dict.fromkeys(("key_id", "second_key_id", "third_key_id", "preemption", "trace"))
+    return run | dict.fromkeys(
+        ("key_id", "second_key_id", "third_key_id", "preemption", "trace", "flow_id", "step", "item")
+    )
 
 
 def ended(sessions: list[Row]) -> list[Row]:
@@ -205,7 +208,7 @@ def test_every_row_is_the_same_but_for_names_and_sessions(upgraded: Upgraded) ->
         *("census", "revision", "run_tally", "run_unique"),
         *("limit_rule", "limit_use", "concurrency_key", "key_hold"),
         *("calendar", "calendar_use", "pause", "failure_watch", "backfill", "redrive", "blackout"),
-        *("account", "token", "password"),
+        *("account", "token", "password", "flow", "mail"),
         *("alert", "alert_rule", "channel", "job_notify", "notification", "silence", "monitor"),
         *("priority_class", "past_session", "ledger_check", "at_start", "after_end", "kept_attempt"),
         *("audit", "audit_horizon", "audit_seal"),
@@ -217,9 +220,9 @@ def test_every_row_is_the_same_but_for_names_and_sessions(upgraded: Upgraded) ->
     unsettled = dict.fromkeys(
         ("error_group", "settled_at", "settlement", "settle_reason", "redriven_as", "is_unnoticed", "trace")
     )
-    before["dead_run"] = [run | unsettled for run in before["dead_run"]]
+    before["dead_run"] = [run | unsettled | NO_FLOW for run in before["dead_run"]]
     before["run"] = [without_keys(run) for run in before["run"]]
-    before["run_history"] = [run | {"trace": None} for run in before["run_history"]]
+    before["run_history"] = [run | {"trace": None} | NO_FLOW for run in before["run_history"]]
     epoch = None if "sequences" in before else 0  # SQLite has no sessions of other releases
     before["session"] = [
         row | {"policy_epoch": epoch, "account": None, "tenant": None} for row in before["session"]

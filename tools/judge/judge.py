@@ -19,6 +19,7 @@ from tools.judge.ends import judge_fires_after_ends
 from tools.judge.failures import judge_failures, judge_failures_outside
 from tools.judge.fire_counts import judge_fire_counts
 from tools.judge.fires import judge_fires, judge_instants
+from tools.judge.flows import judge_flows
 from tools.judge.intake import judge_intake
 from tools.judge.leases import read_leases
 from tools.judge.limits import judge_limits, judge_lines
@@ -81,6 +82,10 @@ RULES = {
     "O6": "a worker that is bound to a tenant gets no run of another one",
     "O7": "where no process was hurt, the counters say how many runs have ended, and how",
     "O9": "nothing is admitted under a token two seconds after it was revoked",
+    "W1": "a step starts only once its rule has allowed it",
+    "W2": "a step of a workflow's run has one run",
+    "W3": "a workflow ends once, after all its steps, and nothing starts after its end or long after its cancel",
+    "W4": "every workflow ends as its steps have and its rules say, and leaves no mail and no flow",
     "P1": "a job pauses itself after so many failures in a row, and only then",
 }
 """The rules, by their names in the reliability notes."""
@@ -128,6 +133,7 @@ def judge(history: History) -> Verdict:
         *judge_dead_letters(history, runs, counts),
         *judge_alerts(history, runs, counts),
         *judge_access(history, runs, counts),
+        *judge_flows(history, counts),
     ]
     return Verdict(tuple(violations), dict(sorted(counts.items())))
 

@@ -398,6 +398,28 @@ class BackfillStory:
     steps: list[BackfillMove] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowStory:
+    """A run of a workflow, with the runs of its steps as they are in the end.
+
+    Attributes:
+        links: for each step, by its place, the places of the steps that it comes after.
+        rules: of each step, by their names.
+        may_fail: which steps may fail without making the workflow fail.
+        runs: of the steps, each with its `place`.
+        steps: how each step has ended, by the words of `StepStatus`; None if that is not on record.
+        cancelled_at: when a cancel of it was committed first; None: it never was.
+    """
+
+    run: Run
+    links: tuple[tuple[int, ...], ...]
+    rules: tuple[str, ...]
+    may_fail: frozenset[int]
+    runs: tuple[Run, ...]
+    steps: tuple[str, ...] | None
+    cancelled_at: datetime | None
+
+
 @dataclass(slots=True, kw_only=True)
 class History:
     """Everything that the judge examines.
@@ -441,6 +463,10 @@ class History:
         expiries: how long runs of a queue may wait, of queues for which that was set before anything was in them.
         rates: how often tenants may submit, of those for which that was set before they did.
         permits: what requests of tenants with a rate got.
+        flows: the runs of workflows, which are in no other list, nor are those of their steps.
+        flow_events: theirs, in order.
+        flow_mail: how much mail is left in the end.
+        open_flows: how many flows are left in the end.
         is_by_age: the queue of these tenants serves the oldest run first, so their weights do not count.
         claim: how many attempts one worker can run at a time.
         matchers: how many processes give out runs, each by what it knows.
@@ -493,6 +519,10 @@ class History:
     rates: Mapping[str, str] = field(default_factory=dict)
     permits: list[Permit] = field(default_factory=list)
     askings: list[Asking] = field(default_factory=list)
+    flows: list[FlowStory] = field(default_factory=list)
+    flow_events: list[Event] = field(default_factory=list)
+    flow_mail: int = 0
+    open_flows: int = 0
     is_by_age: bool = False
     claim: int = 1
     matchers: int = 1

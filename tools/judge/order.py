@@ -17,6 +17,8 @@ STORE_FAULTS = frozenset({"outage", "full"})
 _SKIPPING = frozenset({"skip", "queue_one", "cancel_running"})
 """Policies by which a fire may be skipped while a run is live."""
 _FIRST = frozenset({RunState.PENDING, RunState.BLOCKED, RunState.SKIPPED})
+HANDED_OVER = "handed_over"
+"""What a recorder calls it when the engine takes over the lease of a workflow's run."""
 _ENDINGS = frozenset(outcome.value for outcome in AttemptOutcome)
 
 
@@ -58,9 +60,11 @@ def _first_fault(events: list[Event]) -> tuple[str, int, str] | None:
         if state is None:
             if event.target not in _FIRST:
                 return "S12", index, f"{event.what} before it was recorded"
-        elif not is_legal(state, event.target):
+        elif not is_legal(state, event.target) or (
+            state is event.target is RunState.RUNNING and event.what != HANDED_OVER
+        ):
             return "S12", index, f"{state} to {event.target} is not a legal step"
-        if event.what == "claimed":
+        if event.what in {"claimed", HANDED_OVER}:
             if event.token <= token:
                 return "S9", index, f"its token does not grow: {token} before"
             token, holder = event.token, event.session_id

@@ -22,6 +22,7 @@ from tools.simulator.plan import (
     CAP_VERBS,
     CRASH_VERBS,
     END_VERBS,
+    FLOW_VERBS,
     INTAKE_VERBS,
     LOOK_VERBS,
     PAUSE_VERBS,
@@ -117,6 +118,8 @@ REQUIRED = (
     *("message_lost", "answer_of_a_channel_lost"),
     *("changes_audited", "changes_refused", "starts_at_a_bound_worker", "ends_counted"),
     *("tokens_admitted", "tokens_refused"),
+    *("flow_started", "flow_turned", "flow_lost", "flow_fenced", "flow_cancelled_its_steps"),
+    *("flow_starts_judged", "flows_failed", "flows_cancelled"),
     *("catch_ups_paced", "catch_ups_full"),
     *("fires_counted", "jobs_finished", "jobs_finished_by_a_catch_up", "counts_kept_by_an_edit"),
     *("backfill_fires_made", "backfill_fires_skipped", "backfill_step_lost", "backfill_in_the_way"),
@@ -125,6 +128,7 @@ REQUIRED = (
         for verb in (
             *(*CRASH_VERBS, *LOOK_VERBS, *INTAKE_VERBS, *PAUSE_VERBS, *BLACKOUT_VERBS, *CAP_VERBS),
             *(*BACKFILL_VERBS, *RESERVE_VERBS, *PREEMPTION_VERBS, *END_VERBS, *REDRIVE_VERBS, *ALERT_VERBS),
+            *(verb for verb in FLOW_VERBS if verb not in CRASH_VERBS),
         )
         for moment in ("before", "after")
     ),
@@ -139,7 +143,7 @@ NEEDS_SEVERAL_NODES = {
         "node_came_back_after_clock",
         "node_came_back_after_tzdata",
     ),
-    *("store_call_carried_out_late", "alerts_fenced"),
+    *("store_call_carried_out_late", "alerts_fenced", "flow_fenced", "flow_lost"),
     "fires_beside_a_skipping_blackout",
 }
 """What cannot happen if one process holds the store."""

@@ -20,6 +20,7 @@ from tools.simulator.composed import make_composed
 from tools.simulator.counted import make_counted
 from tools.simulator.crowd import make_crowd
 from tools.simulator.ending import make_ending
+from tools.simulator.flowed import draw_flowed
 from tools.simulator.following import make_following
 from tools.simulator.herd import make_herd
 from tools.simulator.limited import make_limited
@@ -38,7 +39,8 @@ from tools.simulator.still import make_still
 
 def make_plan(seed: int, *, seconds: float = 120.0, store: str = "memory") -> Plan:
     """Draw a plan. The same seed gives the same plan, and on SQLite a similar one."""
-    plan = draw_quiet(seed, seconds) or draw_accessed(seed, seconds) or _draw(seed, seconds)
+    special = draw_quiet(seed, seconds) or draw_accessed(seed, seconds) or draw_flowed(seed, seconds)
+    plan = special or _draw(seed, seconds)
     if store == "memory":
         return plan
     faults = tuple(

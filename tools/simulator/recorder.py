@@ -13,6 +13,7 @@ from mainspring.core.alerting import Verdict
 from mainspring.core.applying import CancelVerdict
 from mainspring.core.blackouts import Blackout
 from mainspring.core.clocks import ChangeVerdict
+from mainspring.core.fencing import ENGINE_SESSION
 from mainspring.core.ids import (
     BackfillId,
     JobId,
@@ -22,17 +23,20 @@ from mainspring.core.ids import (
     format_backfill_id,
     format_redrive_id,
     job_shard,
+    run_shard,
 )
 from mainspring.core.model import JobSpec
 from mainspring.core.outcomes import Transition
 from mainspring.core.pauses import PauseKey
 from mainspring.core.states import RunState
 from mainspring.core.triggers import AtStart
+from mainspring.core.workflows.step_jobs import is_step_job, is_workflow_route
 from mainspring.errors import TooMany
 from mainspring.ports.store.alerts import AlertsSaved, SettledNotification
 from mainspring.ports.store.backfills import AddedBackfill, BackfillStep, NewBackfill
 from mainspring.ports.store.calendars import CalendarUses
 from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimResult
+from mainspring.ports.store.flows import FlowVerdict
 from mainspring.ports.store.jobs import AddResult
 from mainspring.ports.store.limits import LineClaimResult
 from mainspring.ports.store.restrictions import BlackoutsWritten
@@ -61,6 +65,7 @@ from tools.judge import (
     StillWindow,
 )
 from tools.judge.oracle import ClosedFires
+from tools.judge.order import HANDED_OVER
 from tools.simulator.access_record import AccessRecord
 from tools.simulator.bounded import BOUNDED
 
@@ -81,6 +86,9 @@ class Recorder:
         broken: broken rules of servers, which no history shows.
         workers: the worker of each session.
         leases: the token and session of each run that was claimed and is not known to have ended.
+        flow_runs: the runs of workflows.
+        flow_events, flow_effects: what the runs of workflows and of their steps have, which other rules leave alone.
+        flow_cancels: when a cancel of a workflow's run was committed first.
         log: one line per event, in order. It is the same for the same seed, byte for byte.
     """
 
@@ -99,6 +107,10 @@ class Recorder:
         self.askings: list[Asking] = []
         self.full_at: datetime | None = None
         self.effects: list[Effect] = []
+        self.flow_runs: set[RunId] = set()
+        self.flow_events: list[Event] = []
+        self.flow_effects: list[Effect] = []
+        self.flow_cancels: dict[RunId, datetime] = {}
         self.events: list[Event] = []
         self.replacements: list[Replacement] = []
         self.pausings: list[Pausing] = []
@@ -163,6 +175,8 @@ class Recorder:
             "try_claim": self._note_speculative_claim,
             "submit_claimed": self._note_submitted_claimed,
             "apply": self._note_ends,
+            "start_flows": self._note_flow_starts,
+            "turn_flows": self._note_turns,
             "cancel_runs": self._note_cancels,
             "expire_runs": self._note_expired,
             "add_sessions": self._note_sessions,
@@ -549,7 +563,8 @@ class Recorder:
             is_stale=is_stale,
             committed_at=self._time(),
         )
-        self.events.append(event)
+        is_flow = run_id in self.flow_runs or is_step_job(event.job_id)
+        (self.flow_events if is_flow else self.events).append(event)
         self.say(f"run {run_id} {what} {target} token {token} by {actor}{' refused' if is_stale else ''}")
 
     def _note_redrive(self, actor: str, new: Any, given: Mapping[str, Any], _: None) -> None:
@@ -596,6 +611,8 @@ class Recorder:
         for run, result in zip(runs, results, strict=True):
             if result.status is SubmissionVerdict.SUBMITTED and result.run_id is not None:
                 self._jobs[result.run_id] = run.job_id
+                if is_workflow_route(run.lane.route):
+                    self.flow_runs.add(result.run_id)
                 if result.skipped is not None:
                     self.reached["holder_skipped_as_expired"] += 1
                     self._event(result.skipped, RunState.SKIPPED, 0, "expired", actor, given["now"])
@@ -666,6 +683,7 @@ class Recorder:
                     self.reached["claim_answer_repeated"] += 1
                     continue
                 self._claimed.add((run.run_id, run.token))
+                self._jobs.setdefault(run.run_id, run.job_id)  # of a step's run, which a turn has made
                 self.leases[run.run_id] = (run.token, request.session_id)
                 holder = self.workers.get(request.session_id, "?")
                 self._event(
@@ -719,10 +737,40 @@ class Recorder:
         self, actor: str, run_ids: Any, given: Mapping[str, Any], results: list[CancelVerdict]
     ) -> None:
         for run_id, result in zip(run_ids, results, strict=True):
-            if result is CancelVerdict.CANCELLED:
+            if result is not CancelVerdict.FINISHED and run_id in self.flow_runs:
+                self.flow_cancels.setdefault(run_id, self._time())
+            if result is CancelVerdict.CANCELLED and run_id in self._jobs:
                 self._event(run_id, RunState.CANCELLED, 0, "cancel", actor, given["now"])
             elif result is CancelVerdict.REQUESTED:
                 self._cancel_requested.add(run_id)
+
+    # -- workflows -----------------------------------------------------------------------------------------------------
+
+    def _note_flow_starts(
+        self, actor: str, starts: Any, given: Mapping[str, Any], verdicts: list[FlowVerdict]
+    ) -> None:
+        for start, verdict in zip(starts, verdicts, strict=True):
+            if verdict is not FlowVerdict.STARTED:
+                self.reached["start_of_a_flow_stale"] += 1
+                continue
+            self.leases.pop(start.run_id, None)
+            self.reached["flow_started"] += 1
+            running, now = RunState.RUNNING, given["now"]
+            token = start.token + 1
+            self._event(start.run_id, running, token, HANDED_OVER, actor, now, session_id=ENGINE_SESSION)
+
+    def _note_turns(
+        self, actor: str, turns: Any, given: Mapping[str, Any], verdicts: list[FlowVerdict]
+    ) -> None:
+        for turned, verdict in zip(turns, verdicts, strict=True):
+            self.reached[f"flow_{verdict}"] += 1
+            self.reached["flow_cancelled_its_steps"] += bool(turned.cancels)
+            if verdict is not FlowVerdict.TURNED:
+                continue
+            shard, epochs = run_shard(turned.flow_id), given["epochs"]
+            self._grant(f"shard {shard}", epochs[shard], "used", actor)
+            if turned.end is not None:
+                self._note_ends(actor, [turned.end], given, [ApplyResult.APPLIED])
 
     def _note_preemptions(
         self,

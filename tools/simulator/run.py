@@ -19,15 +19,19 @@ import structlog
 
 from mainspring.core.audit import AuditFilter
 from mainspring.core.dead_letters import SettledLetter
+from mainspring.core.definition.workflows import workflow_from_plain
 from mainspring.core.ids import SHARDS, RunId
 from mainspring.core.model import Attempt, FireRange, Run
 from mainspring.core.notifications import AlertState
 from mainspring.core.states import FINAL_STATES, RunState
+from mainspring.core.workflows.plan import FlowPlan
+from mainspring.core.workflows.state import StepStatus
 from mainspring.engine.claiming import lane_rounds
 from mainspring.errors import StoreUnavailable
+from mainspring.ports.flow_codec import decode_flow_state
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.factories import START
-from tools.judge import AlertStory, History, Verdict, judge
+from tools.judge import AlertStory, FlowStory, History, Verdict, judge
 from tools.judge.ends import tell_ends
 from tools.judge.starts import tell_starts
 from tools.simulator.access_record import add_up
@@ -171,7 +175,7 @@ async def _live(world: World) -> History:
     if plan.judges_alerts:
         await _until_told(world)
     history = await _read(world, healed_at)
-    if not world.recorder.faults:
+    if not world.recorder.faults and not world.recorder.flow_runs:
         nodes = [node for node in world.nodes.values() if isinstance(node, ServerNode | WorkerNode)]
         history.counted = add_up(one for node in nodes for one in node.usage)
     for node in world.nodes.values():
@@ -183,8 +187,8 @@ async def _until_done_or_stuck(world: World) -> None:
     """Wait until what is left has ended. Give up after a minute without any progress."""
     seen = -1
     end = world.loop.time() + _LONGEST
-    while world.loop.time() < end and seen < len(world.recorder.events):
-        seen = len(world.recorder.events)
+    while world.loop.time() < end and seen < _count_events(world):
+        seen = _count_events(world)
         for _ in range(_PATIENCE):
             try:
                 if not await _is_any_open(world):
@@ -192,6 +196,10 @@ async def _until_done_or_stuck(world: World) -> None:
             except StoreUnavailable:
                 pass  # the server that has the file starts again
             await asyncio.sleep(5)
+
+
+def _count_events(world: World) -> int:
+    return len(world.recorder.events) + len(world.recorder.flow_events)
 
 
 async def _is_any_open(world: World) -> bool:
@@ -208,7 +216,8 @@ async def _is_any_open(world: World) -> bool:
 
 async def _read(world: World, healed_at: datetime) -> History:
     recorder = world.recorder
-    runs = await _all_runs(world)
+    every = await _all_runs(world)
+    runs = [run for run in every if run.place is None and run.id not in recorder.flow_runs]
     fire_ranges: list[FireRange] = []
     for job_id in dict.fromkeys(change.job_id for change in recorder.changes):
         fire_ranges += await world.store.list_fire_ranges(job_id, limit=100_000)
@@ -260,9 +269,31 @@ async def _read(world: World, healed_at: datetime) -> History:
         rates=recorder.rates,
         permits=recorder.permits,
         askings=recorder.askings,
+        flows=[await _read_flow(world, run) for run in every if run.id in recorder.flow_runs],
+        flow_events=recorder.flow_events,
+        flow_mail=len(await world.store.read_mail(range(SHARDS), lows={}, limit=100)),
+        open_flows=sum(flow is not None for flow in await world.store.read_flows(sorted(recorder.flow_runs))),
         claim=world.plan.slots,
         matchers=world.plan.servers + sum(world.plan.workers),
         lease=margin(world.plan.beat_period),
+    )
+
+
+async def _read_flow(world: World, run: Run) -> FlowStory:
+    """Return a run of a workflow with all that became of it."""
+    (spec,) = await world.store.read_versions([(run.job_id, run.version)])
+    assert spec is not None
+    plan = FlowPlan.of(workflow_from_plain(spec.target.params))
+    (kept,) = await world.store.read_flow_states([run.id])
+    steps = None if kept is None else decode_flow_state(kept).steps
+    return FlowStory(
+        run=run,
+        links=plan.graph.parents,
+        rules=tuple(rule.value for rule in plan.rules),
+        may_fail=frozenset(step for step, may in enumerate(plan.may_fail) if may),
+        runs=tuple(await world.store.list_flow_runs(run.id, limit=1000)),
+        steps=None if steps is None else tuple(StepStatus(byte).name for byte in steps),
+        cancelled_at=world.recorder.flow_cancels.get(run.id),
     )
 
 

@@ -26,7 +26,8 @@ def make_work(world: World, node: Node, count_waiting: Callable[[], int]) -> Cal
 
     async def work(**_: object) -> int:
         context = current_attempt()
-        plan = plans[context.job_name]
+        name, _, step = context.job_name.partition(".")
+        plan = plans[name]
         random = Random(f"{world.plan.seed}:{context.run_id}:{context.token}")
         effect = Effect(
             run_id=context.run_id,
@@ -36,7 +37,7 @@ def make_work(world: World, node: Node, count_waiting: Callable[[], int]) -> Cal
             worker=node.name,
             started_at=world.time(),
         )
-        recorder.effects.append(effect)
+        (recorder.flow_effects if step else recorder.effects).append(effect)
         recorder.reached["lease_waited_for_a_slot"] += count_waiting() > 0
         recorder.say(f"run {context.run_id} token {context.token} begins on {node.name}")
         await asyncio.sleep(random.uniform(*plan.seconds))

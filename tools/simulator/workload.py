@@ -33,13 +33,15 @@ from mainspring.errors import (
     TooMany,
     Unreachable,
 )
+from mainspring.ports.store.jobs import NewJob
 from mainspring.testing.factories import START
 from tools.judge import ChangeRequest, Operation, TokenUse
 from tools.simulator.alerted import CHANNEL
 from tools.simulator.bounded import BOUNDED
+from tools.simulator.flowed import spec_of_flow
 from tools.simulator.nodes import ServerNode
 from tools.simulator.plan import Action
-from tools.simulator.world import Trouble, World
+from tools.simulator.world import SeededIds, Trouble, World
 
 T = TypeVar("T")
 _TRIES = 4
@@ -62,6 +64,8 @@ class Clients:
         self._is_bounded = False
         self._requests = 0
         self._tokens: dict[str, MadeToken] = {}
+        self._flows: dict[str, NewJob] = {}
+        self._flow_runs: list[tuple[str, RunId]] = []
 
     async def run(self) -> None:
         """Start every action at its instant. Return when all have been answered."""
@@ -151,6 +155,35 @@ class Clients:
         job_id = await self._find(action.job)
         tenant = self._tenant(action.job)
         await self._change("delete", lambda engine, by: engine.client.jobs.delete(tenant, job_id, by=by))
+
+    async def _create_flow(self, action: Action) -> None:
+        """Store a workflow. The job has one id, however often it is asked for."""
+        plan = self._plans[action.job]
+        new = self._flows.get(action.job)
+        if new is None:
+            job_id = JobId(SeededIds(self._world, self._random).new_uuid())
+            spec = spec_of_flow(plan)
+            new = self._flows[action.job] = NewJob(id=job_id, tenant=plan.tenant, spec=spec, next_fire=None)
+        await self._ask(lambda engine: engine.store.add_jobs([new], now=engine.clock.now()))
+        self._jobs[action.job] = new.id
+
+    async def _submit_flow(self, action: Action) -> None:
+        submission = Submission(job_id=await self._find(action.job))
+        tenant = self._tenant(action.job)
+        submitted = await self._ask(lambda engine: engine.client.runs.submit(tenant, submission))
+        self._flow_runs.append((action.job, submitted.run_id))
+        self._world.recorder.flow_runs.add(submitted.run_id)
+
+    async def _cancel_flow(self, action: Action) -> None:
+        """Cancel one of the last runs of a workflow, or the run of one of its steps."""
+        own = [run_id for job, run_id in self._flow_runs if job == action.job][-3:]
+        if not own:
+            return
+        run_id, tenant = self._random.choice(own), self._tenant(action.job)
+        if self._random.random() < 0.3:
+            steps = await self._ask(lambda engine: engine.store.list_flow_runs(run_id, limit=20))
+            run_id = self._random.choice([step.id for step in steps] or [run_id])
+        await self._ask(lambda engine: engine.client.runs.cancel(tenant, run_id))
 
     async def _submit(self, action: Action) -> None:
         job_id, tenant = await self._find(action.job), self._tenant(action.job)

@@ -11,7 +11,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
-from mainspring.core.fencing import FIRST_TOKEN, LeaseFacts
+from mainspring.core.fencing import ENGINE_SESSION, FIRST_TOKEN, LeaseFacts
 from mainspring.core.ids import SessionId
 from mainspring.core.outcomes import AttemptOutcome, Transition
 from mainspring.core.states import FINAL_STATES, RunState
@@ -94,8 +94,13 @@ def settle(end: Transition, run: RunFacts, *, now: datetime) -> Settled:
         crashes=run.crashes + end.is_crash,
         quarantined_crashes=run.quarantined_crashes + (end.is_crash and run.is_quarantined),
         ready_at=None if is_final else max(end.ready_at or now, now),
-        writes_attempt=end.outcome is not AttemptOutcome.SUCCEEDED or run.token > FIRST_TOKEN,
+        writes_attempt=end.outcome is not AttemptOutcome.SUCCEEDED or not _is_first(run),
     )
+
+
+def _is_first(run: RunFacts) -> bool:
+    """Say whether the attempt is the run's first. The hand-over of a lease to the engine has raised the token once."""
+    return run.token == FIRST_TOKEN + (run.session_id == ENGINE_SESSION)
 
 
 class CancelVerdict(StrEnum):

@@ -24,6 +24,10 @@ _TELLING = r"(?<!status )(?<!code )(?<!signal )(?<!Errno )"
 _VARYING = re.compile(rf"{_UUID}|\b(?:{_HEX})\b|{_TELLING}{_NUMBER}")
 
 
+STEP_SETTLED = "step"
+"""Why the run of a step is settled from the beginning: what may run again is its workflow."""
+
+
 class Settlement(StrEnum):
     """How a dead letter was settled."""
 

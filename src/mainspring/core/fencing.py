@@ -16,6 +16,9 @@ FIRST_TOKEN = 1
 """The token of a run's first claim. Every end of a lease after which the run goes on raises it, and writes an
 attempt row."""
 
+ENGINE_SESSION = SessionId(0)
+"""The session by which the engine holds runs of workflows. No row of it exists; such a run is never an orphan."""
+
 
 class LeaseFacts(Protocol):
     """The lease of a live run, as in its row."""

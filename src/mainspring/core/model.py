@@ -19,6 +19,7 @@ from mainspring.core.retry import RetryPolicy
 from mainspring.core.states import RunState
 from mainspring.core.targets import TARGETS
 from mainspring.core.values import value
+from mainspring.core.workflows.places import StepPlace
 
 if TYPE_CHECKING:
     from mainspring.core.triggers import Trigger
@@ -308,6 +309,7 @@ class Run:
         is_cancel_requested: a cancel was requested for this live run. An ended run shows it by its state.
         reason: why it is FAILED, CANCELLED or SKIPPED.
         trace: its trace context, as `core.tracing` describes it; None if the run is not traced.
+        place: of a run of a workflow's step, which of which flow; None for others.
     """
 
     id: RunId
@@ -337,6 +339,7 @@ class Run:
     fire_range_id: FireRangeId | None
     redrive_of: RunId | None
     trace: bytes | None = None
+    place: StepPlace | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

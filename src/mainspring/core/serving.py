@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from mainspring.core.claiming import required_labels, target_of, unfold_route
+from mainspring.core.workflows.step_jobs import WORKFLOW, is_workflow_route
 
 
 class Offer(Protocol):
@@ -23,6 +24,11 @@ class Offer(Protocol):
     def labels(self) -> Collection[str]: ...
     @property
     def tenant(self) -> str | None: ...
+
+
+def is_of_engine(offer: Offer) -> bool:
+    """Say whether a session is that of a server's own worker, which begins workflows. It counts as no worker."""
+    return WORKFLOW in offer.types
 
 
 class GapCode(StrEnum):
@@ -84,6 +90,7 @@ class Offers:
                 offer.tenant,
             )
             for offer in offers
+            if not is_of_engine(offer)
         }
         self._bound = frozenset(kind.tenant for kind in self._kinds)
         self._known: dict[tuple[str, str, str | None], Gap | None] = {}
@@ -96,7 +103,12 @@ class Offers:
         return any(name in one.functions and one.works_for(tenant) for one in self._kinds)
 
     def find_gap(self, queue: str, route: str, tenant: str) -> Gap | None:
-        """Return why no live worker can execute a tenant's runs of a queue and a route; None if one can."""
+        """Return why no live worker can execute a tenant's runs of a queue and a route; None if one can.
+
+        Workflows need none: the servers carry them out.
+        """
+        if is_workflow_route(route):
+            return None
         # In most clusters, workers work for all tenants, which have the same answer then.
         key = queue, route, None if self._bound == _FOR_ALL else tenant
         if key not in self._known:

@@ -49,6 +49,7 @@ EDGES: tuple[Edge, ...] = (
     Edge(_S.RETRYING, _S.RUNNING, "claimed, backoff over"),
     Edge(_S.RETRYING, _S.CANCELLED, "cancelled"),
     Edge(_S.RETRYING, _S.SKIPPED, "expired, overlap, paused or blackout"),
+    Edge(_S.RUNNING, _S.RUNNING, "a workflow's, handed over to the engine"),
     Edge(_S.RUNNING, _S.SUCCEEDED, "completed"),
     Edge(_S.RUNNING, _S.RETRYING, "failed or timed out with attempts left; snoozed"),
     Edge(_S.RUNNING, _S.FAILED, "out of attempts; not retryable; at-most-once lost; poison limit"),

@@ -172,6 +172,25 @@ class ReserveFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FlowProgress:
+    """How far the steps of a workflow's run have come.
+
+    Attributes:
+        live: how many have a run that has not ended.
+    """
+
+    steps: int
+    ended: int
+    live: int
+
+    @property
+    def words(self) -> str:
+        """The progress as a sentence."""
+        runs = "1 is under way or waits" if self.live == 1 else f"{self.live} are under way or wait"
+        return f"Its steps run: {self.ended} of {self.steps} have ended, and {runs} for a worker."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Why:
     """The answer.
 
@@ -201,6 +220,7 @@ def explain(
     caps: Sequence[CapFacts] = (),
     preempted: Attempt | None = None,
     rivals: RivalFacts | None = None,
+    flow: FlowProgress | None = None,
 ) -> Why:
     """Return why a run waits, or what became of it.
 
@@ -215,6 +235,7 @@ def explain(
         pause_note: why Mainspring paused the job of a run that FAILED; None if it did not.
         preempted: its last attempt, if that was stopped for more urgent work.
         rivals: what else waits for the same workers; None: nothing is known of it.
+        flow: how far the steps have come of a workflow's run that the engine holds; None for others.
     """
     if run.state in FINAL_STATES:
         reason = f" ({run.reason}{_OVERLAPPED.get((run.state, run.reason), '')})" if run.reason else ""
@@ -224,6 +245,9 @@ def explain(
     if run.state is RunState.RUNNING or wait is None:
         since = "" if run.started_at is None else f" since {write_instant(run.started_at)}"
         asked = "; it was asked to stop" if run.is_cancel_requested else ""
+        if flow is not None:
+            asked = " It was asked to stop." if run.is_cancel_requested else ""
+            return Why(code=WhyCode.RUNNING, sentence=f"{flow.words}{asked}")
         return Why(code=WhyCode.RUNNING, sentence=f"Attempt {run.attempt} is under way{since}{asked}.")
     halt = _explain_halt(pause, blackout)
     why = _explain_wait(run, wait, gap=gap, now=now, halt=halt, caps=caps)

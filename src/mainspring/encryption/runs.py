@@ -19,13 +19,14 @@ from mainspring.errors import CannotDecrypt
 from mainspring.ports.store import Store
 from mainspring.ports.store.backfills import BackfillStep
 from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimRequest, ClaimResult
+from mainspring.ports.store.flows import FlowStart, FlowVerdict, KeptFlow, TurnedFlow
 from mainspring.ports.store.limits import LineClaim, LineClaimResult
 from mainspring.ports.store.nodes import Epochs
 from mainspring.ports.store.runs import NewRun, SubmitResult
 from mainspring.ports.store.schedule import Fire, FireRangeStep, FireResult
 
 R = TypeVar("R", ClaimResult, LineClaimResult)
-S = TypeVar("S", Fire, FireRangeStep, BackfillStep)
+S = TypeVar("S", Fire, FireRangeStep, BackfillStep, FlowStart, TurnedFlow)
 
 _MOST_PLACES = 200_000
 
@@ -108,6 +109,38 @@ class EncryptedRuns:
         for end in transitions:
             self._places.pop(end.run_id, None)
         return results
+
+    async def start_flows(self, starts: Sequence[FlowStart], *, now: datetime) -> list[FlowVerdict]:
+        """See `FlowStore`."""
+        return await self._store.start_flows(self._encrypt_in(starts), now=now)
+
+    async def turn_flows(
+        self, turns: Sequence[TurnedFlow], *, epochs: Epochs, now: datetime
+    ) -> list[FlowVerdict]:
+        """See `FlowStore`."""
+        telling = [turn.flow_id for turn in turns if turn.end is not None]
+        places = await self._find_places(telling)
+        encrypted = [
+            turn
+            if turn.end is None
+            else replace(turn, end=self._encrypt_end(turn.end, places.get(turn.flow_id)))
+            for turn in self._encrypt_in(turns)
+        ]
+        return await self._store.turn_flows(encrypted, epochs=epochs, now=now)
+
+    async def read_flows(self, flow_ids: Sequence[RunId]) -> list[KeptFlow | None]:
+        """See `FlowStore`. What cannot be decrypted stays encrypted, so that no run is made with it, and says why."""
+        return [
+            None if flow is None else self._decrypt_flow(flow)
+            for flow in await self._store.read_flows(flow_ids)
+        ]
+
+    async def list_flow_runs(
+        self, flow_id: RunId, *, after: RunId | None = None, limit: int = 100
+    ) -> list[Run]:
+        """See `FlowStore`."""
+        runs = await self._store.list_flow_runs(flow_id, after=after, limit=limit)
+        return [self._decrypt(run, _show) for run in runs]
 
     async def get_runs(self, run_ids: Sequence[RunId]) -> list[Run | None]:
         """See `RunStore`. What cannot be decrypted stays encrypted, so that no run is made with it, and says why."""
@@ -218,6 +251,13 @@ class EncryptedRuns:
             error=self._fields.encrypt_error(end.error, place, end.run_id),
             output=self._fields.encrypt_output(end.output, place, end.run_id),
         )
+
+    def _decrypt_flow(self, flow: KeptFlow) -> KeptFlow:
+        try:
+            payload = self._fields.decrypt_payload(flow.payload, Place(flow.lane.tenant, flow.job_id))
+        except CannotDecrypt as error:
+            payload = _hide(error)
+        return flow if payload is flow.payload else replace(flow, payload=payload)
 
     def _decrypt(self, run: Run, fail: Callable[[CannotDecrypt], bytes]) -> Run:
         """Decrypt a run. `fail` gives what stands for a payload or result that cannot be decrypted."""

@@ -112,7 +112,7 @@ class EncryptedStore(EncryptedJobs, EncryptedRuns):
 WRITING = frozenset(
     (
         *("add_jobs", "edit_jobs", "apply_jobs", "submit_runs", "submit_claimed"),
-        *("record_fires", "advance_fire_ranges", "advance_backfills", "apply"),
+        *("record_fires", "advance_fire_ranges", "advance_backfills", "apply", "start_flows", "turn_flows"),
     )
 )
 """The verbs that write what users put in."""

@@ -45,6 +45,9 @@ from mainspring.engine.settling.preemptor import Preemptor
 from mainspring.engine.settling.reaper import Reaper
 from mainspring.engine.usecases.client import Client
 from mainspring.engine.usecases.identities import Identities
+from mainspring.engine.workflows.reconciler import FlowReconciler
+from mainspring.engine.workflows.starter import FlowStarter
+from mainspring.engine.workflows.turner import FlowTurner
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.archive import Archive
 from mainspring.ports.channel import Pinger, Sender
@@ -95,6 +98,7 @@ class Engine:
         self._sender = sender
         self._archive, self._pinger = archive, pinger
         self._archiver: Archiver | None = None
+        self._starter: FlowStarter | None = None
         self.clock: Clock = tools.clock
         self.tools: Tools = tools
         self.wakeups: Wakeups = Wakeups()
@@ -269,6 +273,7 @@ class Engine:
                 counts=self._run_counts,
                 on_taken_back=self.gateway.note_taken_back,
             ),
+            *self._make_flow_services(node, definitions),
             self._make_preemptor(definitions, restrictions),
             Redriver(store, self.client.redriving, ownership=ownership, waiter=tools.waiter()),
             Janitor(
@@ -313,6 +318,37 @@ class Engine:
             *self._make_alerting(settings, restrictions, calendars),
             *self._make_usage_hours(settings),
             self.job_check,
+        ]
+
+    def _make_flow_services(self, node: NodeFacts, definitions: Definitions) -> list[Service]:
+        store, tools, wakeups = self.store, self.tools, self.wakeups
+        self._starter = FlowStarter(
+            store,
+            self.gateway,
+            self.matcher,
+            definitions=definitions,
+            clock=tools.clock,
+            wakeups=wakeups,
+            waiter=tools.waiter(),
+            counts=self._run_counts,
+            host=node.host,
+            pid=node.pid,
+        )
+        return [
+            self._starter,
+            FlowTurner(
+                store,
+                clock=tools.clock,
+                random=tools.random,
+                ownership=self.ownership,
+                wakeups=wakeups,
+                waiter=tools.waiter(),
+                definitions=definitions,
+                event_log=self._event_log,
+                counts=self._run_counts,
+                ends=self.gateway,
+            ),
+            FlowReconciler(store, ownership=self.ownership, wakeups=wakeups, waiter=tools.waiter()),
         ]
 
     def _make_sealer(self, settings: EngineSettings) -> list[Service]:
@@ -429,6 +465,9 @@ class Engine:
             runner = self._runners.pop()
             await runner.stop()
             self.telemetry.forget(runner)
+        if self._starter is not None:
+            with suppress(StoreUnavailable):  # else the others find it silent
+                await self._starter.stop()
         if self._usage is not None:
             await self._usage.finish()
         try:

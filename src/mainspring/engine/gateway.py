@@ -27,6 +27,7 @@ from mainspring.core.outcomes import (
 from mainspring.core.preemption import is_asked
 from mainspring.core.states import FINAL_STATES
 from mainspring.core.text import storable
+from mainspring.core.workflows.step_jobs import WORKFLOW
 from mainspring.engine.claiming.batches import group_calls
 from mainspring.engine.claiming.lease_book import LeaseBook, NotedLeases, find_tenants
 from mainspring.engine.claiming.matcher import Matcher
@@ -125,9 +126,15 @@ class LocalGateway:
         """Open a session.
 
         Raises:
-            InvalidInput: a name in it contains characters that cannot be printed.
+            InvalidInput: a name in it contains characters that cannot be printed, or it offers to carry out workflows,
+                which only the engine does.
         """
         _check_printable(registration)
+        _check_types(registration)
+        return await self.enroll(registration)
+
+    async def enroll(self, registration: Registration) -> Session:
+        """Open a session that may offer what only the engine carries out."""
         new = NewSession(
             worker=registration.name,
             host=registration.host,
@@ -319,6 +326,8 @@ class LocalGateway:
         self._matcher.reserved.note_ends(((report.run_id, report.token) for report in ended), now)
         at = self._clock.monotonic()
         taken = self._book.take([report.run_id for report in ended])
+        if any(noted is not None and noted.is_of_step for noted in taken):
+            self._wakeups.flows_told()
         if are_successes:
             self.tally.note_successes(taken, at, now)
         else:
@@ -328,6 +337,19 @@ class LocalGateway:
                 continue  # most of many are not measured
             if not isinstance(report.ending, HandedBack):
                 self._matcher.learn(given.tenant, min(max(report.took, 0.0), at - given.at))
+
+    def note_handed_over(self, leases: Sequence[tuple[RunId, int]]) -> None:
+        """Note that attempts hold no slot of a worker any more, though they go on: the engine has taken them over."""
+        self._matcher.reserved.note_ends(leases, self._clock.now())
+        ids = [run_id for run_id, _ in leases]
+        self._book.take(ids)
+        self._book.take_keys(ids)
+
+    def note_flow_ends(self, ends: Sequence[tuple[Transition, str, JobSpec, float]]) -> None:
+        """Count how attempts of workflows have ended, each with tenant, definition and the seconds that it took."""
+        at = self._clock.monotonic()
+        taken = [NotedLeases(tenant, spec, at - seconds) for _, tenant, spec, seconds in ends]
+        self.tally.note_ends(taken, [end for end, _, _, _ in ends], at, self._clock.now())
 
     async def note_taken_back(self, ends: Sequence[Transition], specs: Mapping[RunId, JobSpec]) -> None:
         """Count the ends of attempts that no worker reported: they were lost, or their deadline had passed.
@@ -386,6 +408,12 @@ def _check_printable(registration: Registration) -> None:
         for index, name in enumerate(getattr(registration, field)):
             if not name.isprintable():
                 raise InvalidInput(f"{field}[{index}]", "holds characters that cannot be printed")
+
+
+def _check_types(registration: Registration) -> None:
+    for index, name in enumerate(registration.types):
+        if name == WORKFLOW:
+            raise InvalidInput(f"types[{index}]", "workflows are carried out by the servers, not by workers")
 
 
 def _storable(report: Report) -> Report:

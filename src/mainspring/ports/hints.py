@@ -23,6 +23,8 @@ class Hint(StrEnum):
     """A scheduler node is stopping and gave up its shards. Others may take them at once."""
     RESTRICTIONS = "restrictions"
     """Somebody has paused or resumed a queue, a tenant or everything."""
+    FLOWS = "flows"
+    """Flows have mail."""
     WANTED = "wanted"
     """Workers are waiting and found nothing.
 

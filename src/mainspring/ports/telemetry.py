@@ -146,6 +146,23 @@ METRICS = MappingProxyType(
                 ("outcome",),
             ),
             Metric("fire_lag_seconds", _DISTRIBUTION, "How long after it was due a fire was stored."),
+            Metric("flows_started_total", _COUNTER, "Runs of workflows whose steps this process began."),
+            Metric(
+                "flow_turns_total",
+                _COUNTER,
+                "Turns of workflows that this process took: stored, lost to another turn, or refused for its shards.",
+                ("outcome",),
+            ),
+            Metric(
+                "flows_unreadable",
+                _GAUGE,
+                "Runs of workflows in shards of this process that it may not decide about, and leaves as they are.",
+            ),
+            Metric(
+                "flows_untold_total",
+                _COUNTER,
+                "Runs of workflows that the check of each minute told of steps that had ended.",
+            ),
             Metric("shards_owned", _GAUGE, "Shards that this process schedules."),
             Metric("shards_taken_total", _COUNTER, "Shards taken."),
             Metric("shards_released_total", _COUNTER, "Shards given up to a living server."),

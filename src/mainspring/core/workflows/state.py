@@ -98,6 +98,10 @@ class FlowState:
         """Return where a step is."""
         return StepStatus(self.steps[step])
 
+    def count_ended(self) -> int:
+        """Return how many steps have ended, those included that will not run."""
+        return len(self.steps.translate(None, _OPEN))
+
     def order_of_ends(self) -> tuple[int, ...]:
         """Return the steps whose runs have ended, the first one first."""
         return unpack(f"<{len(self.ends) // _END}H", self.ends)

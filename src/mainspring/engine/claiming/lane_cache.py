@@ -209,6 +209,22 @@ class LaneCache:
         changes_in = self.held.changes_in(now)
         return min(delays if changes_in is None else [*delays, changes_in], default=None)
 
+    def ready_instants(self, fits: Callable[[str], bool], now: datetime) -> tuple[datetime, ...]:
+        """Return from when on each lane of some routes has a run to start, as far as the last look has found.
+
+        Of a lane whose runs wait in lines, that is now, as long as it has any: only a claim finds out.
+        """
+        found: list[datetime] = []
+        for (_, route), lanes in self._lanes.routes.items():
+            if not fits(route):
+                continue
+            for lane_id in lanes:
+                lane = self._lanes[lane_id]
+                is_line = lane_id in self._lanes.lined_up
+                instants = [now if is_line else lane.ready_at, lane.quarantined_at]
+                found += [instant for instant in instants if instant is not None]
+        return tuple(found)
+
     async def read(self, store: Store, clock: Clock, random: RandomSource, now: datetime) -> None:
         """Look at the lanes, each from its lower bound on, and from time to time from further back."""
         self._period = POLL_PERIOD * (1 - POLL_JITTER * random.random())

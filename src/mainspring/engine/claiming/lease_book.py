@@ -7,6 +7,7 @@ from itertools import repeat
 
 from mainspring.core.ids import KeyId, RunId
 from mainspring.core.model import JobSpec
+from mainspring.core.workflows.step_jobs import is_step_job
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.gateway import Lease
 from mainspring.ports.store import Store
@@ -19,14 +20,20 @@ class NotedLeases:
 
     Attributes:
         at: when they were given, in monotonic seconds.
+        is_of_step: their runs are those of a workflow's step.
     """
 
-    __slots__ = ("at", "spec", "tenant")
+    __slots__ = ("at", "is_of_step", "spec", "tenant")
 
-    def __init__(self, tenant: str, spec: JobSpec, at: float) -> None:
+    def __init__(self, tenant: str, spec: JobSpec, at: float, *, is_of_step: bool = False) -> None:
         self.tenant: str = tenant
         self.spec: JobSpec = spec
         self.at: float = at
+        self.is_of_step: bool = is_of_step
+
+
+def _note(lease: Lease, at: float) -> NotedLeases:
+    return NotedLeases(lease.tenant, lease.spec, at, is_of_step=is_step_job(lease.job_id))
 
 
 class LeaseBook:
@@ -49,7 +56,7 @@ class LeaseBook:
         first = leases[0]
         is_of_one = {id(lease.spec) for lease in leases} == {id(first.spec)}
         if is_of_one and len(leases) > 1:  # as in nearly every large claim
-            noted = NotedLeases(first.tenant, first.spec, at)
+            noted = _note(first, at)
             young.update(dict.fromkeys([lease.run_id for lease in leases], noted))
             self._turn_over()
             return [(noted, list(leases))]
@@ -57,7 +64,7 @@ class LeaseBook:
         for lease in leases:
             group = groups.get(id(lease.spec))
             if group is None:
-                noted = NotedLeases(lease.tenant, lease.spec, at)
+                noted = _note(lease, at)
                 group = groups[id(lease.spec)] = (noted, [])
             young[lease.run_id] = group[0]
             group[1].append(lease)

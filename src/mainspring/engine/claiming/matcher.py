@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from operator import attrgetter
 
@@ -97,6 +97,10 @@ class Matcher:
         """How many calls wait for work."""
         return len(self._waiting)
 
+    def has_call_of(self, session_id: SessionId) -> bool:
+        """Say whether a call of a session waits for work."""
+        return self._waiting.get(session_id) is not None
+
     def measures(self) -> Iterator[Measure]:
         """Yield how many calls wait for work, and how many runs went straight to one."""
         yield Measure("claims_waiting", self.waiting)
@@ -151,6 +155,23 @@ class Matcher:
         """Keep these restrictions from now on."""
         self._lanes.held.follow(restrictions)
         self.waiter.signal()
+
+    async def find_ready(self, fits: Callable[[str], bool], now: datetime) -> tuple[datetime, ...]:
+        """Return since when, or from when on, lanes of some routes have runs to start: an instant for each.
+
+        It is what the last look at the lanes has found. If that was long ago, it looks again.
+
+        Args:
+            fits: says of a route whether it is one of them.
+        """
+        if self._has_news or self._lanes.is_old(self._clock.monotonic()):
+            async with self._turn:
+                self._has_news = False
+                await self._lanes.settle(self._restrictions, now)
+                await self._lanes.read(self._store, self._clock, self._random, now)
+                if self._waiting:
+                    self.waiter.signal()  # whatever the look has found for those that wait
+        return self._lanes.ready_instants(fits, now)
 
     def learn(self, tenant: str, seconds: float) -> None:
         """Note how long an attempt of a tenant held its slot."""

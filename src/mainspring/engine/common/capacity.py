@@ -21,6 +21,7 @@ from mainspring.core.capacity import (
 )
 from mainspring.core.model import Job
 from mainspring.core.planned_fires import PlannedFires
+from mainspring.core.serving import is_of_engine
 from mainspring.core.states import READY_STATES
 from mainspring.core.usage import UsageLine, UsageStep
 from mainspring.engine.common.calendars import CalendarReader
@@ -64,7 +65,7 @@ class CapacityReader:
         sessions = await self._store.list_sessions()
         slots: Counter[frozenset[str]] = Counter()
         for one in sessions:
-            if tenant is None or one.tenant in {None, tenant}:
+            if (tenant is None or one.tenant in {None, tenant}) and not is_of_engine(one):
                 slots[frozenset(one.queues)] += one.slots
         census = await self._store.read_census()
         waiting: Counter[str] = Counter()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import islice
 
 import structlog
@@ -12,6 +13,15 @@ from mainspring.core.ids import JobId, format_job_id
 from mainspring.core.model import JobSpec
 from mainspring.core.targets import TARGETS
 from mainspring.core.triggers import UnknownTrigger
+from mainspring.core.workflows.state import UnreadableFlow
+from mainspring.core.workflows.step_jobs import (
+    WORKFLOW,
+    is_step_job,
+    spec_of_step,
+    split_step_version,
+    workflow_job_id,
+)
+from mainspring.engine.common.workflows import FlowPlans
 from mainspring.ports.store import Store
 
 _log = structlog.get_logger(__name__)
@@ -19,10 +29,17 @@ _CAPACITY = 30_000
 
 
 class Definitions:
-    """Looks up definitions by job and version, a batch at a time."""
+    """Looks up definitions by job and version, a batch at a time.
+
+    Those of steps follow from the definitions of their workflows (`core.workflows.step_jobs`).
+
+    Attributes:
+        plans: of the workflows among them.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.plans: FlowPlans = FlowPlans()
         self._known: dict[tuple[JobId, int], JobSpec] = {}
         self._told: set[tuple[JobId, int]] = set()
 
@@ -36,12 +53,39 @@ class Definitions:
         wanted = {key: known.get(key) for key in keys}
         missing = [key for key, spec in wanted.items() if spec is None]
         if missing:
-            specs = await self._store.read_versions(missing)
-            read = {key: spec for key, spec in zip(missing, specs, strict=True) if spec is not None}
-            self._keep(self._readable(read))
-            _warn_of_unknown_types(read)
-            wanted |= read
+            steps = [key for key in missing if is_step_job(key[0])]
+            stored = [key for key in missing if not is_step_job(key[0])] if steps else missing
+            wanted |= await self._read(stored)
+            if steps:
+                wanted |= await self._derive(steps)
         return {key: spec for key, spec in wanted.items() if spec is not None}
+
+    async def _read(self, missing: Sequence[tuple[JobId, int]]) -> dict[tuple[JobId, int], JobSpec]:
+        specs = await self._store.read_versions(missing)
+        read = {key: spec for key, spec in zip(missing, specs, strict=True) if spec is not None}
+        self._keep(self._readable(read))
+        _warn_of_unknown_types(read)
+        return read
+
+    async def _derive(self, steps: Sequence[tuple[JobId, int]]) -> dict[tuple[JobId, int], JobSpec]:
+        """Return the definitions of steps. Without the key of an encrypted workflow, its steps are encrypted, too."""
+        places = {key: split_step_version(key[1]) for key in steps}
+        owners = {key: (workflow_job_id(key[0]), version) for key, (version, _) in places.items()}
+        specs = await self.load(dict.fromkeys(owners.values()))
+        derived: dict[tuple[JobId, int], JobSpec] = {}
+        for key, owner in owners.items():
+            if (spec := specs.get(owner)) is None:
+                continue
+            try:
+                plan = self.plans.find(owner, spec)
+            except UnreadableFlow as error:
+                _log.warning("step_unreadable", job=format_job_id(owner[0]), version=owner[1], why=str(error))
+                if has_encrypted(spec.target.params):
+                    derived[key] = replace(spec, trigger=None)
+                continue
+            derived[key] = spec_of_step(spec, plan.workflow, places[key][1])
+        self._keep(self._readable(derived))
+        return derived
 
     def _readable(self, read: dict[tuple[JobId, int], JobSpec]) -> dict[tuple[JobId, int], JobSpec]:
         """Return what can be decrypted. What cannot is logged once."""
@@ -76,6 +120,6 @@ def _warn_of_unknown_types(read: dict[tuple[JobId, int], JobSpec]) -> None:
         if isinstance(spec.trigger, UnknownTrigger):
             name = spec.trigger.type
             _log.warning("trigger_type_unknown", job=format_job_id(job_id), version=version, type=name)
-        if spec.target.type not in TARGETS.by_name:
+        if spec.target.type not in TARGETS.by_name and spec.target.type != WORKFLOW:
             name = spec.target.type
             _log.warning("target_type_unknown", job=format_job_id(job_id), version=version, type=name)

@@ -101,7 +101,7 @@ class HintExchange:
         self._is_wanted = True
         self._wanted_until = -1.0e9
         self._wakeups.hear(Hint.RUNS, RunsNews(keys=None))
-        for hint in (Hint.CLOCKS, Hint.CANCELS, Hint.RESTRICTIONS):
+        for hint in (Hint.CLOCKS, Hint.CANCELS, Hint.RESTRICTIONS, Hint.FLOWS):
             self._wakeups.hear(hint)
 
     def _count_sent(self, batch: Iterable[Hint]) -> None:

@@ -105,6 +105,10 @@ class Wakeups:
         """Call `signal` when what restricts claims has changed."""
         self._signals[Hint.RESTRICTIONS].append(signal)
 
+    def subscribe_flows(self, signal: Callable[[], None]) -> None:
+        """Call `signal` when flows have got mail."""
+        self._signals[Hint.FLOWS].append(signal)
+
     def forward_to(self, forward: Callable[[Hint, RunsNews], None]) -> None:
         """Call `forward` with each hint of this process, so that other processes hear it."""
         self._forwards.append(forward)
@@ -166,6 +170,10 @@ class Wakeups:
     def restrictions_changed(self) -> None:
         """Announce that somebody has paused or resumed a queue, a tenant or everything."""
         self._announce(Hint.RESTRICTIONS)
+
+    def flows_told(self) -> None:
+        """Announce that flows have got mail: runs of their steps have ended, or somebody has cancelled one."""
+        self._announce(Hint.FLOWS)
 
     def shards_left(self) -> None:
         """Announce that this process's node stops and has given up its shards."""

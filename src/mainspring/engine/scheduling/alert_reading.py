@@ -16,6 +16,7 @@ from mainspring.core.census import Census
 from mainspring.core.ids import LaneId, format_job_id
 from mainspring.core.ledger_check import LedgerCheck
 from mainspring.core.monitors import Monitor
+from mainspring.core.serving import is_of_engine
 from mainspring.core.usage_facts import DAY, UsageSeen
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.capacity import Capacity, CapacityReader
@@ -23,6 +24,7 @@ from mainspring.engine.common.restrictions import RestrictionFollower
 from mainspring.engine.scheduling.usage_reading import RecentUsage
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.store import Store
+from mainspring.ports.store.sessions import SessionFacts
 
 _log = structlog.get_logger(__name__)
 _T = TypeVar("_T")
@@ -79,7 +81,7 @@ class AlertReader:
         return Seen(
             dead=None if census is None else census.dead,
             lanes=await try_read("lanes", self._read_lanes(looks_at_lanes, census, now)),
-            workers=await try_read("workers", self._store.list_sessions()) if _WORKERS & kinds else None,
+            workers=await try_read("workers", self._read_workers()) if _WORKERS & kinds else None,
             overdue=None if missed is None else missed[0],
             knows_overdue=missed is not None,
             ledger=None if missed is None else missed[1],
@@ -96,6 +98,9 @@ class AlertReader:
             disk_to_come=None if expected is None else expected.disk,
             cut=frozenset(kind for kind, found, most in limits if found is not None and len(found) >= most),
         )
+
+    async def _read_workers(self) -> list[SessionFacts]:
+        return [session for session in await self._store.list_sessions() if not is_of_engine(session)]
 
     async def _read_lanes(
         self, rules: Sequence[AlertRule], census: Census | None, now: datetime

@@ -12,6 +12,7 @@ from mainspring.core.ids import RunId, SessionId, format_run_id
 from mainspring.core.liveness import PERIODS_OF_SILENCE, Pulse, Watch, forget, observe
 from mainspring.core.model import JobSpec
 from mainspring.core.outcomes import AttemptFacts, Failure, Transition, failed, lost
+from mainspring.core.workflows.step_jobs import is_step_job
 from mainspring.engine.common.definitions import Definitions
 from mainspring.engine.common.event_log import EventLog
 from mainspring.engine.common.pacing import Pacing
@@ -184,6 +185,8 @@ class Reaper:
         ]
         self._event_log.note_ends(applied, held, specs)
         self._wakeups.runs_ready(keys=None)  # another process may have given them out
+        if any(is_step_job(run.job_id) for run in held):
+            self._wakeups.flows_told()
         found = ((run.run_id, specs.get((run.job_id, run.version))) for run in held)
         await self._on_taken_back(applied, {run_id: spec for run_id, spec in found if spec is not None})
         return len(applied)

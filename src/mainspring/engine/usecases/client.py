@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from mainspring.core.backfill_settings import BackfillLimits
 from mainspring.core.ids import SessionId
-from mainspring.core.serving import Offers
+from mainspring.core.serving import Offers, is_of_engine
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.capacity import CapacityReader
 from mainspring.engine.common.queue_expiries import QueueExpiryFollower
@@ -178,9 +178,17 @@ class Client:
     ) -> list[tuple[SessionFacts, int]]:
         """Return a page of live worker sessions, in order of their start, each with how many runs it holds.
 
+        Those of servers' own workers, which begin workflows, are left out.
+
         Args:
             tenant: only those that are bound to it; None means all, bound or not.
         """
-        sessions = await self._store.page_sessions(after=after, limit=limit, tenant=tenant)
+        sessions: list[SessionFacts] = []
+        while room := limit - len(sessions):
+            page = await self._store.page_sessions(after=after, limit=room, tenant=tenant)
+            sessions += [session for session in page if not is_of_engine(session)]
+            if len(page) < room:
+                break
+            after = page[-1].id
         held = await self._store.count_held([session.id for session in sessions])
         return list(zip(sessions, held, strict=True))

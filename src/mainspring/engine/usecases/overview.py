@@ -15,6 +15,7 @@ from mainspring.core.notifications import AlertState, Severity
 from mainspring.core.notify import split_summary
 from mainspring.core.pauses import LanePauses, Pause, PauseKey, PauseScope
 from mainspring.core.rights import ALL_TENANTS
+from mainspring.core.serving import is_of_engine
 from mainspring.core.states import RunState
 from mainspring.engine.common.restrictions import RestrictionReader
 from mainspring.errors import TookTooLong
@@ -91,7 +92,8 @@ class OverviewReader:
         restrictions = await self._restrictions.read()
         assert restrictions is not None, "nothing is known, so all is read"
         pauses = restrictions.pauses
-        workers = await store.page_sessions(limit=MOST_WORKERS)
+        sessions = await store.page_sessions(limit=MOST_WORKERS)
+        workers = [session for session in sessions if not is_of_engine(session)]
         if not is_of_all:
             workers = [worker for worker in workers if worker.tenant in {None, tenant}]
         cluster = await store.read_cluster()

@@ -355,7 +355,9 @@ class Runs:
             raise NotFound("run", format_run_id(run_id))
         if result is CancelVerdict.REQUESTED:
             self._wakeups.cancel_requested()
-        elif run.state is RunState.RETRYING:
+        if run.place is not None:
+            self._wakeups.flows_told()
+        if result is not CancelVerdict.REQUESTED and run.state is RunState.RETRYING:
             self._wakeups.room_made(None)  # with `hold: run`, it has kept its place until now
         return result
 

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from mainspring.core.blackouts import state_of
+from mainspring.core.fencing import ENGINE_SESSION
+from mainspring.core.ids import format_run_id
 from mainspring.core.lane_caps import LaneCap
 from mainspring.core.model import Attempt, Run
 from mainspring.core.outcomes import AttemptOutcome
 from mainspring.core.serving import Offers
 from mainspring.core.states import RunState
-from mainspring.core.why import CapFacts, Why, explain
+from mainspring.core.why import CapFacts, FlowProgress, Why, explain
+from mainspring.core.workflows.places import StepPlace
+from mainspring.core.workflows.state import UnreadableFlow
+from mainspring.core.workflows.step_jobs import split_step_version, workflow_job_id
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.restrictions import RestrictionReader
 from mainspring.engine.usecases.reserves import read_reserve
 from mainspring.engine.usecases.rivals import read_rivals
 from mainspring.ports.clock import Clock
+from mainspring.ports.flow_codec import decode_flow_state
 from mainspring.ports.store import Store
 
 
@@ -28,11 +35,38 @@ class WaitReader:
         self._restrictions = restrictions or RestrictionReader(store, CalendarReader(store))
 
     async def explain(self, run: Run, *, hides_keys: bool = False) -> Why:
-        """Say why a run has not started, or what became of it.
+        """Say why a run has not started, or what became of it. Of a step's run, say which step of which run it is.
 
         Args:
             hides_keys: keys of limits are not named.
         """
+        why = await self._explain(run, hides_keys=hides_keys)
+        if run.place is None:
+            return why
+        return replace(why, sentence=f"{why.sentence} {await self._tell_step(run, run.place)}")
+
+    async def _tell_step(self, run: Run, place: StepPlace) -> str:
+        """Say which step a run is of. The name of one whose workflow is encrypted is not known here."""
+        version, step = split_step_version(run.version)
+        (spec,) = await self._store.read_versions([(workflow_job_id(run.job_id), version)])
+        known = [] if spec is None else spec.target.params.get("steps", [])
+        name = repr(known[step]["name"]) if step < len(known) else str(step + 1)
+        return f"It is step {name} of {format_run_id(place.flow_id)}."
+
+    async def _read_progress(self, run: Run) -> FlowProgress | None:
+        """Return how far the steps of a run have come; None if the engine does not hold it, or cannot read it."""
+        if run.session_id != ENGINE_SESSION:
+            return None
+        (kept,) = await self._store.read_flow_states([run.id])
+        if kept is None:
+            return None
+        try:
+            state = decode_flow_state(kept)
+        except UnreadableFlow:
+            return None
+        return FlowProgress(steps=len(state.steps), ended=state.count_ended(), live=state.live)
+
+    async def _explain(self, run: Run, *, hides_keys: bool) -> Why:
         now = self._clock.now()
         wait = await self._store.read_wait(run.id, now=now)
         if wait is not None and hides_keys:
@@ -40,7 +74,8 @@ class WaitReader:
         if wait is None:
             jobs = await self._store.get_jobs([run.job_id]) if run.state is RunState.FAILED else []
             note = next((job.pause_note for job in jobs if job is not None), None)
-            return explain(run, wait, gap=None, now=now, pause_note=note)
+            flow = await self._read_progress(run) if run.state is RunState.RUNNING else None
+            return explain(run, wait, gap=None, now=now, pause_note=note, flow=flow)
         offers = await self._store.list_sessions()
         restrictions = await self._restrictions.read()
         assert restrictions is not None, "nothing is known, so all is read"

@@ -34,6 +34,7 @@ from mainspring.ports.store.dead import DeadStore
 from mainspring.ports.store.encryption import EncryptionStore
 from mainspring.ports.store.ends import EndStore
 from mainspring.ports.store.failures import FailureStore
+from mainspring.ports.store.flows import FlowStore
 from mainspring.ports.store.jobs import JobStore
 from mainspring.ports.store.ledger_check import LedgerCheckStore
 from mainspring.ports.store.limits import LimitStore
@@ -92,6 +93,7 @@ class Store(
     EncryptionStore,
     StorageStore,
     ObjectiveStore,
+    FlowStore,
     Protocol,
 ):
     """The durable truth."""

@@ -254,5 +254,5 @@ class ClaimStore(Protocol):
         ...
 
     async def read_held(self, run_ids: Sequence[RunId]) -> list[HeldRun | None]:
-        """Return the facts about RUNNING runs; None for runs that are not RUNNING."""
+        """Return the facts about RUNNING runs; None for runs that are not RUNNING, or that the engine holds."""
         ...

@@ -15,6 +15,7 @@ from mainspring.core.limits import RunKey
 from mainspring.core.model import Attempt, LaneKey, Run, RunKind
 from mainspring.core.once import OnceGuard
 from mainspring.core.values import value
+from mainspring.core.workflows.places import StepPlace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,7 @@ class NewRun:
         once: the submission's key, if a rule of its job says what runs once.
         redrive_of: the ended run that this one repeats. It needs a `submit_key`, so that one run repeats it at most.
         trace: its trace context (`core.tracing`), which its leases have, too.
+        place: of a run of a workflow's step, which of which flow. The statement that ends the run tells the flow.
     """
 
     job_id: JobId
@@ -73,11 +75,18 @@ class NewRun:
     once: OnceGuard | None = None
     redrive_of: RunId | None = None
     trace: bytes | None = None
+    place: StepPlace | None = None
 
     @property
     def is_plain(self) -> bool:
-        """Whether it depends on nothing but its job: no key guards it or limits it, and it is not skipped."""
-        return self.submit_key is None and self.skip_reason is None and self.once is None and not self.keys
+        """Whether it depends on nothing but its job: no key guards or limits it, it is not skipped, nor a step's."""
+        return (
+            self.submit_key is None
+            and self.skip_reason is None
+            and self.once is None
+            and not self.keys
+            and self.place is None
+        )
 
 
 @value()

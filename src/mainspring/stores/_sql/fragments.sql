@@ -80,7 +80,7 @@ backfill.id, backfill.tenant, backfill.job_id, backfill.from_at, backfill.to_at,
 -- fragment: kept_columns
 -- The columns of a live run that the history keeps unchanged.
 id, job_id, version, kind, fire_at, due_at, created_at, started_at, attempt, token, session_id, payload, target_key,
-fire_range_id, redrive_of, trace;
+fire_range_id, redrive_of, trace, flow_id, step, item;
 
 -- fragment: settled_columns
 -- What became of a dead letter.

@@ -8,7 +8,6 @@ from datetime import datetime
 from mainspring.core.audit import AuditEntry
 from mainspring.core.lane_caps import CapHolder, CapKey, CapUse, LaneCap, cap_keys_of
 from mainspring.core.limits import CLUSTER
-from mainspring.core.states import RunState
 from mainspring.stores.memory.audit import write_audit
 from mainspring.stores.memory.lined_up import is_counted
 from mainspring.stores.memory.restrictions import raise_epoch
@@ -38,7 +37,7 @@ class MemoryCapStore:
         """Give places to the runs that are under way."""
         row = self._tables.limits.key_of(CLUSTER, cap.run_key)
         for run in self._tables.runs.values():
-            if run.state is RunState.RUNNING and cap in cap_keys_of(run.lane.key):
+            if run.takes_slot and cap in cap_keys_of(run.lane.key):
                 row.holds[run.id] = run.token
 
     async def read_cap_uses(self, keys: Sequence[CapKey]) -> list[CapUse]:

@@ -14,6 +14,7 @@ from mainspring.core.claiming import (
     is_expired,
     may_start_at_once,
 )
+from mainspring.core.dead_letters import STEP_SETTLED, SettledLetter, Settlement
 from mainspring.core.fencing import is_held, is_repeat
 from mainspring.core.ids import LaneId, RunId
 from mainspring.core.model import Attempt, Lane
@@ -75,7 +76,7 @@ class MemoryClaimStore:
 
     async def read_held(self, run_ids: Sequence[RunId]) -> list[HeldRun | None]:
         rows = (self._tables.runs.get(run_id) for run_id in run_ids)
-        return [row.held() if row is not None and row.state is RunState.RUNNING else None for row in rows]
+        return [row.held() if row is not None and row.takes_slot else None for row in rows]
 
     # -- claiming ----------------------------------------------------------------------------------------------
 
@@ -161,7 +162,7 @@ class MemoryClaimStore:
             if run is None:
                 results.append(ApplyResult.MISSING)
             elif is_held(run, transition.token, transition.session_id):
-                self._end(run, transition, now)
+                end_attempt(self._tables, run, transition, now)
                 results.append(ApplyResult.APPLIED)
             else:
                 outcome = self._kept_outcome(run.id, transition.token)
@@ -172,50 +173,6 @@ class MemoryClaimStore:
     def _kept_outcome(self, run_id: RunId, token: int) -> str | None:
         attempts = self._tables.attempts.get(run_id, ())
         return next((attempt.outcome for attempt in attempts if attempt.token == token), None)
-
-    def _end(self, run: RunRow, transition: Transition, now: datetime) -> None:
-        tables = self._tables
-        settled = settle(transition, run, now=now)
-        if settled.writes_attempt:
-            tables.add_attempt(self._attempt(run, transition, now))
-        tables.unindex(run)
-        run.state = settled.state
-        run.token = settled.token
-        run.attempt = settled.attempt
-        run.crashes = settled.crashes
-        run.quarantined_crashes = settled.quarantined_crashes
-        run.deadline_at = None
-        if settled.ready_at is None:
-            run.finished_at = now
-            run.reason = settled.reason
-            run.error = transition.error
-            run.result = transition.result
-            run.output = transition.output
-            job = tables.jobs.get(run.job_id)
-            run.is_unnoticed = (
-                run.state is RunState.FAILED and job is not None and job.spec.notify is not None
-            )
-        else:
-            run.ready_at = settled.ready_at
-            run.is_quarantined = False
-            run.session_id = None
-        tables.index(run)
-
-    def _attempt(self, run: RunRow, transition: Transition, now: datetime) -> Attempt:
-        assert run.session_id is not None
-        assert run.started_at is not None
-        return Attempt(
-            run_id=run.id,
-            token=run.token,
-            number=run.attempt,
-            outcome=transition.outcome.value,
-            worker=self._tables.sessions[run.session_id].offer.worker,
-            started_at=run.started_at,
-            finished_at=now,
-            error=transition.error,
-            output=transition.output,
-            host=self._tables.sessions[run.session_id].offer.host,
-        )
 
     # -- what was left behind ----------------------------------------------------------------------------------
 
@@ -234,3 +191,50 @@ def _view_lane(lane: LaneRow, low: datetime | None) -> Lane:
     ready = lane.ready.first() if low is None else next(lane.ready.above((low,)), None)
     quarantined = lane.quarantined.first()
     return Lane(lane.id, lane.key, ready[0] if ready else None, quarantined[0] if quarantined else None)
+
+
+def end_attempt(tables: Tables, run: RunRow, transition: Transition, now: datetime) -> None:
+    """End the attempt of a RUNNING run that is held under the transition's lease."""
+    settled = settle(transition, run, now=now)
+    if settled.writes_attempt:
+        tables.add_attempt(_attempt(tables, run, transition, now))
+    tables.unindex(run)
+    run.state = settled.state
+    run.token = settled.token
+    run.attempt = settled.attempt
+    run.crashes = settled.crashes
+    run.quarantined_crashes = settled.quarantined_crashes
+    run.deadline_at = None
+    if settled.ready_at is None:
+        run.finished_at = now
+        run.reason = settled.reason
+        run.error = transition.error
+        run.result = transition.result
+        run.output = transition.output
+        if run.place is not None and run.state is RunState.FAILED:
+            run.settled = SettledLetter(settlement=Settlement.DISCARDED, at=now, reason=STEP_SETTLED)
+        job = tables.jobs.get(run.job_id)
+        run.is_unnoticed = run.state is RunState.FAILED and job is not None and job.spec.notify is not None
+    else:
+        run.ready_at = settled.ready_at
+        run.is_quarantined = False
+        run.session_id = None
+    tables.index(run)
+
+
+def _attempt(tables: Tables, run: RunRow, transition: Transition, now: datetime) -> Attempt:
+    assert run.session_id is not None
+    assert run.started_at is not None
+    session = tables.sessions.get(run.session_id)  # none if the engine held the run
+    return Attempt(
+        run_id=run.id,
+        token=run.token,
+        number=run.attempt,
+        outcome=transition.outcome.value,
+        worker="" if session is None else session.offer.worker,
+        started_at=run.started_at,
+        finished_at=now,
+        error=transition.error,
+        output=transition.output,
+        host=None if session is None else session.offer.host,
+    )

@@ -11,7 +11,7 @@ from mainspring.core.audit import AuditEntry
 from mainspring.core.intake import WaitingCount, take_permits
 from mainspring.core.queues import Queue
 from mainspring.core.rates import Bucket
-from mainspring.core.states import READY_STATES, RunState
+from mainspring.core.states import READY_STATES
 from mainspring.core.tenants import Tenant
 from mainspring.ports.store.policies import PermitRequest, Policies
 from mainspring.stores.memory.audit import write_audit
@@ -67,7 +67,7 @@ class MemoryPolicyStore:
     async def count_running(self, tenants: Sequence[str]) -> dict[str, int]:
         found = dict.fromkeys(tenants, 0)
         for run in self._tables.runs.values():
-            if run.state is RunState.RUNNING and run.tenant in found:
+            if run.takes_slot and run.tenant in found:
                 found[run.tenant] += 1
         return found
 

@@ -11,11 +11,13 @@ from mainspring.core.backfill import BackfillState
 from mainspring.core.claiming import is_ready, must_be_alone
 from mainspring.core.clocks import NextFire
 from mainspring.core.dead_letters import SettledLetter
+from mainspring.core.fencing import ENGINE_SESSION
 from mainspring.core.ids import FireRangeId, JobId, KeyId, LaneId, RunId, SessionId, job_shard
 from mainspring.core.model import FireRange, FireRangeKind, Job, JobSpec, LaneKey, Run, RunKind
 from mainspring.core.preemption import PreemptionMark
 from mainspring.core.shards import Refusal
 from mainspring.core.states import FINAL_STATES, RunState
+from mainspring.core.workflows.places import StepPlace
 from mainspring.ports.store.backfills import NewBackfill
 from mainspring.ports.store.claims import HeldRun
 from mainspring.ports.store.nodes import NodeFacts, NodeState
@@ -118,6 +120,7 @@ class RunRow:
     keys: tuple[KeyId, ...] = ()
     redrive_of: RunId | None = None
     trace: bytes | None = None
+    place: StepPlace | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
     deadline_at: datetime | None = None
@@ -137,6 +140,11 @@ class RunRow:
     error: str | None = None
     result: bytes | None = None
     output: str | None = None
+
+    @property
+    def takes_slot(self) -> bool:
+        """Whether it is RUNNING at a worker: what the engine holds takes no slot."""
+        return self.state is RunState.RUNNING and self.session_id != ENGINE_SESSION
 
     @property
     def is_caught_up(self) -> bool:
@@ -182,6 +190,7 @@ class RunRow:
             fire_range_id=self.fire_range_id,
             redrive_of=self.redrive_of,
             trace=self.trace,
+            place=self.place,
         )
 
     def held(self) -> HeldRun:
@@ -224,6 +233,15 @@ class RunRow:
             started_at=self.started_at,
             mark=self.mark,
         )
+
+
+@dataclass(slots=True, kw_only=True)
+class FlowRow:
+    """A flow; `live` is how many runs its state counts as live."""
+
+    state: bytes
+    live: int
+    revision: int = 0
 
 
 @dataclass(slots=True, kw_only=True)

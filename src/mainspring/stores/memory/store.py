@@ -24,6 +24,7 @@ from mainspring.stores.memory.dead import MemoryDeadStore
 from mainspring.stores.memory.encryption import MemoryEncryptionStore
 from mainspring.stores.memory.ends import MemoryEndStore
 from mainspring.stores.memory.failures import MemoryFailureStore
+from mainspring.stores.memory.flows import MemoryFlowStore
 from mainspring.stores.memory.jobs import MemoryJobStore
 from mainspring.stores.memory.ledger_check import MemoryLedgerCheckStore
 from mainspring.stores.memory.limits import MemoryLimitStore
@@ -87,6 +88,7 @@ class MemoryStore(
     MemoryEncryptionStore,
     MemoryStorageStore,
     MemoryObjectiveStore,
+    MemoryFlowStore,
 ):
     """A `Store` that lasts as long as the process.
 

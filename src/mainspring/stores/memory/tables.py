@@ -21,7 +21,7 @@ from mainspring.core.calendars.resolved import CalendarVersion
 from mainspring.core.census import Census
 from mainspring.core.ciphertexts import EncryptionKey
 from mainspring.core.clocks import NextFire
-from mainspring.core.fencing import is_held
+from mainspring.core.fencing import ENGINE_SESSION, is_held
 from mainspring.core.ids import (
     SHARDS,
     BackfillId,
@@ -43,11 +43,13 @@ from mainspring.core.queues import Queue
 from mainspring.core.redrives import Redrive
 from mainspring.core.states import FINAL_STATES, READY_STATES, RunState
 from mainspring.core.tenants import Tenant
+from mainspring.core.workflows.mail import FlowNotice, StepEnded
 from mainspring.ports.store.calendars import CalendarUse, CalendarUses
 from mainspring.ports.store.nodes import Epochs
 from mainspring.ports.store.runs import NewRun
 from mainspring.ports.store.schedule import FireResult, FireStatus, NewFireRange
 from mainspring.ports.store.sessions import WorkerName
+from mainspring.stores.memory.flow_tables import FlowTables
 from mainspring.stores.memory.index import OrderedIndex
 from mainspring.stores.memory.limit_tables import LimitTables
 from mainspring.stores.memory.rows import (
@@ -125,6 +127,7 @@ class Tables:
     calendars: CalendarTables
     limits: LimitTables
     backfills: BackfillTables
+    flows: FlowTables
     redrives: dict[RedriveId, Redrive]
     audit: AuditTables
     ledger_check: LedgerCheck | None = None
@@ -170,7 +173,7 @@ class Tables:
         self.nodes: dict[str, NodeRow] = {}
         self.shards: list[ShardRow] = [ShardRow() for _ in range(SHARDS)]
         self.tzdata = self.census = self.archive_url = None
-        self.changed_days = set()
+        self.changed_days, self.flows = set(), FlowTables()
         self.policies, self.calendars, self.audit = PolicyTables(), CalendarTables(), AuditTables()
         self.limits, self.backfills, self.redrives = LimitTables(), BackfillTables(), {}
 
@@ -271,6 +274,7 @@ class Tables:
             fire_range_id=new.fire_range_id,
             redrive_of=new.redrive_of,
             trace=new.trace,
+            place=new.place,
             finished_at=None if reason is None else now,
             reason=reason,
             keys=tuple(self.limits.key_of(new.lane.tenant, key).id for key in new.keys)
@@ -280,6 +284,8 @@ class Tables:
         self.runs[run.id] = run
         self.runs_of_tenant[run.tenant].add((run.id,))
         self.runs_of_job[run.job_id].add((run.id,))
+        if run.place is not None:
+            self.flows.runs[run.place.flow_id].append(run.id)
         self.index(run)
         return run
 
@@ -334,16 +340,16 @@ class Tables:
             if run.state is not RunState.FAILED:
                 self.history.add((run.finished_at, run.id))
                 self.changed_days.add(run.finished_at.astimezone(UTC).date())
+            self.tell_end(run)
             return
         run.lane.live += 1
         self.live_of_job[run.job_id] += 1
         self.backfills.live_of_job[run.job_id] += run.kind is RunKind.BACKFILL
         self.backfills.caught_up[run.job_id] += run.is_caught_up
         if run.state is RunState.RUNNING:
-            assert run.session_id is not None
-            assert run.deadline_at is not None
-            self.sessions[run.session_id].running.add((run.id,))
-            self.deadlines.add((run.deadline_at, run.id))
+            if run.deadline_at is not None and run.session_id is not None:  # or the engine holds it
+                self.sessions[run.session_id].running.add((run.id,))
+                self.deadlines.add((run.deadline_at, run.id))
             return
         if run.state in READY_STATES:
             run.waiting_index.add((run.ready_at, run.id))
@@ -358,10 +364,9 @@ class Tables:
         self.backfills.live_of_job[run.job_id] -= run.kind is RunKind.BACKFILL
         self.backfills.caught_up[run.job_id] -= run.is_caught_up
         if run.state is RunState.RUNNING:
-            assert run.session_id is not None
-            assert run.deadline_at is not None
-            self.sessions[run.session_id].running.discard((run.id,))
-            self.deadlines.discard((run.deadline_at, run.id))
+            if run.deadline_at is not None and run.session_id is not None:
+                self.sessions[run.session_id].running.discard((run.id,))
+                self.deadlines.discard((run.deadline_at, run.id))
             return
         if run.state in READY_STATES:
             run.waiting_index.discard((run.ready_at, run.id))
@@ -379,7 +384,14 @@ class Tables:
         if run is not None and verdict is CancelVerdict.REQUESTED and not run.is_cancel_requested:
             run.is_cancel_requested = True
             run.cancel_reason = reason
+            if run.session_id == ENGINE_SESSION:  # nobody but the engine asks for it
+                self.flows.post(run_id, FlowNotice.CANCEL)
         return verdict
+
+    def tell_end(self, run: RunRow) -> None:
+        """Tell its flow that the run of a step has ended."""
+        if run.place is not None and run.state in FINAL_STATES:
+            self.flows.post(run.place.flow_id, StepEnded(run.place.step, run.state))
 
     def finish(self, run: RunRow, state: RunState, *, reason: str | None, now: datetime) -> None:
         """End a run for good."""
@@ -397,6 +409,9 @@ class Tables:
         self.history.discard((run.finished_at, run.id))
         self.runs_of_tenant[run.tenant].discard((run.id,))
         self.runs_of_job[run.job_id].discard((run.id,))
+        if run.place is not None:
+            self.flows.runs[run.place.flow_id].remove(run.id)
+        self.flows.ended.pop(run.id, None)
         del self.runs[run.id]
 
     def is_held(self, run_id: RunId, token: int, session_id: SessionId) -> bool:

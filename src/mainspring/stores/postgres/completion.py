@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Any
 
 from asyncpg import Record
@@ -23,6 +24,8 @@ from mainspring.stores.postgres.rows import live_of, sparse
 
 _run_id = attrgetter("run_id")
 _NOBODY = WorkerName("", None)
+NO_FLOWS: Mapping[RunId, bytes] = MappingProxyType({})
+"""For ends among which no flow's is."""
 
 Applied = dict[RunId, Transition]
 """The transitions that took effect now."""
@@ -55,6 +58,7 @@ class _Batch:
     dead: list[dict[str, Any]] = field(default_factory=list)
     waiting: list[dict[str, Any]] = field(default_factory=list)
     attempts: list[dict[str, Any]] = field(default_factory=list)
+    flow_states: Mapping[RunId, bytes] = field(default_factory=lambda: NO_FLOWS)
 
     def add(self, end: Transition, settled: Settled, row: Record, worker: WorkerName) -> None:
         """Add the new state of one locked run."""
@@ -90,6 +94,7 @@ class _Batch:
             "results": end.result,
             "outputs": end.output,
             "crashes": settled.crashes,
+            "flow_states": self.flow_states.get(row["id"]),
         }
         if settled.state is RunState.FAILED:
             self.dead.append(finish | {"error_groups": group_of(end.error)})
@@ -112,9 +117,16 @@ class _Batch:
 
 
 async def apply_any(
-    transaction: Transaction, transitions: Sequence[Transition], now: datetime
+    transaction: Transaction,
+    transitions: Sequence[Transition],
+    now: datetime,
+    *,
+    flow_states: Mapping[RunId, bytes] = NO_FLOWS,
 ) -> tuple[Applied, dict[int, ApplyResult]]:
     """Apply the transitions that fit the present runs.
+
+    Args:
+        flow_states: of runs of workflows, how far they have come.
 
     Returns:
         the applied transitions, and the answers, by position, that need no look at the records of earlier attempts.
@@ -140,7 +152,7 @@ async def apply_any(
     sessions = sorted({rows[run_id]["session_id"] for run_id in others})
     found = await transaction.fetch("find_workers", session_ids=sessions) if sessions else []
     workers = {row["id"]: WorkerName(row["worker"], row["host"]) for row in found}
-    batch = _Batch()
+    batch = _Batch(flow_states=flow_states)
     for run_id in sorted(ends):
         row, end = rows[run_id], ends[run_id]
         if is_plain(end):
@@ -199,5 +211,6 @@ async def finish_waiting(
         results=[None] * count,
         outputs=[None] * count,
         crashes=[None] * count,  # as they are
+        flow_states=[],
         now=now,
     )

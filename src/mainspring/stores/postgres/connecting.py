@@ -34,6 +34,7 @@ class Role(StrEnum):
     CAPPED = "capped"
     APPLY = "apply"
     FIRE = "fire"
+    FLOW = "flow"
     BEAT = "beat"
     PLAN = "plan"
     WATCH = "watch"

@@ -94,6 +94,26 @@ async def _insert_runs(
     return [RunId(row["id"]) for row in rows]
 
 
+async def insert_steps(
+    transaction: Transaction, lane_ids: LaneIds, runs: Sequence[NewRun], *, now: datetime
+) -> None:
+    """Insert runs of steps."""
+    if not runs:
+        return
+    lanes = await lane_ids.hold(transaction, [run.lane for run in runs])
+    columns = columns_of_runs(runs)
+    columns["run_lanes"] = [lanes[run.lane] for run in runs]
+    places = [run.place for run in runs if run.place is not None]
+    await transaction.execute(
+        "insert_steps",
+        now=now,
+        flow_ids=[place.flow_id for place in places],
+        steps=[place.step for place in places],
+        items=[place.item for place in places],
+        **columns,
+    )
+
+
 async def _insert_skipped(
     transaction: Transaction, runs: Sequence[tuple[NewRun, str, RunId]], *, now: datetime
 ) -> None:

@@ -15,6 +15,7 @@ from mainspring.core.model import Attempt, FireRange, FireRangeKind, Job, LaneKe
 from mainspring.core.preemption import load_mark
 from mainspring.core.rates import Bucket, Rate
 from mainspring.core.states import RunState
+from mainspring.core.workflows.places import StepPlace
 from mainspring.ports.codec import decode_spec
 from mainspring.ports.store.claims import HeldRun
 from mainspring.ports.store.runs import NewRun
@@ -98,6 +99,7 @@ def run_of(row: Record) -> Run:
         fire_range_id=row["fire_range_id"],
         redrive_of=row["redrive_of"],
         trace=row["trace"],
+        place=None if row["flow_id"] is None else StepPlace(row["flow_id"], row["step"], row["item"]),
     )
 
 

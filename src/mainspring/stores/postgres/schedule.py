@@ -183,8 +183,12 @@ def _due_clock(
 
 async def hold_shards(transaction: Transaction, job_ids: Iterable[JobId], epochs: Epochs) -> set[int]:
     """Hold the jobs' shards, and return those that the writer still owns (law 3)."""
-    shards = sorted({job_shard(job_id) for job_id in job_ids})
-    rows = await transaction.fetch("hold_shards", shards=shards)
+    return await hold_these_shards(transaction, map(job_shard, job_ids), epochs)
+
+
+async def hold_these_shards(transaction: Transaction, shards: Iterable[int], epochs: Epochs) -> set[int]:
+    """Hold shards, and return those that the writer still owns (law 3)."""
+    rows = await transaction.fetch("hold_shards", shards=sorted(set(shards)))
     return {row["shard"] for row in rows if epochs.get(row["shard"]) == row["epoch"]}
 
 

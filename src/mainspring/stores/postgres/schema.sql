@@ -50,7 +50,7 @@ CREATE TABLE alert_rule (
     CONSTRAINT alert_rule_pkey PRIMARY KEY (tenant, name)
 );
 
--- VIEW any_run (id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, ready_at, created_at, started_at, finished_at, attempt, token, crashes, session_id, is_cancel_requested, error, payload, result, output, target_key, fire_range_id, redrive_of, trace)
+-- VIEW any_run (id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, ready_at, created_at, started_at, finished_at, attempt, token, crashes, session_id, is_cancel_requested, error, payload, result, output, target_key, fire_range_id, redrive_of, trace, flow_id, step, item)
 
 CREATE TABLE archive_part (
     day date NOT NULL,
@@ -275,11 +275,16 @@ CREATE TABLE dead_run (
     redriven_as bigint,
     is_unnoticed boolean,
     trace bytea,
+    flow_id bigint,
+    step smallint,
+    item integer,
+    flow_state bytea,
     CONSTRAINT dead_run_pkey PRIMARY KEY (id),
     CONSTRAINT dead_run_settlement CHECK ((settlement = ANY (ARRAY['redriven'::text, 'discarded'::text]))),
     CONSTRAINT dead_run_state CHECK ((state = 'FAILED'::text))
 );
 CREATE INDEX dead_run_finished ON public.dead_run USING btree (finished_at);
+CREATE INDEX dead_run_flow ON public.dead_run USING btree (flow_id, id) WHERE (flow_id > 0);
 CREATE INDEX dead_run_group ON public.dead_run USING btree (tenant, job_id, error_group, finished_at, id) WHERE (settled_at IS NULL);
 CREATE INDEX dead_run_job ON public.dead_run USING btree (job_id, id);
 CREATE INDEX dead_run_open ON public.dead_run USING btree (tenant, id) WHERE (settled_at IS NULL);
@@ -293,7 +298,7 @@ CREATE TABLE encryption_key (
     CONSTRAINT encryption_key_pkey PRIMARY KEY (id)
 );
 
--- VIEW ended_run (id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, ready_at, created_at, started_at, finished_at, attempt, token, crashes, session_id, is_cancel_requested, error, payload, result, output, target_key, fire_range_id, redrive_of, trace)
+-- VIEW ended_run (id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, ready_at, created_at, started_at, finished_at, attempt, token, crashes, session_id, is_cancel_requested, error, payload, result, output, target_key, fire_range_id, redrive_of, trace, flow_id, step, item)
 
 CREATE TABLE failover (
     noticed_at timestamp with time zone NOT NULL,
@@ -334,6 +339,14 @@ CREATE INDEX fire_range_backfill ON public.fire_range USING btree (backfill_id, 
 CREATE INDEX fire_range_draining ON public.fire_range USING btree (id) WHERE (is_open AND (kind <> 'gap'::text));
 CREATE INDEX fire_range_job ON public.fire_range USING btree (job_id, id);
 CREATE INDEX fire_range_open ON public.fire_range USING btree (shard, id) WHERE (is_open AND (kind <> 'gap'::text));
+
+CREATE TABLE flow (
+    id bigint NOT NULL,
+    revision bigint NOT NULL DEFAULT 0,
+    live integer NOT NULL,
+    state bytea NOT NULL,
+    CONSTRAINT flow_pkey PRIMARY KEY (id)
+) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_cost_delay=0);
 
 CREATE TABLE idempotency (
     tenant text NOT NULL,
@@ -464,7 +477,17 @@ CREATE TABLE limit_use (
 );
 CREATE INDEX limit_use_job ON public.limit_use USING btree (job_id);
 
--- VIEW live_run (id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, ready_at, created_at, started_at, finished_at, attempt, token, crashes, session_id, is_cancel_requested, error, payload, result, output, target_key, fire_range_id, redrive_of, trace)
+-- VIEW live_run (id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, ready_at, created_at, started_at, finished_at, attempt, token, crashes, session_id, is_cancel_requested, error, payload, result, output, target_key, fire_range_id, redrive_of, trace, flow_id, step, item)
+
+CREATE TABLE mail (
+    shard smallint NOT NULL,
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    flow_id bigint NOT NULL,
+    step smallint,
+    item integer,
+    what text NOT NULL,
+    CONSTRAINT mail_pkey PRIMARY KEY (shard, id)
+) WITH (autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_cost_delay=0);
 
 CREATE TABLE migration (
     number integer NOT NULL,
@@ -638,6 +661,9 @@ CREATE TABLE run (
     third_key_id bigint,
     preemption text,
     trace bytea,
+    flow_id bigint,
+    step smallint,
+    item integer,
     CONSTRAINT run_is_held_while_running CHECK (((state = 'RUNNING'::text) = (session_id IS NOT NULL))),
     CONSTRAINT run_pkey PRIMARY KEY (id),
     CONSTRAINT run_state CHECK ((state = ANY (ARRAY['PENDING'::text, 'BLOCKED'::text, 'RUNNING'::text, 'RETRYING'::text])))
@@ -654,6 +680,7 @@ CREATE INDEX run_second_key ON public.run USING btree (second_key_id) WHERE (sec
 CREATE INDEX run_third_key ON public.run USING btree (third_key_id) WHERE (third_key_id IS NOT NULL);
 CREATE INDEX run_waiting ON public.run USING btree (lane_id) WHERE ((state = 'BLOCKED'::text) OR is_parked);
 CREATE UNIQUE INDEX run_fire_key ON public.run USING btree (job_id, fire_at) WHERE (kind = 'scheduled'::text);
+CREATE UNIQUE INDEX run_flow ON public.run USING btree (flow_id, step, item) WHERE (flow_id > 0);
 CREATE UNIQUE INDEX run_redrive ON public.run USING btree (redrive_of) WHERE (redrive_of IS NOT NULL);
 
 CREATE TABLE run_history (
@@ -684,9 +711,14 @@ CREATE TABLE run_history (
     fire_range_id bigint,
     redrive_of bigint,
     trace bytea,
+    flow_id bigint,
+    step smallint,
+    item integer,
+    flow_state bytea,
     CONSTRAINT run_history_state CHECK ((state = ANY (ARRAY['SUCCEEDED'::text, 'CANCELLED'::text, 'SKIPPED'::text])))
 ) PARTITION BY RANGE (finished_at);
 CREATE INDEX run_history_finished ON ONLY public.run_history USING brin (finished_at) WITH (pages_per_range='64', autosummarize='on');
+CREATE INDEX run_history_flow ON ONLY public.run_history USING btree (flow_id, id) WHERE (flow_id > 0);
 CREATE INDEX run_history_id ON ONLY public.run_history USING btree (id);
 CREATE INDEX run_history_job ON ONLY public.run_history USING btree (job_id, id);
 CREATE INDEX run_history_unusual ON ONLY public.run_history USING btree (state, id) WHERE (state <> 'SUCCEEDED'::text);
@@ -842,6 +874,7 @@ CREATE TABLE usage_minute (
 -- SEQUENCE key_hold_id_seq
 -- SEQUENCE lane_id_seq
 -- SEQUENCE limit_rule_id_seq
+-- SEQUENCE mail_id_seq
 -- SEQUENCE monitor_id_seq
 -- SEQUENCE notification_id_seq
 -- SEQUENCE run_sequence

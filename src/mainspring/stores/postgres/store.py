@@ -31,6 +31,7 @@ from mainspring.stores.postgres.dead import PostgresDeadStore
 from mainspring.stores.postgres.encryption import PostgresEncryptionStore
 from mainspring.stores.postgres.ends import PostgresEndStore
 from mainspring.stores.postgres.failures import PostgresFailureStore
+from mainspring.stores.postgres.flows import PostgresFlowStore
 from mainspring.stores.postgres.inserts import LaneIds
 from mainspring.stores.postgres.jobs import PostgresJobStore
 from mainspring.stores.postgres.leases import LaneTenants
@@ -102,6 +103,7 @@ class PostgresStore(
     PostgresEncryptionStore,
     PostgresStorageStore,
     PostgresObjectiveStore,
+    PostgresFlowStore,
 ):
     """Implements `Store` on PostgreSQL 15 or later.
 

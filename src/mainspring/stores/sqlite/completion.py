@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 
 import apsw
 
@@ -24,8 +25,11 @@ from mainspring.stores.sqlite.statements import (
     execute_many,
     fetch_row,
     fetch_rows,
-    fetch_values,
+    fetch_tuples,
 )
+
+NO_FLOWS: Mapping[RunId, bytes] = MappingProxyType({})
+"""For ends among which no flow's is."""
 
 
 def apply_successes(db: apsw.Connection, transitions: Sequence[Transition], now: int) -> set[RunId]:
@@ -41,21 +45,37 @@ def apply_successes(db: apsw.Connection, transitions: Sequence[Transition], now:
     # If a call names a run twice, the first transition has to win. The slower path takes care of that.
     if not ends or len({end.run_id for end in transitions}) < len(transitions):
         return set()
-    applied = fetch_values(db, "apply_successes", {"ends": to_json(ends), "now": now})
-    execute(db, "remove_runs", {"run_ids": to_json(applied)})
+    rows = fetch_tuples(db, "apply_successes", {"ends": to_json(ends), "now": now})
+    applied = [RunId(run_id) for run_id, _ in rows]
+    _remove(db, applied, {run_id: RunState.SUCCEEDED for run_id, flow_id in rows if flow_id})
     return set(applied)
 
 
+def _remove(db: apsw.Connection, run_ids: Sequence[RunId], steps: Mapping[RunId, RunState]) -> None:
+    """Remove ended runs, and tell their flows of those that are runs of steps."""
+    execute_many(db, "tell_end", [{"run_id": run_id, "state": state} for run_id, state in steps.items()])
+    execute(db, "remove_runs", {"run_ids": to_json(run_ids)})
+
+
 def apply_others(
-    db: apsw.Connection, transitions: Sequence[Transition], applied: set[RunId], now: datetime
+    db: apsw.Connection,
+    transitions: Sequence[Transition],
+    applied: set[RunId],
+    now: datetime,
+    *,
+    flow_states: Mapping[RunId, bytes] = NO_FLOWS,
 ) -> list[ApplyResult]:
     """Apply the transitions of runs that are not in `applied`, and add those runs to it.
 
     Return results for all transitions.
+
+    Args:
+        flow_states: of runs of workflows, how far they have come.
     """
     ids = to_json([end.run_id for end in transitions if end.run_id not in applied])
-    live = {row.id: make_live(row) for row in fetch_rows(db, "lock_runs", {"run_ids": ids})}
-    ends = _Ends(now)
+    rows = fetch_rows(db, "lock_runs", {"run_ids": ids})
+    live = {row.id: make_live(row) for row in rows}
+    ends = _Ends(now, frozenset(row.id for row in rows if row.flow_id), flow_states)
     results: list[ApplyResult] = []
     for end in transitions:
         run = live.get(end.run_id)
@@ -82,22 +102,29 @@ def end_waiting(db: apsw.Connection, run_id: RunId, state: RunState, reason: str
         "error": None,
         "result": None,
         "output": None,
+        "flow_state": None,
     }
     execute(db, "finish_run", values)
-    execute(db, "remove_runs", {"run_ids": to_json([run_id])})
+    _remove(db, [run_id], {run_id: state})
 
 
 class _Ends:
-    """The ends of attempts in one call, grouped by what has to be written for them."""
+    """The ends of attempts in one call, grouped by what has to be written for them.
 
-    def __init__(self, now: datetime) -> None:
+    Args:
+        steps: which of the runs are runs of steps.
+    """
+
+    def __init__(self, now: datetime, steps: frozenset[RunId], flow_states: Mapping[RunId, bytes]) -> None:
         self._now = now
+        self._steps = steps
+        self._flow_states = flow_states
         self._at = to_micros(now)
         self._attempts: list[dict[str, object]] = []
         self._finished: list[dict[str, object]] = []
         self._buried: list[dict[str, object]] = []
         self._requeued: list[dict[str, object]] = []
-        self._removed: list[RunId] = []
+        self._removed: dict[RunId, RunState] = {}
         self._outcomes: dict[RunId, tuple[int, AttemptOutcome]] = {}
 
     def outcome(self, run_id: RunId) -> tuple[int, AttemptOutcome] | None:
@@ -122,13 +149,14 @@ class _Ends:
             }
             self._requeued.append(values)
             return
-        self._removed.append(run_id)
+        self._removed[run_id] = settled.state
         values |= {
             "reason": settled.reason,
             "now": now,
             "error": transition.error,
             "result": transition.result,
             "output": transition.output,
+            "flow_state": self._flow_states.get(run_id),
         }
         if settled.state is RunState.FAILED:
             self._buried.append(values | {"error_group": group_of(transition.error)})
@@ -142,7 +170,8 @@ class _Ends:
         execute_many(db, "finish_run", self._finished)
         execute_many(db, "bury_run", self._buried)
         if self._removed:
-            execute(db, "remove_runs", {"run_ids": to_json(self._removed)})
+            steps = {run_id: state for run_id, state in self._removed.items() if run_id in self._steps}
+            _remove(db, list(self._removed), steps)
 
 
 def _answer_late(db: apsw.Connection, transition: Transition, ends: _Ends) -> ApplyResult:

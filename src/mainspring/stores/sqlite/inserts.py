@@ -88,6 +88,20 @@ def insert_runs(
     return ids
 
 
+def insert_steps(db: apsw.Connection, lane_ids: InternedLanes, runs: Sequence[NewRun], now: int) -> None:
+    """Insert runs of steps."""
+    if not runs:
+        return
+    last = fetch_value(db, "reserve_run_ids", (len(runs),))
+    rows: list[Row] = []
+    for sequence, run in enumerate(runs, last - len(runs) + 1):
+        run_id = make_run_id(sequence, job_shard(run.job_id))
+        row = _live_row(run, run_id, run.job_id.bytes, lane_ids.intern(db, run.lane), now)
+        assert run.place is not None
+        rows.append((*row, run.place.flow_id, run.place.step, run.place.item))
+    execute_many(db, "insert_step", rows)
+
+
 def _live_row(run: NewRun, run_id: RunId, job: bytes, lane_id: int, now: int) -> Row:
     return (
         run_id,

@@ -29,6 +29,7 @@ from mainspring.core.preemption import load_mark
 from mainspring.core.rates import Bucket, Rate
 from mainspring.core.shards import Refusal
 from mainspring.core.states import RunState
+from mainspring.core.workflows.places import StepPlace
 from mainspring.ports.codec import decode_spec
 from mainspring.ports.store.claims import ClaimedRun, HeldRun
 from mainspring.ports.store.nodes import NodeFacts, NodeState
@@ -228,6 +229,7 @@ def make_run(row: NamedRow) -> Run:
         fire_range_id=row.fire_range_id,
         redrive_of=row.redrive_of,
         trace=row.trace,
+        place=None if row.flow_id is None else StepPlace(RunId(row.flow_id), row.step, row.item),
     )
 
 

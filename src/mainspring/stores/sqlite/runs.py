@@ -18,9 +18,11 @@ from mainspring.core.admission import (
 from mainspring.core.applying import CancelVerdict, judge_cancel
 from mainspring.core.audit import AuditEntry
 from mainspring.core.expiry import EXPIRED
+from mainspring.core.fencing import ENGINE_SESSION
 from mainspring.core.ids import JobId, RunId
 from mainspring.core.model import Attempt, Run
 from mainspring.core.states import RunState
+from mainspring.core.workflows.mail import FlowNotice
 from mainspring.ports.store.runs import NewRun, SubmitResult
 from mainspring.stores.sqlite.audit import write_audit
 from mainspring.stores.sqlite.completion import end_waiting
@@ -135,11 +137,9 @@ class SqliteRunStore:
         def work(db: apsw.Connection) -> list[CancelVerdict]:
             verdicts, changed = [], []
             for run_id in run_ids:
-                verdict = cancel_run(db, run_id, reason, at)
+                verdict, is_new = cancel_run(db, run_id, reason, at)
                 verdicts.append(verdict)
-                # Of a run that was asked to stop before, the statement has changed nothing.
-                is_new = verdict is CancelVerdict.REQUESTED and db.changes() > 0
-                changed.append(is_new or verdict is CancelVerdict.CANCELLED)
+                changed.append(is_new)
             write_audit(db, audit, changed)
             return verdicts
 
@@ -228,12 +228,18 @@ def _admit(db: apsw.Connection, run: NewRun, version: int | None, now: datetime)
     return SubmitResult(admission, RunId(row.run_id), known.verdict)
 
 
-def cancel_run(db: apsw.Connection, run_id: RunId, reason: str, now: int) -> CancelVerdict:
-    """End a waiting run, or ask a RUNNING one to stop."""
+def cancel_run(db: apsw.Connection, run_id: RunId, reason: str, now: int) -> tuple[CancelVerdict, bool]:
+    """End a waiting run, or ask a RUNNING one to stop. Return what becomes of it, and whether that is new.
+
+    Nobody but the engine asks for what it holds, so it is told.
+    """
     row = fetch_row(db, "read_end", {"run_id": run_id, "token": 0})
     verdict = judge_cancel(None if row is None or row.state is None else RunState(row.state))
-    if verdict is CancelVerdict.REQUESTED:
-        execute(db, "request_cancel", {"run_id": run_id, "reason": reason, "now": now})
-    elif verdict is CancelVerdict.CANCELLED:
+    if verdict is CancelVerdict.CANCELLED:
         end_waiting(db, run_id, RunState.CANCELLED, reason, now)
-    return verdict
+    if verdict is not CancelVerdict.REQUESTED:
+        return verdict, verdict is CancelVerdict.CANCELLED
+    holder = fetch_value(db, "request_cancel", {"run_id": run_id, "reason": reason, "now": now})
+    if holder == ENGINE_SESSION:
+        execute(db, "add_notice", {"flow_id": run_id, "what": FlowNotice.CANCEL.value})
+    return verdict, holder is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
@@ -258,7 +258,12 @@ def _read_live(db: apsw.Connection, job_id: JobId, overlap: Overlap, now: int) -
 
 def find_fenced_shards(db: apsw.Connection, job_ids: Sequence[JobId], epochs: Epochs) -> set[int]:
     """Return the shards of these jobs that the writer owns no longer: its epoch is not the store's (law 3)."""
-    shards = sorted({job_shard(job_id) for job_id in job_ids})
-    rows = fetch_rows(db, "hold_shards", {"shards": to_json(shards)})
+    return find_fenced(db, map(job_shard, job_ids), epochs)
+
+
+def find_fenced(db: apsw.Connection, shards: Iterable[int], epochs: Epochs) -> set[int]:
+    """Return those of these shards that the writer owns no longer: its epoch is not the store's (law 3)."""
+    looked = sorted(set(shards))
+    rows = fetch_rows(db, "hold_shards", {"shards": to_json(looked)})
     current: dict[int, int] = {row.shard: row.epoch for row in rows}
-    return {shard for shard in shards if epochs.get(shard) != current.get(shard)}
+    return {shard for shard in looked if epochs.get(shard) != current.get(shard)}

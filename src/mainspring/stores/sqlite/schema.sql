@@ -325,9 +325,11 @@ CREATE TABLE dead_run (
     fire_range_id INTEGER,
     redrive_of INTEGER
 , error_group TEXT, settled_at INTEGER, settlement TEXT
-CONSTRAINT dead_run_settlement CHECK (settlement IN ('redriven', 'discarded')), settle_reason TEXT, redriven_as INTEGER, is_unnoticed INTEGER, trace BLOB) STRICT;
+CONSTRAINT dead_run_settlement CHECK (settlement IN ('redriven', 'discarded')), settle_reason TEXT, redriven_as INTEGER, is_unnoticed INTEGER, trace BLOB, flow_id INTEGER, step INTEGER, item INTEGER, flow_state BLOB) STRICT;
 
 CREATE INDEX dead_run_finished ON dead_run (finished_at);
+
+CREATE INDEX dead_run_flow ON dead_run (flow_id, id) WHERE flow_id > 0;
 
 CREATE INDEX dead_run_group ON dead_run (tenant, job_id, error_group, finished_at) WHERE settled_at IS NULL;
 
@@ -384,6 +386,16 @@ CREATE INDEX fire_range_draining ON fire_range (id) WHERE is_open AND kind <> 'g
 CREATE INDEX fire_range_job ON fire_range (job_id);
 
 CREATE INDEX fire_range_open ON fire_range (shard) WHERE is_open AND kind <> 'gap';
+
+CREATE TABLE flow (
+    -- The workflow's run.
+    id INTEGER PRIMARY KEY,
+    -- One more with each turn.
+    revision INTEGER NOT NULL DEFAULT 0,
+    -- As many of its runs have not ended, as the state has it.
+    live INTEGER NOT NULL,
+    state BLOB NOT NULL
+) STRICT;
 
 CREATE TABLE idempotency (
     tenant TEXT NOT NULL,
@@ -503,6 +515,20 @@ CREATE TABLE limit_use (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX limit_use_job ON limit_use (job_id);
+
+CREATE TABLE mail (
+    -- An id is never used again: AUTOINCREMENT.
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    shard INTEGER NOT NULL,
+    flow_id INTEGER NOT NULL,
+    -- Null: it is about the flow as a whole.
+    step INTEGER,
+    item INTEGER,
+    -- The final state of the step's run, or a notice.
+    what TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX mail_shard ON mail (shard, id);
 
 CREATE TABLE migration (
     number INTEGER PRIMARY KEY,
@@ -664,7 +690,7 @@ CREATE TABLE run (
     payload BLOB,
     target_key TEXT,
     fire_range_id INTEGER,
-    redrive_of INTEGER, key_id INTEGER, second_key_id INTEGER, third_key_id INTEGER, preemption TEXT, trace BLOB,
+    redrive_of INTEGER, key_id INTEGER, second_key_id INTEGER, third_key_id INTEGER, preemption TEXT, trace BLOB, flow_id INTEGER, step INTEGER, item INTEGER,
     CONSTRAINT run_is_held_while_running CHECK ((state = 'RUNNING') = (session_id IS NOT NULL))
 ) STRICT;
 
@@ -673,6 +699,8 @@ CREATE INDEX run_expiring ON run (expires_at) WHERE expires_at IS NOT NULL AND s
 CREATE UNIQUE INDEX run_fire_key ON run (job_id, fire_at) WHERE kind = 'scheduled';
 
 CREATE INDEX run_fire_range ON run (fire_range_id) WHERE fire_range_id IS NOT NULL;
+
+CREATE UNIQUE INDEX run_flow ON run (flow_id, step, item) WHERE flow_id > 0;
 
 CREATE INDEX run_held ON run (session_id) WHERE state = 'RUNNING';
 
@@ -724,9 +752,11 @@ CREATE TABLE run_history (
     target_key TEXT,
     fire_range_id INTEGER,
     redrive_of INTEGER
-, trace BLOB) STRICT;
+, trace BLOB, flow_id INTEGER, step INTEGER, item INTEGER, flow_state BLOB) STRICT;
 
 CREATE INDEX run_history_finished ON run_history (finished_at);
+
+CREATE INDEX run_history_flow ON run_history (flow_id, id) WHERE flow_id > 0;
 
 CREATE INDEX run_history_job ON run_history (job_id);
 
@@ -862,18 +892,18 @@ SELECT
     CAST(NULL AS INTEGER) AS finished_at, run.attempt, run.token, run.crashes, run.session_id,
     CAST(run.cancel_requested_at IS NOT NULL AS INTEGER) AS is_cancel_requested, CAST(NULL AS TEXT) AS error, run.payload,
     CAST(NULL AS BLOB) AS result, CAST(NULL AS TEXT) AS output, run.target_key, run.fire_range_id, run.redrive_of,
-    run.trace
+    run.trace, run.flow_id, run.step, run.item
 FROM run
 JOIN lane ON lane.id = run.lane_id
 UNION ALL
 SELECT
     id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, due_at, created_at,
     started_at, finished_at, attempt, token, crashes, session_id, CAST(FALSE AS INTEGER), error, payload, result, output,
-    target_key, fire_range_id, redrive_of, trace
+    target_key, fire_range_id, redrive_of, trace, flow_id, step, item
 FROM run_history
 UNION ALL
 SELECT
     id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, due_at, created_at,
     started_at, finished_at, attempt, token, crashes, session_id, CAST(FALSE AS INTEGER), error, payload, result, output,
-    target_key, fire_range_id, redrive_of, trace
+    target_key, fire_range_id, redrive_of, trace, flow_id, step, item
 FROM dead_run;

@@ -35,6 +35,7 @@ from mainspring.stores.sqlite.dead import SqliteDeadStore
 from mainspring.stores.sqlite.encryption import SqliteEncryptionStore
 from mainspring.stores.sqlite.ends import SqliteEndStore
 from mainspring.stores.sqlite.failures import SqliteFailureStore
+from mainspring.stores.sqlite.flows import SqliteFlowStore
 from mainspring.stores.sqlite.inserts import InternedLanes
 from mainspring.stores.sqlite.jobs import SqliteJobStore
 from mainspring.stores.sqlite.ledger_check import SqliteLedgerCheckStore
@@ -101,6 +102,7 @@ class SqliteStore(
     SqliteEncryptionStore,
     SqliteStorageStore,
     SqliteObjectiveStore,
+    SqliteFlowStore,
 ):
     """Implements `Store` on one SQLite file in WAL mode with synchronous=FULL.
 

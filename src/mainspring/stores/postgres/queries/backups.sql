@@ -63,7 +63,8 @@ SELECT setval(format('%I.%I', schemaname, sequencename)::regclass, coalesce(last
 FROM pg_sequences
 WHERE schemaname = current_schema() AND sequencename IN (
     'alert_id_seq', 'audit_id_seq', 'concurrency_key_id_seq', 'fire_range_id_seq', 'key_hold_id_seq', 'lane_id_seq',
-    'limit_rule_id_seq', 'monitor_id_seq', 'notification_id_seq', 'run_sequence', 'session_id_seq', 'silence_id_seq'
+    'limit_rule_id_seq', 'mail_id_seq', 'monitor_id_seq', 'notification_id_seq', 'run_sequence', 'session_id_seq',
+    'silence_id_seq'
 );
 
 -- name: end_sessions_of_before
@@ -83,4 +84,5 @@ FROM session
 WHERE id IN (SELECT run.session_id FROM run WHERE run.state = 'RUNNING');
 
 -- name: hand_over_held
-UPDATE run SET session_id = session_id + :step::bigint WHERE state = 'RUNNING' RETURNING id;
+-- What the engine holds (session 0) it holds on.
+UPDATE run SET session_id = session_id + :step::bigint WHERE state = 'RUNNING' AND session_id > 0 RETURNING id;

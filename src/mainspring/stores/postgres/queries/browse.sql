@@ -30,9 +30,11 @@ UNION ALL
 ORDER BY id DESC LIMIT :limit;
 
 -- name: list_held_runs
--- As many as are RUNNING, not the backlog: what is claimed is found by its session.
+-- As many as are RUNNING, not the backlog: what is claimed is found by its session, what the engine holds by its flow.
 WITH held AS MATERIALIZED (
     SELECT id FROM run WHERE claim_number IS NOT NULL AND state = 'RUNNING' AND id >= :lowest AND id < :before
+    UNION ALL
+    SELECT id FROM flow WHERE id >= :lowest AND id < :before
 )
 SELECT found.*
 FROM held

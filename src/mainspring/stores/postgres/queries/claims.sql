@@ -259,6 +259,7 @@ CROSS JOIN LATERAL (
 ORDER BY run.deadline_at LIMIT :limit;
 
 -- name: read_held
+-- What the engine holds (session 0) has no attempt of a worker.
 SELECT {run.held_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested
 FROM unnest(:run_ids::bigint[]) AS wanted (id)
-CROSS JOIN LATERAL (SELECT * FROM run WHERE run.id = wanted.id AND run.session_id IS NOT NULL LIMIT 1) AS run;
+CROSS JOIN LATERAL (SELECT * FROM run WHERE run.id = wanted.id AND run.session_id > 0 LIMIT 1) AS run;

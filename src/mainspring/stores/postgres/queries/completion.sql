@@ -1,4 +1,4 @@
--- The ends of attempts. `runs.sql` describes the traps of the hot path.
+-- The ends of attempts. `runs.sql` describes the traps of the hot path. Whatever ends a run of a step tells its flow.
 
 -- name: apply_successes
 -- The end of nearly every run: a success at the first claim, whose token is always the same. Names each run once.
@@ -7,6 +7,9 @@ WITH ended AS (
     WHERE run.id = ANY(:run_ids::bigint[]) AND run.token = :token
       AND run.session_id = (:session_ids::bigint[])[width_bucket(run.id, :run_ids::bigint[])]
     RETURNING {run.kept_columns}, run.lane_id, run.crashes, width_bucket(run.id, :run_ids::bigint[]) AS position
+), told AS (
+    INSERT INTO mail (shard, flow_id, step, item, what)
+    SELECT ended.flow_id & 255, ended.flow_id, ended.step, ended.item, 'SUCCEEDED' FROM ended WHERE ended.flow_id > 0
 )
 INSERT INTO run_history (
     {kept_columns}, queue, route, tenant, priority, state, finished_at, crashes, result, output
@@ -28,32 +31,42 @@ CROSS JOIN LATERAL (SELECT * FROM run WHERE run.id = wanted.id FOR UPDATE) AS ru
 WITH ended AS (
     DELETE FROM run WHERE run.id = ANY(:run_ids::bigint[])
     RETURNING run.*, width_bucket(run.id, :run_ids::bigint[]) AS position
+), told AS (
+    INSERT INTO mail (shard, flow_id, step, item, what)
+    SELECT ended.flow_id & 255, ended.flow_id, ended.step, ended.item, (:states::text[])[ended.position]
+    FROM ended WHERE ended.flow_id > 0
 )
 INSERT INTO run_history (
-    {kept_columns}, queue, route, tenant, priority, state, reason, finished_at, crashes, error, result, output
+    {kept_columns}, queue, route, tenant, priority, state, reason, finished_at, crashes, error, result, output, flow_state
 )
 SELECT
     {ended.kept_columns}, lane.queue, lane.route, lane.tenant, lane.priority, (:states::text[])[ended.position],
     (:reasons::text[])[ended.position], :now, coalesce((:crashes::integer[])[ended.position], ended.crashes),
-    (:errors::text[])[ended.position], (:results::bytea[])[ended.position], (:outputs::text[])[ended.position]
+    (:errors::text[])[ended.position], (:results::bytea[])[ended.position], (:outputs::text[])[ended.position],
+    (:flow_states::bytea[])[ended.position]
 FROM ended CROSS JOIN LATERAL (SELECT * FROM lane WHERE lane.id = ended.lane_id LIMIT 1) AS lane;
 
 -- name: bury_runs
--- Moves locked runs to the dead letter queue.
+-- Moves locked runs to the dead letter queue. A step's run is settled: what may run again is its workflow.
 WITH ended AS (
     DELETE FROM run WHERE run.id = ANY(:run_ids::bigint[])
     RETURNING run.*, width_bucket(run.id, :run_ids::bigint[]) AS position
+), told AS (
+    INSERT INTO mail (shard, flow_id, step, item, what)
+    SELECT ended.flow_id & 255, ended.flow_id, ended.step, ended.item, 'FAILED' FROM ended WHERE ended.flow_id > 0
 )
 INSERT INTO dead_run (
     {kept_columns}, queue, route, tenant, priority, state, reason, finished_at, crashes, error, result, output,
-    error_group, is_unnoticed
+    error_group, is_unnoticed, flow_state, settled_at, settlement, settle_reason
 )
 SELECT
     {ended.kept_columns}, lane.queue, lane.route, lane.tenant, lane.priority, 'FAILED',
     (:reasons::text[])[ended.position], :now, coalesce((:crashes::integer[])[ended.position], ended.crashes),
     (:errors::text[])[ended.position], (:results::bytea[])[ended.position], (:outputs::text[])[ended.position],
     (:error_groups::text[])[ended.position],
-    CASE WHEN EXISTS (SELECT FROM job_notify WHERE job_notify.job_id = ended.job_id) THEN true END
+    CASE WHEN EXISTS (SELECT FROM job_notify WHERE job_notify.job_id = ended.job_id) THEN true END,
+    (:flow_states::bytea[])[ended.position], CASE WHEN ended.flow_id > 0 THEN :now::timestamptz END,
+    CASE WHEN ended.flow_id > 0 THEN 'discarded' END, CASE WHEN ended.flow_id > 0 THEN 'step' END
 FROM ended CROSS JOIN LATERAL (SELECT * FROM lane WHERE lane.id = ended.lane_id LIMIT 1) AS lane;
 
 -- name: requeue_runs

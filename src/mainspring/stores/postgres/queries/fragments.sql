@@ -61,7 +61,8 @@ id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_a
     finished_at, attempt, token, crashes, session_id, is_cancel_requested, error,
     CASE WHEN :is_brief::boolean THEN NULL ELSE payload END AS payload,
     CASE WHEN :is_brief::boolean THEN NULL ELSE result END AS result,
-    CASE WHEN :is_brief::boolean THEN NULL ELSE output END AS output, target_key, fire_range_id, redrive_of, trace;
+    CASE WHEN :is_brief::boolean THEN NULL ELSE output END AS output, target_key, fire_range_id, redrive_of, trace,
+    flow_id, step, item;
 
 -- fragment: with_quarantined
 -- Joins to a lane the first of its runs that crashed a worker, with keys or without.

@@ -106,6 +106,16 @@ FROM unnest(
 ) AS new (id, {new_names}, key_id, second_key_id, third_key_id)
 RETURNING id;
 
+-- name: insert_steps
+-- The same for runs of steps, which have no keys.
+INSERT INTO run ({new_columns}, flow_id, step, item)
+SELECT
+    nextval('run_sequence') * 256 + coalesce(new.shard, (:shards::bigint[])[1]),
+    {new_values}, new.flow_id, new.step, new.item
+FROM unnest({new_arrays}, :flow_ids::bigint[], :steps::smallint[], :items::integer[])
+    AS new ({new_names}, flow_id, step, item)
+RETURNING id;
+
 -- name: insert_skipped
 -- Law 4: a fire that does not become work leaves a record in the history.
 INSERT INTO run_history (
@@ -161,8 +171,14 @@ CROSS JOIN LATERAL (
 UPDATE run SET redrive_of = :redrive_of::bigint WHERE id = :run_id::bigint;
 
 -- name: request_cancels
-UPDATE run SET cancel_requested_at = :now, cancel_reason = :reason
-WHERE run.id = ANY(:run_ids::bigint[]) AND run.cancel_requested_at IS NULL;
+-- Nobody but the engine asks for what it holds (session 0), so it is told.
+WITH asked AS (
+    UPDATE run SET cancel_requested_at = :now, cancel_reason = :reason
+    WHERE run.id = ANY(:run_ids::bigint[]) AND run.cancel_requested_at IS NULL
+    RETURNING run.id, run.session_id
+)
+INSERT INTO mail (shard, flow_id, what)
+SELECT asked.id & 255, asked.id, 'cancel' FROM asked WHERE asked.session_id = 0;
 
 -- name: find_expired
 SELECT id FROM run

@@ -76,4 +76,5 @@ FROM session
 WHERE id IN (SELECT run.session_id FROM run WHERE run.state = 'RUNNING');
 
 -- name: hand_over_held
-UPDATE run SET session_id = session_id + :step WHERE state = 'RUNNING' RETURNING id;
+-- What the engine holds (session 0) it holds on.
+UPDATE run SET session_id = session_id + :step WHERE state = 'RUNNING' AND session_id > 0 RETURNING id;

@@ -57,7 +57,7 @@ SELECT
     any_run.started_at, any_run.finished_at, any_run.attempt, any_run.token, any_run.crashes, any_run.session_id,
     any_run.is_cancel_requested, any_run.error, iif(:is_brief, NULL, any_run.payload) AS payload,
     iif(:is_brief, NULL, any_run.result) AS result, iif(:is_brief, NULL, any_run.output) AS output, any_run.target_key,
-    any_run.fire_range_id, any_run.redrive_of, any_run.trace
+    any_run.fire_range_id, any_run.redrive_of, any_run.trace, any_run.flow_id, any_run.step, any_run.item
 FROM json_each(:run_ids) AS wanted CROSS JOIN any_run ON any_run.id = wanted.value;
 
 -- name: read_run_bounds

@@ -7,13 +7,13 @@ WHERE limit_rule.tenant = '*' AND instr(limit_rule.name, ':') > 0 AND limit_rule
 
 -- name: list_busy_lanes
 SELECT lane.id, lane.queue, lane.route, lane.tenant, lane.priority FROM lane
-WHERE lane.id IN (SELECT run.lane_id FROM run INDEXED BY run_held WHERE run.state = 'RUNNING');
+WHERE lane.id IN (SELECT run.lane_id FROM run INDEXED BY run_held WHERE run.state = 'RUNNING' AND run.session_id > 0);
 
 -- name: add_holds_of_running
--- Whoever runs already has a place from now on.
+-- Whoever runs already has a place from now on. What the engine holds (session 0) takes no slot.
 INSERT OR IGNORE INTO key_hold (key_id, run_id, token)
 SELECT :key_id, run.id, run.token FROM run INDEXED BY run_held
-WHERE run.state = 'RUNNING' AND run.lane_id IN (SELECT value FROM json_each(:lane_ids));
+WHERE run.state = 'RUNNING' AND run.session_id > 0 AND run.lane_id IN (SELECT value FROM json_each(:lane_ids));
 
 -- name: read_cap_use
 -- Who has a place under a cap that is set.

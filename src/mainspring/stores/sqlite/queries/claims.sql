@@ -79,11 +79,12 @@ WHERE run.state = 'RUNNING' AND run.deadline_at <= :now
 ORDER BY run.deadline_at LIMIT :limit;
 
 -- name: read_held
+-- What the engine holds (session 0) has no attempt of a worker.
 SELECT
     {run.held_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested
 FROM json_each(:run_ids) AS wanted
 CROSS JOIN run ON run.id = wanted.value
-WHERE run.state = 'RUNNING';
+WHERE run.state = 'RUNNING' AND run.session_id > 0;
 
 -- name: held_by_session
 -- In the order of RunningLease; the mark says whether it is to give up its slot.

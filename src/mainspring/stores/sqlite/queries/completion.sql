@@ -2,7 +2,7 @@
 
 -- name: lock_runs
 SELECT
-    {run.live_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested
+    {run.live_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested, run.flow_id
 FROM json_each(:run_ids) AS wanted
 CROSS JOIN run ON run.id = wanted.value;
 
@@ -16,18 +16,18 @@ WHERE run.id = :run_id;
 
 -- name: finish_run
 INSERT INTO run_history (
-    {kept_columns}, queue, route, tenant, priority, state, reason, finished_at, crashes, error, result, output
+    {kept_columns}, queue, route, tenant, priority, state, reason, finished_at, crashes, error, result, output, flow_state
 )
 SELECT
     {run.kept_columns}, lane.queue, lane.route, lane.tenant, lane.priority, :state, :reason, :now,
-    coalesce(:crashes, run.crashes), :error, :result, :output
+    coalesce(:crashes, run.crashes), :error, :result, :output, :flow_state
 FROM run CROSS JOIN lane ON lane.id = run.lane_id
 WHERE run.id = :run_id;
 
 -- name: apply_successes
 -- The end of nearly every run: a success at the first attempt (token 1: there is no earlier one). It takes all of
--- them at once. `ends` is an object that maps run id to [session, result in hexadecimal]. Right after it, remove_runs
--- deletes the returned rows from `run`.
+-- them at once. `ends` is an object that maps run id to [session, result in hexadecimal]. Right after it, tell_end tells the
+-- flows of those that are runs of steps, and remove_runs deletes the returned rows from `run`.
 INSERT INTO run_history ({kept_columns}, queue, route, tenant, priority, state, finished_at, crashes, result)
 SELECT
     {run.kept_columns}, lane.queue, lane.route, lane.tenant, lane.priority, 'SUCCEEDED', :now, run.crashes,
@@ -37,17 +37,19 @@ CROSS JOIN run
     ON run.id = CAST(success.key AS INTEGER) AND run.token = 1 AND run.state = 'RUNNING'
     AND run.session_id = success.value ->> 0
 CROSS JOIN lane ON lane.id = run.lane_id
-RETURNING id;
+RETURNING id, flow_id;
 
 -- name: bury_run
+-- A step's run is settled: what may run again is its workflow.
 INSERT INTO dead_run (
     {kept_columns}, queue, route, tenant, priority, state, reason, finished_at, crashes, error, result, output,
-    error_group, is_unnoticed
+    error_group, is_unnoticed, flow_state, settled_at, settlement, settle_reason
 )
 SELECT
     {run.kept_columns}, lane.queue, lane.route, lane.tenant, lane.priority, 'FAILED', :reason, :now,
     coalesce(:crashes, run.crashes), :error, :result, :output, :error_group,
-    CASE WHEN EXISTS (SELECT 1 FROM job_notify WHERE job_notify.job_id = run.job_id) THEN 1 END
+    CASE WHEN EXISTS (SELECT 1 FROM job_notify WHERE job_notify.job_id = run.job_id) THEN 1 END,
+    :flow_state, iif(run.flow_id > 0, :now, NULL), iif(run.flow_id > 0, 'discarded', NULL), iif(run.flow_id > 0, 'step', NULL)
 FROM run CROSS JOIN lane ON lane.id = run.lane_id
 WHERE run.id = :run_id;
 

@@ -28,7 +28,8 @@ SELECT
     any_run.kind, any_run.state, any_run.reason, any_run.fire_at, any_run.due_at, any_run.ready_at, any_run.created_at,
     any_run.started_at, any_run.finished_at, any_run.attempt, any_run.token, any_run.crashes, any_run.session_id,
     any_run.is_cancel_requested, any_run.error, NULL AS payload, NULL AS result, NULL AS output, any_run.target_key,
-    any_run.fire_range_id, any_run.redrive_of, any_run.trace, dead_run.error_group, {dead_run.settled_columns}
+    any_run.fire_range_id, any_run.redrive_of, any_run.trace, any_run.flow_id, any_run.step, any_run.item,
+    dead_run.error_group, {dead_run.settled_columns}
 FROM json_each(:run_ids) AS wanted
 CROSS JOIN dead_run ON dead_run.id = wanted.value
 CROSS JOIN any_run ON any_run.id = dead_run.id;

@@ -75,10 +75,11 @@ SELECT count(*) AS runs FROM (
 );
 
 -- name: count_running
--- How many runs of some tenants are RUNNING. It looks at all that are, not at the backlog.
+-- How many runs of some tenants are RUNNING. It looks at all that are, not at the backlog. What the engine holds (session 0)
+-- takes no slot.
 SELECT lane.tenant, count(*) AS runs
 FROM run INDEXED BY run_held CROSS JOIN lane ON lane.id = run.lane_id
-WHERE run.state = 'RUNNING' AND lane.tenant IN (SELECT value FROM json_each(:tenants))
+WHERE run.state = 'RUNNING' AND run.session_id > 0 AND lane.tenant IN (SELECT value FROM json_each(:tenants))
 GROUP BY lane.tenant;
 
 -- name: lock_permits

@@ -19,6 +19,14 @@ VALUES (
     :timeout_ms, :payload, :target_key, :fire_range_id, :trace
 );
 
+-- name: insert_step
+-- The same for a run of a step, which has no keys.
+INSERT INTO run ({new_columns}, flow_id, step, item)
+VALUES (
+    :run_id, :job_id, :version, :run_lane, :kind, 'PENDING', :fire_at, :due_at, max(:due_at, :now), :now, :expiry_at,
+    :timeout_ms, :payload, :target_key, :fire_range_id, :trace, :flow_id, :step, :item
+);
+
 -- name: insert_skipped
 -- Law 4: a fire that does not become work leaves a record in the history.
 INSERT INTO run_history (
@@ -46,7 +54,8 @@ UPDATE run SET redrive_of = :redrive_of WHERE id = :run_id;
 
 -- name: request_cancel
 UPDATE run SET cancel_requested_at = :now, cancel_reason = :reason
-WHERE id = :run_id AND cancel_requested_at IS NULL;
+WHERE id = :run_id AND cancel_requested_at IS NULL
+RETURNING session_id;
 
 -- name: find_expired
 SELECT id FROM run INDEXED BY run_expiring

@@ -1,0 +1,24 @@
+"""Which run is that of which step."""
+
+from __future__ import annotations
+
+from mainspring.core.ids import RunId
+from mainspring.core.values import value
+
+NO_ITEM = -1
+"""The item of a step that runs once."""
+
+
+@value()
+class StepPlace:
+    """Where in a workflow a run belongs. No two live runs have the same place.
+
+    Attributes:
+        flow_id: the workflow's run.
+        step: the place of the step in the workflow.
+        item: which of the step's items it runs for; `NO_ITEM` if it runs once.
+    """
+
+    flow_id: RunId
+    step: int
+    item: int = NO_ITEM

@@ -1,0 +1,1 @@
+"""Workflows: the engine's own worker that begins flows, and what takes their turns."""

@@ -1,0 +1,296 @@
+"""The engine's own worker for workflows: it claims their runs as any worker would, and begins their flows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Protocol
+
+import structlog
+
+from mainspring.core.ids import RunId, SessionId, format_run_id
+from mainspring.core.model import RunKind
+from mainspring.core.outcomes import Failure
+from mainspring.core.workflows.state import UnreadableFlow
+from mainspring.core.workflows.step_jobs import WORKFLOW, is_workflow_route
+from mainspring.core.workflows.turn import begin_flow
+from mainspring.engine.common.definitions import Definitions
+from mainspring.engine.common.run_counts import RunCounts
+from mainspring.engine.common.wakeups import RunsNews, Wakeups, lanes_of
+from mainspring.engine.workflows.step_runs import FlowFacts, make_step_runs
+from mainspring.ports.clock import Clock, Waiter
+from mainspring.ports.executor import Success
+from mainspring.ports.flow_codec import encode_flow_state
+from mainspring.ports.gateway import (
+    BeatReply,
+    ClaimCall,
+    ClaimReply,
+    Lease,
+    Registration,
+    Report,
+    ReportResult,
+    Session,
+    Stopped,
+)
+from mainspring.ports.store import Store
+from mainspring.ports.store.flows import FlowStart, FlowVerdict
+from mainspring.ports.store.runs import NewRun
+from mainspring.ports.telemetry import Measure
+
+_log = structlog.get_logger(__name__)
+PERIOD = 1.0
+"""Seconds between two looks for workflows of which no hint tells."""
+BATCH = 100
+"""Runs that are claimed together."""
+MOST_RUNS = 500
+"""Runs of steps that are made in one transaction, unless one flow alone begins with more."""
+
+
+class FlowGateway(Protocol):
+    """What the engine's own worker needs of the gateway."""
+
+    async def enroll(self, registration: Registration) -> Session:
+        """Open a session that may offer what only the engine carries out."""
+        ...
+
+    async def claim(self, call: ClaimCall) -> ClaimReply:
+        """Take leases."""
+        ...
+
+    async def beat(self, session_id: SessionId, held: tuple[tuple[RunId, int], ...]) -> BeatReply:
+        """Show that the session is alive."""
+        ...
+
+    async def report(self, session_id: SessionId, reports: tuple[Report, ...]) -> tuple[ReportResult, ...]:
+        """Say how attempts ended."""
+        ...
+
+    async def leave(self, session_id: SessionId) -> None:
+        """End the session."""
+        ...
+
+    def note_handed_over(self, leases: Sequence[tuple[RunId, int]]) -> None:
+        """Note that attempts hold no slot of a worker any more, though they go on."""
+        ...
+
+
+class ReadyLanes(Protocol):
+    """Knows in which lanes something is ready, and serves claims."""
+
+    async def find_ready(self, fits: Callable[[str], bool], now: datetime) -> tuple[datetime, ...]:
+        """Return from when on lanes of some routes have runs to start."""
+        ...
+
+    def has_call_of(self, session_id: SessionId) -> bool:
+        """Say whether a claim of a session waits."""
+        ...
+
+    async def tick(self, now: datetime) -> float:
+        """Serve the claims that wait."""
+        ...
+
+
+class FlowStarter:
+    """Begins the flows of workflows whose runs are due, in the order in which claims are served.
+
+    So priorities, caps, pauses and expiries hold for workflows as for all runs. It opens its session with the first
+    run that it finds, and holds leases only until they are handed over to the engine. If it dies before that, the
+    reaper gives the runs back.
+
+    Args:
+        lanes: the matcher.
+        host, pid: of the process, for the session.
+    """
+
+    name = "flow_starts"
+
+    def __init__(
+        self,
+        store: Store,
+        gateway: FlowGateway,
+        lanes: ReadyLanes,
+        *,
+        definitions: Definitions,
+        clock: Clock,
+        wakeups: Wakeups,
+        waiter: Waiter,
+        counts: RunCounts,
+        host: str,
+        pid: int,
+    ) -> None:
+        self._store = store
+        self._gateway = gateway
+        self._lanes = lanes
+        self._definitions = definitions
+        self._clock = clock
+        self._wakeups = wakeups
+        self._counts = counts
+        self._offer = Registration(
+            name=f"engine-{host}-{pid}", host=host, pid=pid, slots=BATCH, types=(WORKFLOW,)
+        )
+        self.waiter = waiter
+        self._session: Session | None = None
+        self._number = 0
+        self._beat_due = 0.0
+        self._held: tuple[Lease, ...] = ()
+        self._knows_lanes = False
+        self._started = 0
+        wakeups.subscribe_runs(self._on_runs_ready)
+
+    def measures(self) -> Iterator[Measure]:
+        """Yield how many flows were begun."""
+        yield Measure("flows_started_total", self._started)
+
+    def _on_runs_ready(self, news: RunsNews) -> None:
+        if news.lanes is not None and not (self._knows_lanes and news.keys != ()):
+            if any(is_workflow_route(lane.route) for lane in news.lanes()):
+                self.waiter.signal()
+        elif self._knows_lanes:  # else the next look is soon enough
+            self.waiter.signal()
+
+    async def tick(self, now: datetime) -> float:
+        """Begin the flows of what is ready."""
+        await self._stay_alive()
+        if self._held:
+            await self._begin(now)
+        ready = await self._lanes.find_ready(is_workflow_route, now)
+        self._knows_lanes = bool(ready)
+        first = min(ready, default=None)
+        if first is None or first > now:
+            return PERIOD if first is None else min((first - now).total_seconds(), PERIOD)
+        await self._claim(now)
+        if not self._held:
+            return PERIOD  # limits, or others were first
+        await self._begin(self._clock.now())
+        return 0.0
+
+    async def _stay_alive(self) -> None:
+        session = self._session
+        if session is None or self._clock.monotonic() < self._beat_due:
+            return
+        self._beat_due = self._clock.monotonic() + session.beat_period.total_seconds()
+        reply = await self._gateway.beat(session.id, self._leases())
+        if not reply.is_session_live:
+            self._forget()
+
+    def _leases(self) -> tuple[tuple[RunId, int], ...]:
+        return tuple((lease.run_id, lease.token) for lease in self._held)
+
+    def _forget(self) -> None:
+        """Note that the session is over: others get what it held."""
+        self._session, self._number, self._held = None, 0, ()
+
+    async def _claim(self, now: datetime) -> None:
+        """Take leases of what is ready. If that fails, the next call repeats the request."""
+        if self._session is None:
+            self._session = await self._gateway.enroll(self._offer)
+            self._beat_due = self._clock.monotonic() + self._session.beat_period.total_seconds()
+        call = ClaimCall(
+            session_id=self._session.id,
+            number=self._number + 1,
+            limit=BATCH,
+            wait=timedelta(0),
+            is_idle=True,
+        )
+        asking = asyncio.ensure_future(self._gateway.claim(call))
+        try:
+            await asyncio.wait([asking], timeout=0)  # until it stands among the claims
+            while self._lanes.has_call_of(self._session.id):
+                await self._lanes.tick(now)
+            reply = await asking
+        finally:
+            asking.cancel()
+        if not reply.is_session_live:
+            self._forget()
+            return
+        self._number = call.number
+        self._held = reply.leases
+
+    async def _begin(self, now: datetime) -> None:
+        """Hand over the leases that are held, and begin their flows."""
+        batch: list[FlowStart] = []
+        for lease in self._held:
+            start = self._plan(lease, now)
+            if isinstance(start, Report):
+                await self._gateway.report(self._session_id, (start,))
+                self._held = tuple(one for one in self._held if one is not lease)
+                continue
+            if batch and sum(len(one.runs) for one in batch) + len(start.runs) > MOST_RUNS:
+                await self._write(batch, now)
+                batch = []
+            batch.append(start)
+        await self._write(batch, now)
+
+    def _plan(self, lease: Lease, now: datetime) -> FlowStart | Report:
+        """Return how a flow begins; a report instead if its run was cancelled, or cannot be carried out."""
+        if lease.is_cancel_requested:
+            return Report(lease.run_id, lease.token, Stopped())
+        try:
+            plan = self._definitions.plans.find((lease.job_id, lease.version), lease.spec)
+            begun = begin_flow(plan)
+            if begun.end is not None:  # no step asks for anything
+                return Report(lease.run_id, lease.token, Success(result=None))
+            runs = make_step_runs(_facts_of(lease), lease.spec, plan, begun.starts, now=now)
+        except (UnreadableFlow, ValueError) as error:
+            _log.error("workflow_unreadable", run=format_run_id(lease.run_id), why=str(error))
+            return Report(lease.run_id, lease.token, Failure(error=str(error), is_retryable=False))
+        return FlowStart(
+            run_id=lease.run_id,
+            token=lease.token,
+            session_id=self._session_id,
+            state=encode_flow_state(begun.state),
+            live=begun.state.live,
+            runs=runs,
+            goes_on=begun.goes_on,
+        )
+
+    @property
+    def _session_id(self) -> SessionId:
+        assert self._session is not None, "what is held was claimed by a session"
+        return self._session.id
+
+    async def _write(self, starts: Sequence[FlowStart], now: datetime) -> None:
+        if not starts:
+            return
+        verdicts = await self._store.start_flows(starts, now=now)
+        begun = [
+            start for start, verdict in zip(starts, verdicts, strict=True) if verdict is FlowVerdict.STARTED
+        ]
+        over = {start.run_id for start in starts}
+        self._held = tuple(lease for lease in self._held if lease.run_id not in over)
+        self._gateway.note_handed_over([(start.run_id, start.token) for start in starts])
+        self._started += len(begun)
+        runs = [run for start in begun for run in start.runs]
+        note_step_runs(self._counts, runs)
+        if runs:
+            self._wakeups.runs_ready(lanes_of(runs))
+        if any(start.goes_on for start in begun):
+            self._wakeups.flows_told()
+
+    async def stop(self) -> None:
+        """End the session, if there is one. Whatever it holds goes back."""
+        if self._session is not None:
+            session = self._session
+            self._forget()
+            await self._gateway.leave(session.id)
+
+
+def note_step_runs(counts: RunCounts, runs: Sequence[NewRun]) -> None:
+    """Count runs of steps that were made."""
+    for (tenant, queue), count in Counter((run.lane.tenant, run.lane.queue) for run in runs).items():
+        counts.note_made(tenant, queue, RunKind.WORKFLOW, count)
+
+
+def _facts_of(lease: Lease) -> FlowFacts:
+    return FlowFacts(
+        run_id=lease.run_id,
+        job_id=lease.job_id,
+        version=lease.version,
+        tenant=lease.tenant,
+        fire_at=lease.fire_at,
+        target_key=lease.target_key,
+        payload=lease.payload if lease.payload is not lease.spec.payload else None,
+        trace=lease.trace,
+    )

@@ -1,0 +1,213 @@
+"""Takes the turns of flows: for the shards that a node owns, what mail makes of each flow (ADR 0070)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+import structlog
+
+from mainspring.core.ids import JobId, RunId, format_run_id, run_shard
+from mainspring.core.model import JobSpec
+from mainspring.core.outcomes import Transition
+from mainspring.core.workflows.state import UnreadableFlow
+from mainspring.engine.common.definitions import Definitions
+from mainspring.engine.common.event_log import EventLog
+from mainspring.engine.common.run_counts import RunCounts
+from mainspring.engine.common.wakeups import Wakeups, lanes_of
+from mainspring.engine.scheduling.ownership import Ownership
+from mainspring.engine.workflows.mailbox import MailScan
+from mainspring.engine.workflows.starter import note_step_runs
+from mainspring.engine.workflows.turns import take_turn
+from mainspring.ports.clock import Clock, RandomSource, Waiter
+from mainspring.ports.store import Store
+from mainspring.ports.store.flows import FlowVerdict, KeptFlow, KeptMail, TurnedFlow
+from mainspring.ports.telemetry import Measure
+
+_log = structlog.get_logger(__name__)
+PERIOD = 0.5
+"""Seconds between two looks for mail of which no hint tells."""
+_IDLE = 1.0
+BATCH = 500
+"""Mails that are read together."""
+MOST_RUNS = 500
+"""Runs of steps that are made in one transaction, unless one turn alone makes more."""
+_MOST_STUCK = 10_000
+
+_Decided = tuple[KeptFlow, JobSpec, TurnedFlow]
+
+
+class FlowEnds(Protocol):
+    """Counts how runs of workflows end."""
+
+    def note_flow_ends(self, ends: Sequence[tuple[Transition, str, JobSpec, float]]) -> None:
+        """Count ends, each with the run's tenant, its definition, and the seconds since its attempt began."""
+        ...
+
+
+class FlowTurner:
+    """Reads the mail of this node's shards, and writes the turn that it makes of each flow.
+
+    Nobody else takes turns of these shards. If two nodes believe that they own one, the epoch fences the late one, and
+    the flow's revision lets only one of two turns through that were made of the same state.
+
+    Attributes:
+        unreadable: the flows that this program may not decide about, each with the reason. They stay as they are.
+    """
+
+    name = "flows"
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        clock: Clock,
+        random: RandomSource,
+        ownership: Ownership,
+        wakeups: Wakeups,
+        waiter: Waiter,
+        definitions: Definitions,
+        event_log: EventLog,
+        counts: RunCounts,
+        ends: FlowEnds,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._random = random
+        self._ownership = ownership
+        self._wakeups = wakeups
+        self._definitions = definitions
+        self._event_log = event_log
+        self._counts = counts
+        self._ends = ends
+        self.waiter = waiter
+        self._scan = MailScan()
+        self._stuck = 0
+        self._verdicts = dict.fromkeys((FlowVerdict.TURNED, FlowVerdict.LOST, FlowVerdict.FENCED), 0)
+        self.unreadable: Mapping[RunId, str] = {}
+        wakeups.subscribe_flows(waiter.signal)
+        wakeups.subscribe_cancels(waiter.signal)  # of runs that the engine holds
+
+    def measures(self) -> Iterator[Measure]:
+        """Yield how many turns were taken, and how many flows cannot be read."""
+        for verdict, count in self._verdicts.items():
+            yield Measure("flow_turns_total", count, (verdict.value,))
+        yield Measure("flows_unreadable", len(self.unreadable))
+
+    async def tick(self, now: datetime) -> float:
+        """Take the turns that the mail of some flows makes. Return 0 if there may be more."""
+        epochs = self._ownership.epochs
+        self._scan.keep(epochs)
+        if not epochs:
+            self.unreadable, self._stuck = {}, 0
+            return _IDLE
+        limit = BATCH + self._stuck  # what stays must not keep the rest from being read
+        mails = await self._store.read_mail(
+            self._scan.order(epochs), lows=self._scan.lows(self._clock.monotonic()), limit=limit
+        )
+        self._scan.note(mails)
+        late = [mail.place for mail in mails if mail.revision is None]
+        if late:
+            await self._store.drop_mail(late)
+        decided = await self._decide([mail for mail in mails if mail.revision is not None], now)
+        is_again = False
+        for chunk in _chunks(decided):
+            is_again |= await self._write(chunk, epochs)
+        return 0.0 if is_again or len(mails) == limit else PERIOD
+
+    async def _decide(self, mails: Sequence[KeptMail], now: datetime) -> list[_Decided]:
+        """Return the turns that mail makes. Flows that cannot be read keep their mail."""
+        by_flow: dict[RunId, list[KeptMail]] = {}
+        for mail in mails:
+            by_flow.setdefault(mail.flow_id, []).append(mail)
+        flows = await self._store.read_flows(list(by_flow)) if by_flow else []
+        kept = [flow for flow in flows if flow is not None]
+        specs = await self._definitions.load((flow.job_id, flow.version) for flow in kept)
+        decided: list[_Decided] = []
+        unreadable: dict[RunId, str] = {}
+        for flow in kept:
+            own = by_flow[flow.id]
+            if any(mail.revision != flow.revision for mail in own):
+                continue  # it has had another turn since; its mail is read again
+            try:
+                decided.append(self._turn(flow, specs, own, now))
+            except UnreadableFlow as error:
+                unreadable[flow.id] = str(error)
+        self._note_unreadable(unreadable)
+        self._stuck = min(sum(len(by_flow[flow_id]) for flow_id in unreadable), _MOST_STUCK)
+        return decided
+
+    def _turn(
+        self,
+        flow: KeptFlow,
+        specs: Mapping[tuple[JobId, int], JobSpec],
+        mails: Sequence[KeptMail],
+        now: datetime,
+    ) -> _Decided:
+        key = flow.job_id, flow.version
+        spec = specs.get(key)
+        if spec is None:
+            raise UnreadableFlow("its definition is missing")
+        plan = self._definitions.plans.find(key, spec)
+        return flow, spec, take_turn(flow, spec, plan, mails, now=now, random=self._random.random)
+
+    def _note_unreadable(self, unreadable: Mapping[RunId, str]) -> None:
+        for flow_id in unreadable.keys() - self.unreadable.keys():
+            meaning = "it waits for a server that can read it"
+            _log.error(
+                "flow_unreadable", run=format_run_id(flow_id), why=unreadable[flow_id], meaning=meaning
+            )
+        self.unreadable = unreadable
+
+    async def _write(self, decided: Sequence[_Decided], epochs: Mapping[int, int]) -> bool:
+        """Write turns, and tell whom they concern. Return whether flows have got mail by them."""
+        now = self._clock.now()
+        verdicts = await self._store.turn_flows([turned for _, _, turned in decided], epochs=epochs, now=now)
+        for verdict in verdicts:
+            self._verdicts[verdict] += 1
+        fenced = {
+            run_shard(flow.id)
+            for (flow, _, _), verdict in zip(decided, verdicts, strict=True)
+            if verdict is FlowVerdict.FENCED
+        }
+        if fenced:
+            self._ownership.fence(fenced, used=epochs)
+        taken = [one for one, verdict in zip(decided, verdicts, strict=True) if verdict is FlowVerdict.TURNED]
+        self._tell(taken, now)
+        return any(turned.goes_on or turned.cancels for _, _, turned in taken) or FlowVerdict.LOST in verdicts
+
+    def _tell(self, taken: Sequence[_Decided], now: datetime) -> None:
+        """Count what was written, and wake those who wait for it."""
+        runs = [run for _, _, turned in taken for run in turned.runs]
+        note_step_runs(self._counts, runs)
+        ends = [(flow, spec, turned.end) for flow, spec, turned in taken if turned.end is not None]
+        for flow, spec, end in ends:
+            self._event_log.note_end(end, spec, flow.attempt, flow.trace)
+        self._ends.note_flow_ends(
+            [
+                (end, flow.lane.tenant, spec, (now - flow.started_at).total_seconds())
+                for flow, spec, end in ends
+            ]
+        )
+        if runs:
+            self._wakeups.runs_ready(lanes_of(runs))
+        if any(spec.is_lined_up or end.ready_at is not None for _, spec, end in ends):
+            self._wakeups.runs_ready(keys=None)
+        if any(turned.cancels for _, _, turned in taken):
+            self._wakeups.cancel_requested()
+
+
+def _chunks(decided: Sequence[_Decided]) -> Iterator[list[_Decided]]:
+    """Yield turns for one transaction each."""
+    chunk: list[_Decided] = []
+    runs = 0
+    for one in decided:
+        more = len(one[2].runs)
+        if chunk and runs + more > MOST_RUNS:
+            yield chunk
+            chunk, runs = [], 0
+        chunk.append(one)
+        runs += more
+    if chunk:
+        yield chunk

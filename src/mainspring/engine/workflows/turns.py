@@ -1,0 +1,96 @@
+"""From mail and a kept flow to the turn to write. Nothing here waits for anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from mainspring.core.fencing import ENGINE_SESSION
+from mainspring.core.model import JobSpec
+from mainspring.core.outcomes import AttemptFacts, Failure, Transition, cancelled, failed, succeeded
+from mainspring.core.retry import Random
+from mainspring.core.states import RunState
+from mainspring.core.workflows.plan import FlowPlan
+from mainspring.core.workflows.state import UnreadableFlow
+from mainspring.core.workflows.turn import FlowEnd, turn
+from mainspring.engine.workflows.step_runs import FlowFacts, make_step_runs
+from mainspring.ports.flow_codec import decode_flow_state, encode_flow_state
+from mainspring.ports.store.flows import KeptFlow, KeptMail, TurnedFlow
+
+CANCEL_REASON = "workflow_cancelled"
+"""Why the runs of the steps of a cancelled workflow are CANCELLED."""
+_MOST_NAMED = 10
+"""Steps that are named as the reason why a workflow has failed."""
+
+
+def take_turn(
+    flow: KeptFlow,
+    spec: JobSpec,
+    plan: FlowPlan,
+    mails: Sequence[KeptMail],
+    *,
+    now: datetime,
+    random: Random,
+) -> TurnedFlow:
+    """Return the turn that mail makes. Mail that changes nothing makes one, too: with it, the mail goes.
+
+    Raises:
+        UnreadableFlow: the flow's state is not one that this program may decide about.
+    """
+    state = decode_flow_state(flow.state)
+    try:
+        decided = turn(plan, state, [mail.mail for mail in mails])
+        runs = make_step_runs(_facts_of(flow), spec, plan, decided.starts, now=now)
+    except ValueError as error:
+        raise UnreadableFlow(str(error)) from error
+    return TurnedFlow(
+        flow_id=flow.id,
+        revision=flow.revision,
+        state=flow.state if decided.state is state else encode_flow_state(decided.state),
+        live=decided.state.live,
+        mails=tuple(mail.place for mail in mails),
+        runs=runs,
+        cancels=decided.cancels,
+        cancel_reason=CANCEL_REASON,
+        goes_on=decided.goes_on,
+        end=None if decided.end is None else end_run(flow, spec, decided.end, now=now, random=random),
+    )
+
+
+def end_run(flow: KeptFlow, spec: JobSpec, end: FlowEnd, *, now: datetime, random: Random) -> Transition:
+    """Return how the run of a flow ends. One that has failed may be retried, as its job says."""
+    if end.state is RunState.SUCCEEDED:
+        return succeeded(flow.id, flow.token, ENGINE_SESSION)
+    facts = AttemptFacts(
+        run_id=flow.id,
+        token=flow.token,
+        session_id=ENGINE_SESSION,
+        attempt=flow.attempt,
+        is_quarantined=False,
+        quarantined_crashes=0,
+        is_cancel_requested=False,
+    )
+    if end.state is RunState.CANCELLED:
+        return cancelled(facts)
+    return failed(facts, spec, Failure(error=_tell(end.failed)), now=now, random=random)
+
+
+def _tell(steps: Sequence[str]) -> str:
+    """Say which steps have failed."""
+    more = f" and {len(steps) - _MOST_NAMED} more" if len(steps) > _MOST_NAMED else ""
+    if len(steps) == 1:
+        return f"step {steps[0]} has not succeeded"
+    return f"steps {', '.join(steps[:_MOST_NAMED])}{more} have not succeeded"
+
+
+def _facts_of(flow: KeptFlow) -> FlowFacts:
+    return FlowFacts(
+        run_id=flow.id,
+        job_id=flow.job_id,
+        version=flow.version,
+        tenant=flow.lane.tenant,
+        fire_at=flow.fire_at,
+        target_key=flow.target_key,
+        payload=flow.payload,
+        trace=flow.trace,
+    )

@@ -1,0 +1,186 @@
+-- Flows, their mail and their turns. `runs.sql` describes the traps of the hot path, `completion.sql` has what ends runs of
+-- steps, and tells their flows.
+
+-- name: start_flows
+-- Hands leases over to the engine (session 0, of which no row exists), and begins the flows of what was handed over. They
+-- keep their places under the limits of their jobs.
+WITH held AS (
+    UPDATE run SET
+        session_id = 0, token = run.token + 1, claim_number = NULL, deadline_at = NULL, is_quarantined = false,
+        preemption = NULL
+    WHERE run.id = ANY(:run_ids::bigint[]) AND run.session_id > 0
+      AND run.session_id = (:session_ids::bigint[])[width_bucket(run.id, :run_ids::bigint[])]
+      AND run.token = (:tokens::integer[])[width_bucket(run.id, :run_ids::bigint[])]
+    RETURNING
+        run.id, run.token, run.key_id, run.second_key_id, run.third_key_id,
+        run.cancel_requested_at IS NOT NULL AS is_cancel_requested,
+        width_bucket(run.id, :run_ids::bigint[]) AS position
+), kept AS (
+    UPDATE key_hold SET token = key_hold.token + 1
+    WHERE key_hold.ctid = ANY(ARRAY(
+        SELECT hold.place
+        FROM held
+        CROSS JOIN LATERAL unnest(ARRAY[held.key_id, held.second_key_id, held.third_key_id]) AS own (key_id)
+        CROSS JOIN LATERAL (
+            SELECT key_hold.run_id, key_hold.token, key_hold.ctid AS place FROM key_hold
+            WHERE key_hold.key_id = own.key_id ORDER BY key_hold.key_id, key_hold.id OFFSET 0
+        ) AS hold
+        WHERE hold.run_id = held.id AND hold.token = held.token - 1
+    ))
+), told AS (
+    INSERT INTO mail (shard, flow_id, what)
+    SELECT held.id & 255, held.id, notice.what
+    FROM held CROSS JOIN LATERAL (
+        SELECT 'cancel' AS what WHERE held.is_cancel_requested
+        UNION ALL
+        SELECT 'go_on' WHERE (:going_on::boolean[])[held.position]
+    ) AS notice
+)
+INSERT INTO flow (id, live, state)
+SELECT held.id, (:lives::integer[])[held.position], (:states::bytea[])[held.position] FROM held
+RETURNING id;
+
+-- name: read_mail
+-- Mail and revision in one statement: if they came from two, mail that another owner has dealt with in between would pass.
+-- A LATERAL for each shard, or the backlog would be sorted.
+SELECT found.shard, found.id, found.flow_id, found.step, found.what, flow.revision
+FROM unnest(:shards::smallint[], :lows::bigint[]) AS wanted (shard, low)
+CROSS JOIN LATERAL (
+    SELECT mail.shard, mail.id, mail.flow_id, mail.step, mail.what FROM mail
+    WHERE mail.shard = wanted.shard AND mail.id >= wanted.low
+    ORDER BY mail.shard, mail.id LIMIT :limit
+) AS found
+LEFT JOIN LATERAL (SELECT flow.revision FROM flow WHERE flow.id = found.flow_id LIMIT 1) AS flow ON true
+LIMIT :limit;
+
+-- name: drop_mail
+DELETE FROM mail WHERE mail.ctid = ANY(ARRAY(
+    SELECT place.ctid
+    FROM unnest(:shards::smallint[], :mail_ids::bigint[]) AS gone (shard, id)
+    CROSS JOIN LATERAL (
+        SELECT mail.ctid FROM mail
+        WHERE mail.shard = gone.shard AND mail.id = gone.id
+          AND NOT EXISTS (SELECT FROM flow WHERE flow.id = mail.flow_id)
+        LIMIT 1
+    ) AS place
+));
+
+-- name: read_flows
+SELECT
+    flow.id, flow.revision, flow.state AS flow_state, run.job_id, run.version, run.token, run.attempt, run.fire_at,
+    run.due_at, run.started_at, run.target_key, run.payload, run.trace, lane.queue, lane.route, lane.tenant, lane.priority
+FROM unnest(:flow_ids::bigint[]) AS wanted (id)
+CROSS JOIN LATERAL (SELECT * FROM flow WHERE flow.id = wanted.id LIMIT 1) AS flow
+CROSS JOIN LATERAL (SELECT * FROM run WHERE run.id = wanted.id LIMIT 1) AS run
+CROSS JOIN LATERAL (SELECT * FROM lane WHERE lane.id = run.lane_id LIMIT 1) AS lane;
+
+-- name: lock_flows
+-- In order of id. What is missing has had another turn.
+SELECT flow.id
+FROM unnest(:flow_ids::bigint[], :revisions::bigint[]) AS wanted (id, revision)
+CROSS JOIN LATERAL (
+    SELECT flow.id FROM flow WHERE flow.id = wanted.id AND flow.revision = wanted.revision FOR NO KEY UPDATE
+) AS flow;
+
+-- name: save_flows
+UPDATE flow SET
+    revision = flow.revision + 1,
+    live = (:lives::integer[])[width_bucket(flow.id, :flow_ids::bigint[])],
+    state = (:states::bytea[])[width_bucket(flow.id, :flow_ids::bigint[])]
+WHERE flow.id = ANY(:flow_ids::bigint[]);
+
+-- name: delete_flows
+DELETE FROM flow WHERE flow.id = ANY(:flow_ids::bigint[]);
+
+-- name: remove_mail
+-- By its place: conditions on arrays of shards and ids would look at each pair of them.
+DELETE FROM mail WHERE mail.ctid = ANY(ARRAY(
+    SELECT place.ctid
+    FROM unnest(:shards::smallint[], :mail_ids::bigint[]) AS gone (shard, id)
+    CROSS JOIN LATERAL (SELECT mail.ctid FROM mail WHERE mail.shard = gone.shard AND mail.id = gone.id LIMIT 1) AS place
+))
+RETURNING flow_id;
+
+-- name: add_notices
+INSERT INTO mail (shard, flow_id, what)
+SELECT wanted.id & 255, wanted.id, :what FROM unnest(:flow_ids::bigint[]) AS wanted (id);
+
+-- name: find_step_runs
+SELECT run.id
+FROM unnest(:flow_ids::bigint[], :steps::smallint[]) AS wanted (flow_id, step)
+CROSS JOIN LATERAL (
+    SELECT run.id FROM run
+    WHERE run.flow_id = wanted.flow_id AND run.flow_id > 0 AND run.step = wanted.step
+) AS run;
+
+-- name: find_untold
+-- Flows that count more live runs than they have runs and mail. It looks at all flows of the shards, once in a while.
+SELECT flow.id
+FROM flow
+WHERE (flow.id & 255) = ANY(:shards::bigint[])
+  AND flow.live > (SELECT count(*) FROM run WHERE run.flow_id = flow.id AND run.flow_id > 0) + (
+    SELECT count(*) FROM mail
+    WHERE mail.shard = (flow.id & 255)::smallint AND mail.flow_id = flow.id AND mail.step IS NOT NULL
+)
+ORDER BY flow.id LIMIT :limit;
+
+-- name: tell_again
+-- Of the runs of these flows that have ended, those too of which the flows know. Of a step it is the newest run, and none
+-- if a live one follows it: a workflow that was retried has the runs of its earlier attempts, too.
+INSERT INTO mail (shard, flow_id, step, item, what)
+SELECT newest.flow_id & 255, newest.flow_id, newest.step, newest.item, newest.state
+FROM (
+    SELECT DISTINCT ON (wanted.id, ended.step, ended.item)
+        wanted.id AS flow_id, ended.step, ended.item, ended.state
+    FROM unnest(:flow_ids::bigint[]) AS wanted (id)
+    CROSS JOIN LATERAL (
+        SELECT run_history.id, run_history.step, run_history.item, run_history.state FROM run_history
+        WHERE run_history.flow_id = wanted.id AND run_history.flow_id > 0
+        UNION ALL
+        SELECT dead_run.id, dead_run.step, dead_run.item, dead_run.state FROM dead_run
+        WHERE dead_run.flow_id = wanted.id AND dead_run.flow_id > 0
+    ) AS ended
+    ORDER BY wanted.id, ended.step, ended.item, ended.id DESC
+) AS newest
+WHERE NOT EXISTS (
+    SELECT FROM run
+    WHERE run.flow_id = newest.flow_id AND run.flow_id > 0 AND run.step = newest.step AND run.item = newest.item
+);
+
+-- name: read_flow_states
+SELECT wanted.id, kept.state AS flow_state
+FROM unnest(:flow_ids::bigint[]) AS wanted (id)
+CROSS JOIN LATERAL (
+    SELECT flow.state FROM flow WHERE flow.id = wanted.id
+    UNION ALL
+    SELECT run_history.flow_state FROM run_history
+    WHERE run_history.id = wanted.id AND run_history.flow_state IS NOT NULL
+    UNION ALL
+    SELECT dead_run.flow_state FROM dead_run WHERE dead_run.id = wanted.id AND dead_run.flow_state IS NOT NULL
+    LIMIT 1
+) AS kept;
+
+-- name: list_flow_runs
+-- Three pages, one of each table, in the order of their indexes but for the live runs, of which a flow has few at a time.
+SELECT found.*
+FROM (
+    (
+        SELECT run.id FROM run WHERE run.flow_id = :flow_id AND run.flow_id > 0 AND run.id > :after
+        ORDER BY run.id LIMIT :limit
+    )
+    UNION ALL
+    (
+        SELECT run_history.id FROM run_history
+        WHERE run_history.flow_id = :flow_id AND run_history.flow_id > 0 AND run_history.id > :after
+        ORDER BY run_history.flow_id, run_history.id LIMIT :limit
+    )
+    UNION ALL
+    (
+        SELECT dead_run.id FROM dead_run
+        WHERE dead_run.flow_id = :flow_id AND dead_run.flow_id > 0 AND dead_run.id > :after
+        ORDER BY dead_run.flow_id, dead_run.id LIMIT :limit
+    )
+    ORDER BY id LIMIT :limit
+) AS picked
+CROSS JOIN LATERAL (SELECT * FROM any_run WHERE any_run.id = picked.id LIMIT 1) AS found
+ORDER BY found.id;

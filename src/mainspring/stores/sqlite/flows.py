@@ -1,0 +1,208 @@
+"""Flows on SQLite: starts, mail and turns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from operator import attrgetter
+
+import apsw
+
+from mainspring.core.fencing import is_held
+from mainspring.core.ids import RunId, run_shard
+from mainspring.core.model import Run
+from mainspring.core.outcomes import Transition
+from mainspring.core.states import RunState
+from mainspring.core.workflows.mail import FlowNotice, Mail, StepEnded
+from mainspring.ports.store.flows import FlowStart, FlowVerdict, KeptFlow, KeptMail, MailPlace, TurnedFlow
+from mainspring.ports.store.nodes import Epochs
+from mainspring.stores.sqlite.completion import apply_others
+from mainspring.stores.sqlite.connection import Database
+from mainspring.stores.sqlite.inserts import InternedLanes, insert_steps
+from mainspring.stores.sqlite.rows import (
+    NamedRow,
+    make_job_id,
+    make_lane_key,
+    make_live,
+    make_run,
+    to_instant,
+    to_json,
+    to_micros,
+    to_optional_instant,
+)
+from mainspring.stores.sqlite.runs import cancel_run
+from mainspring.stores.sqlite.schedule import find_fenced
+from mainspring.stores.sqlite.statements import execute, execute_many, fetch_rows, fetch_value, fetch_values
+
+
+class SqliteFlowStore:
+    """Implements `FlowStore`."""
+
+    _browser: Database
+    _reader: Database
+    _writer: Database
+    _lane_ids: InternedLanes
+
+    async def start_flows(self, starts: Sequence[FlowStart], *, now: datetime) -> list[FlowVerdict]:
+        """See `FlowStore`."""
+        if not starts:
+            return []
+        at = to_micros(now)
+        return await self._writer.call(lambda db: [_start(db, self._lane_ids, start, at) for start in starts])
+
+    async def read_mail(
+        self, shards: Sequence[int], *, lows: Mapping[int, int], limit: int
+    ) -> list[KeptMail]:
+        """See `FlowStore`."""
+
+        def read(db: apsw.Connection) -> list[KeptMail]:
+            found: list[KeptMail] = []
+            for shard in shards:
+                values = {"shard": shard, "low": lows.get(shard, 0), "limit": limit - len(found)}
+                found += map(_make_mail, fetch_rows(db, "read_mail", values))
+                if len(found) == limit:
+                    break
+            return found
+
+        return await self._reader.call(read) if shards else []
+
+    async def drop_mail(self, mails: Sequence[MailPlace]) -> None:
+        """See `FlowStore`."""
+        if mails:
+            await self._writer.call(lambda db: execute_many(db, "drop_mail", _values_of(mails)))
+
+    async def read_flows(self, flow_ids: Sequence[RunId]) -> list[KeptFlow | None]:
+        """See `FlowStore`."""
+        if not flow_ids:
+            return []
+        values = {"flow_ids": to_json(list(flow_ids))}
+        rows = await self._reader.call(lambda db: fetch_rows(db, "read_flows", values))
+        found = {flow.id: flow for flow in map(_make_flow, rows)}
+        return [found.get(flow_id) for flow_id in flow_ids]
+
+    async def turn_flows(
+        self, turns: Sequence[TurnedFlow], *, epochs: Epochs, now: datetime
+    ) -> list[FlowVerdict]:
+        """See `FlowStore`."""
+        if not turns:
+            return []
+
+        def work(db: apsw.Connection) -> list[FlowVerdict]:
+            fenced = find_fenced(db, (run_shard(turn.flow_id) for turn in turns), epochs)
+            return [
+                FlowVerdict.FENCED
+                if run_shard(turn.flow_id) in fenced
+                else _turn(db, self._lane_ids, turn, now)
+                for turn in turns
+            ]
+
+        return await self._writer.call(work)
+
+    async def reconcile_flows(self, shards: Sequence[int], *, now: datetime, limit: int) -> list[RunId]:
+        """See `FlowStore`."""
+        del now
+        if not shards:
+            return []
+        values = {"shards": to_json(list(shards)), "limit": limit}
+
+        def work(db: apsw.Connection) -> list[RunId]:
+            found = [RunId(flow_id) for flow_id in fetch_values(db, "find_untold", values)]
+            if found:
+                execute(db, "tell_again", {"flow_ids": to_json(found)})
+            return found
+
+        return await self._writer.call(work)
+
+    async def read_flow_states(self, flow_ids: Sequence[RunId]) -> list[bytes | None]:
+        """See `FlowStore`."""
+        if not flow_ids:
+            return []
+        values = {"flow_ids": to_json(list(flow_ids))}
+        rows = await self._reader.call(lambda db: fetch_rows(db, "read_flow_states", values))
+        found: dict[RunId, bytes | None] = {row.id: row.flow_state for row in rows}
+        return [found[flow_id] for flow_id in flow_ids]
+
+    async def list_flow_runs(
+        self, flow_id: RunId, *, after: RunId | None = None, limit: int = 100
+    ) -> list[Run]:
+        """See `FlowStore`."""
+        values = {"flow_id": flow_id, "after": 0 if after is None else after, "limit": limit}
+
+        def read(db: apsw.Connection) -> list[NamedRow]:
+            found = to_json(fetch_values(db, "find_flow_runs", values))
+            return fetch_rows(db, "get_runs", {"run_ids": found})
+
+        return sorted(map(make_run, await self._browser.call(read)), key=attrgetter("id"))
+
+
+def _start(db: apsw.Connection, lane_ids: InternedLanes, start: FlowStart, now: int) -> FlowVerdict:
+    values = {"run_id": start.run_id, "session_id": start.session_id, "token": start.token}
+    is_cancel_requested = fetch_value(db, "start_flow", values)
+    if is_cancel_requested is None:
+        return FlowVerdict.STALE
+    execute(db, "keep_places", {"run_id": start.run_id})
+    execute(db, "add_flow", {"flow_id": start.run_id, "live": start.live, "state": start.state})
+    if is_cancel_requested:
+        execute(db, "add_notice", {"flow_id": start.run_id, "what": FlowNotice.CANCEL.value})
+    if start.goes_on:
+        execute(db, "add_notice", {"flow_id": start.run_id, "what": FlowNotice.GO_ON.value})
+    insert_steps(db, lane_ids, start.runs, now)
+    return FlowVerdict.STARTED
+
+
+def _turn(db: apsw.Connection, lane_ids: InternedLanes, turn: TurnedFlow, now: datetime) -> FlowVerdict:
+    key = {"flow_id": turn.flow_id}
+    if fetch_value(db, "lock_flow", {**key, "revision": turn.revision}) is None:
+        return FlowVerdict.LOST
+    numbers = to_json([place.number for place in turn.mails])
+    if fetch_value(db, "count_mail", {**key, "mail_ids": numbers}) != len(turn.mails):
+        return FlowVerdict.LOST
+    if turn.end is not None and not _is_engines(db, turn.end):
+        return FlowVerdict.LOST
+    execute_many(db, "remove_mail", _values_of(turn.mails))
+    insert_steps(db, lane_ids, turn.runs, to_micros(now))
+    if turn.goes_on:
+        execute(db, "add_notice", {**key, "what": FlowNotice.GO_ON.value})
+    for step in turn.cancels:
+        for run_id in fetch_values(db, "find_step_runs", {**key, "step": step}):
+            cancel_run(db, run_id, turn.cancel_reason, to_micros(now))
+    if turn.end is None:
+        execute(db, "save_flow", {**key, "live": turn.live, "state": turn.state})
+    else:
+        execute(db, "delete_flow", key)
+        apply_others(db, [turn.end], set(), now, flow_states={turn.flow_id: turn.state})
+    return FlowVerdict.TURNED
+
+
+def _is_engines(db: apsw.Connection, end: Transition) -> bool:
+    """Say whether the engine holds the run under the lease that ends."""
+    rows = fetch_rows(db, "lock_runs", {"run_ids": to_json([end.run_id])})
+    return bool(rows) and is_held(make_live(rows[0]), end.token, end.session_id)
+
+
+def _values_of(mails: Sequence[MailPlace]) -> list[dict[str, int]]:
+    return [{"shard": place.shard, "mail_id": place.number} for place in mails]
+
+
+def _make_mail(row: NamedRow) -> KeptMail:
+    mail: Mail = FlowNotice(row.what) if row.step is None else StepEnded(row.step, RunState(row.what))
+    return KeptMail(MailPlace(row.shard, row.id), RunId(row.flow_id), row.revision, mail)
+
+
+def _make_flow(row: NamedRow) -> KeptFlow:
+    return KeptFlow(
+        id=RunId(row.id),
+        revision=row.revision,
+        state=row.flow_state,
+        job_id=make_job_id(row.job_id),
+        version=row.version,
+        token=row.token,
+        attempt=row.attempt,
+        lane=make_lane_key(row),
+        fire_at=to_optional_instant(row.fire_at),
+        due_at=to_instant(row.due_at),
+        started_at=to_instant(row.started_at),
+        target_key=row.target_key,
+        payload=row.payload,
+        trace=row.trace,
+    )

@@ -1,0 +1,209 @@
+"""Turns of flows: written as a whole or not at all, and the ends of flows with their runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mainspring.core.fencing import ENGINE_SESSION
+from mainspring.core.ids import RunId
+from mainspring.core.outcomes import AttemptOutcome, Transition
+from mainspring.core.states import RunState
+from mainspring.core.workflows.mail import FlowNotice, StepEnded
+from mainspring.core.workflows.places import StepPlace
+from mainspring.ports.store import Store
+from mainspring.testing.conformance.completion import fail, read_run, succeed
+from mainspring.testing.conformance.flows import (
+    FENCED,
+    LOST,
+    STARTED,
+    TURNED,
+    claim_step,
+    contents,
+    end_of,
+    make_start,
+    make_step_run,
+    make_turn,
+    read_flow,
+    read_mail,
+    start_flow,
+)
+from mainspring.testing.factories import add_job, add_session, at, claim, own_shards, read_held
+
+
+class FlowTurns:
+    """A turn is written as a whole, by the owner of its shard, and only if nobody has turned the flow since."""
+
+    __test__ = False
+
+    async def test_a_turn_is_written(self, store: Store) -> None:
+        epochs = await own_shards(store)
+        job = await add_job(store)
+        flow_id = await start_flow(store, job, 0)
+        await store.apply([succeed(await claim_step(store, flow_id, 0))], now=at(1))
+        runs = (make_step_run(job, flow_id, 1), make_step_run(job, flow_id, 2, payload=b"{}"))
+        turn = await make_turn(store, flow_id, state=b"second", live=2, runs=runs, goes_on=True)
+        assert len(turn.mails) == 1
+        assert await store.turn_flows([turn], epochs=epochs, now=at(2)) == [TURNED]
+        flow = await read_flow(store, flow_id)
+        assert (flow.revision, flow.state) == (1, b"second")
+        assert await contents(store, flow_id) == [FlowNotice.GO_ON]
+        found = await store.list_flow_runs(flow_id)
+        assert [(run.place, run.state, run.payload) for run in found] == [
+            (StepPlace(flow_id, 0), RunState.SUCCEEDED, None),
+            (StepPlace(flow_id, 1), RunState.PENDING, None),
+            (StepPlace(flow_id, 2), RunState.PENDING, b"{}"),
+        ]
+        assert await store.turn_flows([], epochs=epochs, now=at(2)) == []
+
+    async def test_a_turn_of_before_is_lost_as_a_whole(self, store: Store) -> None:
+        epochs = await own_shards(store)
+        job = await add_job(store)
+        flow_id = await start_flow(store, job, 0)
+        await store.apply([succeed(await claim_step(store, flow_id, 0))], now=at(1))
+        turn = await make_turn(store, flow_id, runs=(make_step_run(job, flow_id, 1),))
+        unknown = replace(turn, flow_id=RunId(2**40), mails=(), runs=())
+        assert await store.turn_flows([turn, unknown], epochs=epochs, now=at(2)) == [TURNED, LOST]
+        late = replace(turn, runs=(make_step_run(job, flow_id, 2),), mails=())
+        assert await store.turn_flows([turn], epochs=epochs, now=at(3)) == [LOST]
+        assert await store.turn_flows([late], epochs=epochs, now=at(3)) == [LOST]
+        assert len(await store.list_flow_runs(flow_id)) == 2
+
+    async def test_a_turn_about_mail_that_is_gone_is_lost(self, store: Store) -> None:
+        epochs = await own_shards(store)
+        job = await add_job(store)
+        lost, whole = [await start_flow(store, job, 0) for _ in range(2)]
+        for flow_id in (lost, whole):
+            [run] = await store.list_flow_runs(flow_id)
+            await store.cancel_runs([run.id], reason="operator", now=at(1))
+        turns = [await make_turn(store, flow_id) for flow_id in (lost, whole)]
+        [place] = turns[0].mails
+        torn = replace(turns[0], mails=(place, replace(place, number=place.number + 10**6)))
+        foreign = replace(turns[0], mails=turns[1].mails)
+        assert await store.turn_flows([torn, turns[1]], epochs=epochs, now=at(2)) == [LOST, TURNED]
+        assert await store.turn_flows([foreign], epochs=epochs, now=at(2)) == [LOST]
+        assert (await read_flow(store, lost)).revision == 0
+        assert len(await read_mail(store, lost)) == 1
+
+    async def test_who_has_lost_the_shard_is_fenced(self, store: Store) -> None:
+        epochs = await own_shards(store)
+        job = await add_job(store)
+        flow_id = await start_flow(store, job, 0)
+        turn = await make_turn(store, flow_id)
+        await own_shards(store, "node-2")
+        assert await store.turn_flows([turn], epochs=epochs, now=at(2)) == [FENCED]
+        assert await store.turn_flows([turn], epochs={}, now=at(2)) == [FENCED]
+        assert (await read_flow(store, flow_id)).revision == 0
+
+    async def test_a_turn_cancels_runs_of_steps(self, store: Store) -> None:
+        epochs = await own_shards(store)
+        job = await add_job(store)
+        flow_id = await start_flow(store, job, 0)
+        other = await start_flow(store, await add_job(store))
+        held = await claim_step(store, flow_id, 0)
+        await store.turn_flows(
+            [await make_turn(store, flow_id, runs=(make_step_run(job, flow_id, 1),))],
+            epochs=epochs,
+            now=at(1),
+        )
+        turn = await make_turn(store, flow_id, cancels=(0, 1, 2), cancel_reason="workflow cancelled")
+        ending = await make_turn(store, other, end=await end_of(store, other, RunState.SUCCEEDED))
+        assert await store.turn_flows([turn, ending], epochs=epochs, now=at(2)) == [TURNED] * 2
+        assert (await read_held(store, held.run_id)).is_cancel_requested
+        [_, waiting] = await store.list_flow_runs(flow_id)
+        assert (waiting.state, waiting.reason) == (RunState.CANCELLED, "workflow cancelled")
+        assert await contents(store, flow_id) == [StepEnded(1, RunState.CANCELLED)]
+
+    async def test_a_flow_ends_with_its_run(self, store: Store) -> None:
+        epochs = await own_shards(store)
+        job = await add_job(store)
+        flow_id = await start_flow(store, job)
+        end = await end_of(store, flow_id, RunState.SUCCEEDED, result=b"[]")
+        turn = await make_turn(store, flow_id, state=b"last", end=end)
+        assert await store.turn_flows([turn], epochs=epochs, now=at(2)) == [TURNED]
+        run = await read_run(store, flow_id)
+        assert (run.state, run.finished_at, run.result) == (RunState.SUCCEEDED, at(2), b"[]")
+        assert await store.list_attempts(flow_id) == []
+        assert await store.read_flows([flow_id]) == [None]
+        assert await store.read_flow_states([flow_id]) == [b"last"]
+        assert await store.turn_flows([turn], epochs=epochs, now=at(3)) == [LOST]
+
+    async def test_a_flow_fails_with_its_run(self, store: Store) -> None:
+        epochs = await own_shards(store)
+        job = await add_job(store)
+        flow_id = await start_flow(store, job)
+        end = await end_of(store, flow_id, RunState.FAILED, reason="step_failed", error="step 'a' failed")
+        turn = await make_turn(store, flow_id, state=b"last", end=end)
+        assert await store.turn_flows([turn], epochs=epochs, now=at(2)) == [TURNED]
+        run = await read_run(store, flow_id)
+        assert (run.state, run.reason, run.error) == (RunState.FAILED, "step_failed", "step 'a' failed")
+        [attempt] = await store.list_attempts(flow_id)
+        assert (attempt.outcome, attempt.worker, attempt.host) == (AttemptOutcome.FAILED, "", None)
+        assert await store.read_flow_states([flow_id]) == [b"last"]
+
+    async def test_after_a_request_all_but_a_success_is_cancelled(self, store: Store) -> None:
+        epochs = await own_shards(store)
+        job = await add_job(store)
+        for to, then in (
+            (RunState.FAILED, RunState.CANCELLED),
+            (RunState.SUCCEEDED, RunState.SUCCEEDED),
+            (RunState.CANCELLED, RunState.CANCELLED),
+        ):
+            flow_id = await start_flow(store, job)
+            turn = await make_turn(store, flow_id, end=await end_of(store, flow_id, to))
+            await store.cancel_runs([flow_id], reason="operator", now=at(1))
+            assert await store.turn_flows([turn], epochs=epochs, now=at(2)) == [TURNED]
+            assert (await read_run(store, flow_id)).state is then
+            assert await contents(store, flow_id) == [FlowNotice.CANCEL]
+
+    async def test_an_end_under_another_lease_is_lost(self, store: Store) -> None:
+        epochs = await own_shards(store)
+        job = await add_job(store)
+        flow_id = await start_flow(store, job)
+        end = await end_of(store, flow_id, RunState.SUCCEEDED)
+        for wrong in (replace(end, token=end.token - 1), replace(end, session_id=await add_session(store))):
+            turn = await make_turn(store, flow_id, end=wrong)
+            assert await store.turn_flows([turn], epochs=epochs, now=at(2)) == [LOST]
+        assert (await read_run(store, flow_id)).state is RunState.RUNNING
+        assert (await read_flow(store, flow_id)).revision == 0
+
+    async def test_mail_without_a_flow_is_dropped(self, store: Store) -> None:
+        epochs = await own_shards(store)
+        job = await add_job(store)
+        gone, kept = [await start_flow(store, job, 0) for _ in range(2)]
+        for flow_id in (gone, kept):
+            [run] = await store.list_flow_runs(flow_id)
+            await store.cancel_runs([run.id], reason="operator", now=at(1))
+        end = await end_of(store, gone, RunState.CANCELLED)
+        await store.turn_flows([await make_turn(store, gone, mails=(), end=end)], epochs=epochs, now=at(2))
+        [late] = await read_mail(store, gone)
+        assert late.revision is None
+        [other] = await read_mail(store, kept)
+        await store.drop_mail([late.place, other.place])
+        await store.drop_mail([])
+        assert await contents(store, gone) == []
+        assert len(await contents(store, kept)) == 1
+
+    async def test_a_flow_that_was_retried_starts_anew(self, store: Store) -> None:
+        epochs = await own_shards(store)
+        job = await add_job(store)
+        flow_id = await start_flow(store, job, 0)
+        await store.apply([fail(await claim_step(store, flow_id, 0), now=1, retry=False)], now=at(1))
+        flow = await read_flow(store, flow_id)
+        end = Transition(
+            flow_id,
+            flow.token,
+            ENGINE_SESSION,
+            RunState.RETRYING,
+            AttemptOutcome.FAILED,
+            ready_at=at(5),
+            counts_attempt=True,
+        )
+        assert await store.turn_flows(
+            [await make_turn(store, flow_id, end=end)], epochs=epochs, now=at(2)
+        ) == [TURNED]
+        [claimed] = await claim(store, await add_session(store), now=at(5))
+        assert (claimed.run_id, claimed.attempt) == (flow_id, 2)
+        held = await read_held(store, flow_id)
+        assert await store.start_flows([make_start(job, held, 0)], now=at(6)) == [STARTED]
+        assert (await read_flow(store, flow_id)).attempt == 2
+        assert len(await store.list_flow_runs(flow_id)) == 2

@@ -1,0 +1,239 @@
+"""What begins flows and takes their turns: what cannot be read, what was untold, and what is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from mainspring.core.ids import JobId
+from mainspring.core.model import Target
+from mainspring.core.states import RunState
+from mainspring.core.workflows.state import StepStatus
+from mainspring.core.workflows.step_jobs import (
+    MOST_KEPT_STEPS,
+    is_step_job,
+    is_workflow_route,
+    split_step_version,
+    step_job_id,
+    step_version,
+    workflow_job_id,
+)
+from mainspring.engine.common.definitions import Definitions
+from mainspring.errors import InvalidInput
+from mainspring.ports.gateway import Registration
+from mainspring.testing.factories import IdSequence, add_job, make_spec
+from mainspring.testing.manual import TENANT, ManualRuntime
+from tests.support.workflows import TWICE, Deeds, Flows, step, workflow_of
+
+
+@pytest.fixture
+async def flows() -> AsyncIterator[Flows]:
+    deeds = Deeds()
+    async with ManualRuntime(deeds.registry()) as runtime:
+        yield await Flows.begin(runtime, deeds)
+
+
+def tables_of(flows: Flows) -> Any:
+    """Return what the memory store holds."""
+    return flows.runtime.store._tables  # type: ignore[attr-defined]  # it is the memory store
+
+
+async def end_untold(flows: Flows) -> None:
+    """Carry out what is ready as a program of an earlier release does: the flow is not told."""
+    await flows.worker.work()
+    for mail in tables_of(flows).flows.mail:
+        mail.clear()
+
+
+def figure(flows: Flows, name: str) -> float:
+    return flows.runtime.telemetry.figures()[name]
+
+
+# -- what cannot be read -----------------------------------------------------------------------------------------------
+
+
+async def test_a_flow_of_a_later_form_waits_for_a_server_that_can_read_it(flows: Flows) -> None:
+    run_id = await flows.start(step("one"), step("two", "one"))
+    other_id = await flows.start(step("one"))
+    await flows.turn()
+    row = tables_of(flows).flows.rows[run_id]
+    kept, row.state = row.state, b"\x63later"
+    await flows.work()
+    assert await flows.state(other_id) is RunState.SUCCEEDED, "it does not hold up others"
+    assert await flows.state(run_id) is RunState.RUNNING
+    assert (row.state, row.revision) == (b"\x63later", 0)
+    assert await flows.mail() == 1
+    assert figure(flows, "flows_unreadable") == 1
+    row.state = kept
+    await flows.work()
+    assert await flows.state(run_id) is RunState.SUCCEEDED
+    assert figure(flows, "flows_unreadable") == 0
+
+
+async def test_a_workflow_that_cannot_be_carried_out_fails_at_once(flows: Flows) -> None:
+    target = Target(
+        "workflow", {"steps": [{"name": "one", "target": {"type": "function"}, "rule": "unheard of"}]}
+    )
+    job = await add_job(flows.runtime.store, make_spec(target=target))
+    run_id = await flows.submit(job.id)
+    await flows.work()
+    run = await flows.run(run_id)
+    assert (run.state, run.reason) == (RunState.FAILED, "not_retryable")
+    assert run.error is not None
+    assert "unheard of" in run.error
+
+
+# -- what was untold ---------------------------------------------------------------------------------------------------
+
+
+async def test_what_was_untold_is_found_and_counted(flows: Flows) -> None:
+    run_id = await flows.start(step("one"), step("two", "one"))
+    await flows.turn()
+    await end_untold(flows)
+    await flows.work()
+    assert await flows.steps(run_id) == [StepStatus.LIVE, StepStatus.WAITING]
+    await flows.runtime.tick("flow_reconciler")
+    await flows.work()
+    assert await flows.state(run_id) is RunState.SUCCEEDED
+    assert figure(flows, "flows_untold_total") == 1
+
+
+async def test_where_all_was_told_nothing_is_found(flows: Flows) -> None:
+    run_id = await flows.start(step("one"), step("two", "one"))
+    await flows.turn()
+    await flows.runtime.tick("flow_reconciler")
+    await flows.worker.work()
+    await flows.runtime.tick("flow_reconciler")
+    await flows.work()
+    assert await flows.state(run_id) is RunState.SUCCEEDED
+    assert figure(flows, "flows_untold_total") == 0
+
+
+async def test_ends_of_an_earlier_attempt_are_not_told_again(flows: Flows) -> None:
+    flows.deeds.failures = {"one": 1}
+    run_id = await flows.start(step("one"), step("two"), retry=TWICE)
+    await flows.work()
+    flows.runtime.clock.advance(10)
+    await flows.turn()
+    leases = {lease.spec.name.rpartition(".")[2]: lease for lease in await flows.worker.claim()}
+    await flows.worker.report(await flows.worker.carry_out(leases["two"]))
+    for mail in tables_of(flows).flows.mail:
+        mail.clear()
+    await flows.runtime.tick("flow_reconciler")
+    await flows.turn()
+    assert await flows.steps(run_id) == [StepStatus.LIVE, StepStatus.SUCCEEDED]
+    await flows.worker.report(await flows.worker.carry_out(leases["one"]))
+    await flows.work()
+    assert await flows.state(run_id) is RunState.SUCCEEDED
+
+
+# -- what is told of it ------------------------------------------------------------------------------------------------
+
+
+async def test_why_says_how_far_a_workflow_has_come_and_which_step_a_run_is(flows: Flows) -> None:
+    run_id = await flows.start(step("extract"), step("load", "extract"), step("check", "extract"))
+    await flows.turn()
+    runs = flows.runtime.client.runs
+    (first,) = await flows.runs(run_id)
+    why = await runs.why(TENANT, run_id)
+    assert why.sentence == "Its steps run: 0 of 3 have ended, and 1 is under way or waits for a worker."
+    told = (await runs.why(TENANT, first.id)).sentence
+    assert told.startswith("It is the next one")
+    assert "It is step 'extract' of run_" in told
+    await runs.cancel(TENANT, run_id)
+    assert (await runs.why(TENANT, run_id)).sentence.endswith("It was asked to stop.")
+
+
+async def test_the_engines_own_worker_is_no_worker(flows: Flows) -> None:
+    await flows.start(step("one"))
+    await flows.turn()
+    assert len(await flows.runtime.store.list_sessions()) == 2
+    assert [facts.worker for facts, _ in await flows.runtime.client.workers()] == ["worker"]
+    offers = await flows.runtime.client.offer_reader.read_now()
+    assert offers.find_gap("default", "workflow", TENANT) is None
+    assert offers.find_gap("default", "http", TENANT) is not None
+
+
+async def test_its_session_beats_and_is_opened_anew_when_it_is_over(flows: Flows) -> None:
+    await flows.start(step("one"))
+    await flows.work()
+    for _ in range(30):
+        flows.runtime.clock.advance(5)
+        await flows.worker.beat()
+        await flows.runtime.tick("flow_starts", "reaper")
+    assert len(await flows.runtime.store.list_sessions()) == 2
+    (own,) = [one for one in await flows.runtime.store.list_sessions() if "workflow" in one.types]
+    await flows.runtime.store.close_sessions([own.id], now=flows.runtime.clock.now())
+    run_id = await flows.start(step("one"))
+    for _ in range(4):
+        flows.runtime.clock.advance(5)
+        await flows.work()
+    assert await flows.state(run_id) is RunState.SUCCEEDED
+
+
+async def test_no_worker_may_offer_to_carry_out_workflows(flows: Flows) -> None:
+    offer = Registration(name="sly", host="h", pid=1, slots=1, types=("http", "workflow"))
+    with pytest.raises(InvalidInput, match=r"types\[1\]: workflows are carried out by the servers"):
+        await flows.runtime.gateway.register(offer)
+
+
+async def test_without_workflows_there_is_no_session(flows: Flows) -> None:
+    await flows.runtime.advance(5)
+    assert len(await flows.runtime.store.list_sessions()) == 1
+
+
+# -- definitions of steps ----------------------------------------------------------------------------------------------
+
+
+def test_a_steps_job_and_version_tell_which_step_it_is() -> None:
+    job_id = JobId(IdSequence().new_uuid())
+    own = step_job_id(job_id)
+    assert own.version == 8
+    assert (is_step_job(own), is_step_job(job_id)) == (True, False)
+    assert workflow_job_id(own) == job_id
+    assert own.int & 0xFF == job_id.int & 0xFF
+    for version, place in ((1, 0), (7, 999), (500_000, MOST_KEPT_STEPS - 1)):
+        assert split_step_version(step_version(version, place)) == (version, place)
+        assert step_version(version, place) < 2**31
+    for version, place in ((1, MOST_KEPT_STEPS), (1, -1), (0, 0), (2**31 // MOST_KEPT_STEPS, 0)):
+        with pytest.raises(ValueError, match="beyond what can be kept"):
+            step_version(version, place)
+
+
+def test_routes_of_workflows_are_told_from_others() -> None:
+    assert all(map(is_workflow_route, ("workflow", "workflow+%line")))
+    assert not any(map(is_workflow_route, ("workflows", "function:workflow", "http")))
+
+
+async def test_a_steps_definition_follows_from_its_workflow(flows: Flows) -> None:
+    store = flows.runtime.store
+    job = await add_job(
+        store, workflow_of(step("one", retry=TWICE), step("two", payload=None), payload=b"[1]")
+    )
+    definitions = Definitions(store)
+    keys = [(step_job_id(job.id), step_version(1, place)) for place in range(2)]
+    missing = (step_job_id(job.id), step_version(2, 0))
+    found = await definitions.load([*keys, (job.id, 1), missing])
+    assert found.keys() == {*keys, (job.id, 1)}
+    one, two = found[keys[0]], found[keys[1]]
+    assert (one.name, one.retry, one.payload) == (f"{job.spec.name}.one", TWICE, b'{"step":"one"}')
+    assert (two.name, two.payload, two.trigger) == (f"{job.spec.name}.two", b"[1]", None)
+    assert (await definitions.load(keys))[keys[0]] is one, "it is made once"
+
+
+async def test_runs_of_steps_are_counted(flows: Flows) -> None:
+    await flows.start(step("one"), step("two", "one"))
+    await flows.work()
+    found = flows.runtime.telemetry.figures()
+    assert found["flows_started_total"] == 1
+    assert found["flow_turns_total.turned"] == 2
+    ended = {
+        measure.labels: measure.value
+        for measure in flows.runtime.telemetry.snapshot()
+        if measure.name in {"runs_ended_total", "runs_submitted_total"}
+    }
+    assert ended[TENANT, "default", "workflow", "SUCCEEDED"] == 1
+    assert ended[TENANT, "default", "function", "SUCCEEDED"] == 2
+    assert ended[TENANT, "default", "workflow"] == 2

@@ -1,0 +1,158 @@
+"""W1 to W4: when steps start, that each has one run, and how a workflow ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+import pytest
+
+from mainspring.core.ids import JobId, RunId
+from mainspring.core.model import LaneKey, Priority, Run, RunKind
+from mainspring.core.states import RunState
+from mainspring.core.workflows.places import StepPlace
+from mainspring.core.workflows.step_jobs import step_job_id
+from mainspring.testing.factories import START, IdSequence, at
+from tests.unit.judge.histories import LEASE, Story
+from tools.judge import Event, FlowStory, History, judge
+
+JOB = JobId(IdSequence().new_uuid())
+FLOW = RunId(256)
+SUCCEEDED, FAILED, CANCELLED = RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED
+
+
+def run(number: int, state: RunState, *, step: int | None = None, made_at: float = 0.0) -> Run:
+    return Run(
+        id=RunId(number * 256),
+        job_id=JOB if step is None else step_job_id(JOB),
+        version=1,
+        tenant="default",
+        lane=LaneKey("default", "workflow", "default", Priority.MEDIUM),
+        kind=RunKind.WORKFLOW,
+        state=state,
+        fire_at=None,
+        due_at=START,
+        ready_at=START,
+        created_at=at(made_at),
+        started_at=START,
+        finished_at=at(50),
+        attempt=1,
+        token=1,
+        crashes=0,
+        session_id=None,
+        is_cancel_requested=False,
+        reason=None,
+        error=None,
+        payload=None,
+        result=None,
+        output=None,
+        idempotency_key=None,
+        fire_range_id=None,
+        redrive_of=None,
+        place=None if step is None else StepPlace(FLOW, step),
+    )
+
+
+def event(one: Run, what: str, target: RunState) -> Event:
+    return Event(at=at(1), job_id=one.job_id, run_id=one.id, target=target, token=1, what=what, actor="s")
+
+
+FIRST, SECOND = run(2, SUCCEEDED, step=0), run(3, SUCCEEDED, step=1)
+WHOLE = run(1, SUCCEEDED)
+
+
+def tell(
+    runs: Sequence[Run] = (FIRST, SECOND),
+    *,
+    whole: Run = WHOLE,
+    steps: Sequence[str] = ("SUCCEEDED", "SUCCEEDED"),
+    rule: str = "all_success",
+    cancelled_at: datetime | None = None,
+    order: Callable[[list[Event]], list[Event]] = lambda events: events,
+) -> History:
+    """Tell of a workflow of two steps, the second after the first."""
+    events = []
+    for one in runs:
+        if one.state is not CANCELLED:
+            events.append(event(one, "claimed", RunState.RUNNING))
+        events.append(event(one, one.state.value.lower(), one.state))
+    events.append(event(whole, whole.state.value.lower(), whole.state))
+    history = Story().history
+    history.flow_events = order(events)
+    history.flows = [
+        FlowStory(
+            run=whole,
+            links=((), (0,)),
+            rules=("all_success", rule),
+            may_fail=frozenset(),
+            runs=tuple(runs),
+            steps=tuple(steps),
+            cancelled_at=cancelled_at,
+        )
+    ]
+    return history
+
+
+def broken(history: History) -> set[str]:
+    return {found.rule for found in judge(history).violations}
+
+
+def test_a_workflow_that_went_well_breaks_nothing() -> None:
+    verdict = judge(tell())
+    assert verdict.is_good
+    assert (verdict.counts["flows"], verdict.counts["flow_starts_judged"]) == (1, 2)
+
+
+def test_a_step_that_began_too_early_breaks_w1() -> None:
+    assert broken(tell(order=lambda events: [*events[2:4], *events[:2], *events[4:]])) == {"W1"}
+
+
+@pytest.mark.parametrize(
+    ("rule", "found"), [("one_failed", {"W1", "W4"}), ("all_done", set()), ("one_success", set())]
+)
+def test_a_step_that_its_rule_forbids_breaks_w1(rule: str, found: set[str]) -> None:
+    assert broken(tell(rule=rule)) == found
+
+
+def test_two_runs_of_a_step_break_w2() -> None:
+    assert "W2" in broken(tell((FIRST, SECOND, replace(SECOND, id=RunId(4 * 256)))))
+
+
+def test_an_end_before_a_step_has_ended_breaks_w3() -> None:
+    assert broken(tell(order=lambda events: [*events[:3], events[4], events[3]])) == {"W3"}
+
+
+def test_a_second_end_breaks_w3() -> None:
+    assert broken(tell(order=lambda events: [*events, events[-1]])) == {"W3"}
+
+
+@pytest.mark.parametrize(("after", "found"), [(1.0, set()), (LEASE.total_seconds() + 1, {"W3"})])
+def test_a_step_that_is_made_long_after_a_cancel_breaks_w3(after: float, found: set[str]) -> None:
+    late = replace(SECOND, created_at=at(10 + after))
+    assert broken(tell((FIRST, late), cancelled_at=at(10))) == found
+
+
+def test_what_is_left_in_the_end_breaks_w4() -> None:
+    for name in ("flow_mail", "open_flows"):
+        history = tell()
+        setattr(history, name, 1)
+        assert broken(history) == {"W4"}
+    assert broken(tell(whole=replace(WHOLE, state=RunState.RUNNING))) == {"W4"}
+
+
+def test_a_step_that_never_ran_breaks_w4_unless_it_was_cancelled() -> None:
+    assert "W4" in broken(tell((FIRST,)))
+    cut = tell((FIRST,), whole=run(1, CANCELLED), steps=("SUCCEEDED", "CANCELLED"), cancelled_at=at(2))
+    assert broken(cut) == set()
+
+
+def test_a_workflow_that_ends_otherwise_than_its_steps_breaks_w4() -> None:
+    failed = run(3, FAILED, step=1)
+    steps = ("SUCCEEDED", "FAILED")
+    assert broken(tell((FIRST, failed), steps=steps)) == {"W4"}
+    assert broken(tell((FIRST, failed), steps=steps, whole=run(1, FAILED))) == set()
+
+
+def test_a_state_that_does_not_fit_its_runs_breaks_w4() -> None:
+    assert "W4" in broken(tell(steps=("SUCCEEDED", "FAILED")))

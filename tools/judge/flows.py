@@ -1,0 +1,191 @@
+"""Rules of workflows, W1 to W4: what starts when, once, and how it ends. They need the events of a history."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+
+from mainspring.core.ids import RunId, format_run_id
+from mainspring.core.model import Run
+from mainspring.core.states import FINAL_STATES, RunState
+from tools.judge.model import Event, FlowStory, History, Violation
+
+_LETTERS = {RunState.SUCCEEDED: "s", RunState.FAILED: "f", RunState.CANCELLED: "f", RunState.SKIPPED: "k"}
+_ENDS = {"SUCCEEDED": "s", "FAILED": "f", "CANCELLED": "f", "UPSTREAM_FAILED": "f", "SKIPPED": "k"}
+_MOST_OPEN = 6
+
+
+def says(rule: str, parents: str) -> str:
+    """Return what a rule says once all parents have ended: run, skip or upstream.
+
+    It is written from the words of the rules. Parents are letters: s succeeded, f failed, k skipped.
+    """
+    has_failed, has_succeeded, has_skipped = "f" in parents, "s" in parents, "k" in parents
+    match rule:
+        case "all_success":
+            return "upstream" if has_failed else "skip" if has_skipped else "run"
+        case "all_done":
+            return "run"
+        case "none_failed":
+            return "upstream" if has_failed else "run"
+        case "none_failed_min_one_success":
+            return "upstream" if has_failed else "run" if has_succeeded else "skip"
+        case "one_success":
+            return "run" if has_succeeded else "upstream" if has_failed else "skip"
+        case "one_failed":
+            return "run" if has_failed else "skip"
+        case "all_failed":
+            return "skip" if has_succeeded or has_skipped else "run"
+        case "none_skipped":
+            return "skip" if has_skipped else "run"
+        case _:
+            raise ValueError(f"no such rule: {rule}")
+
+
+def may_run(rule: str, ended: str, still_open: int) -> bool:
+    """Say whether a step may start: its rule says "run", whatever the parents become that have not ended."""
+    if rule == "all_done" and still_open:
+        return False
+    return all(
+        says(rule, ended + "".join(rest)) == "run"
+        for rest in product("sfk", repeat=min(still_open, _MOST_OPEN))
+    )
+
+
+def judge_flows(history: History, counts: Counter[str]) -> Iterator[Violation]:
+    """Judge all runs of workflows, and what is left of them."""
+    if history.flow_mail or history.open_flows:
+        left = f"{history.flow_mail} mails and {history.open_flows} flows are left in the end"
+        yield Violation("W4", "the store", (left,))
+    events: dict[RunId, list[Event]] = {}
+    for event in history.flow_events:
+        if event.run_id is not None and not event.is_stale:
+            events.setdefault(event.run_id, []).append(event)
+    order = {id(event): place for place, event in enumerate(history.flow_events)}
+    for story in history.flows:
+        counts["flows"] += 1
+        counts["flow_steps_run"] += len(story.runs)
+        counts["flows_cancelled"] += story.run.state is RunState.CANCELLED
+        counts["flows_failed"] += story.run.state is RunState.FAILED
+        for rule, why in _judge(story, events, order, history, counts):
+            yield Violation(rule, format_run_id(story.run.id), (*_tell(story, events), why))
+
+
+def _judge(
+    story: FlowStory,
+    events: Mapping[RunId, list[Event]],
+    order: Mapping[int, int],
+    history: History,
+    counts: Counter[str],
+) -> Iterator[tuple[str, str]]:
+    if story.run.state not in FINAL_STATES:
+        yield "W4", f"it is {story.run.state} in the end"
+        return
+    places = Counter(run.place.step for run in story.runs if run.place is not None)
+    for step, count in places.items():
+        if count > 1:
+            yield "W2", f"step {step} has {count} runs"
+    yield from _judge_starts(story, events, order, counts)
+    yield from _judge_ends(story, events, order)
+    yield from _judge_cancel(story, history)
+    if story.steps is not None:
+        yield from _judge_result(story, story.steps)
+
+
+def _judge_starts(
+    story: FlowStory, events: Mapping[RunId, list[Event]], order: Mapping[int, int], counts: Counter[str]
+) -> Iterator[tuple[str, str]]:
+    """W1: a step starts only once its rule has allowed it."""
+    ended_at: dict[int, tuple[int, str]] = {}
+    for run in story.runs:
+        for event in events.get(run.id, ()):
+            if event.target in FINAL_STATES and run.place is not None:
+                ended_at[run.place.step] = order[id(event)], _LETTERS[event.target]
+    for run in story.runs:
+        claims = [order[id(event)] for event in events.get(run.id, ()) if event.what == "claimed"]
+        if not claims or run.place is None:
+            continue
+        counts["flow_starts_judged"] += 1
+        step, first = run.place.step, min(claims)
+        letters = [_letter(story, ended_at, parent, first) for parent in story.links[step]]
+        ended = "".join(letter for letter in letters if letter is not None)
+        if not may_run(story.rules[step], ended, letters.count(None)):
+            yield "W1", f"step {step} began, though {story.rules[step]} does not say so of {letters}"
+
+
+def _letter(story: FlowStory, ended_at: Mapping[int, tuple[int, str]], step: int, before: int) -> str | None:
+    """Return how a step had ended at some place among the events; None if it had not, as far as can be said.
+
+    A step that never ran had ended once its rule could not say "run" any more. When that was, its parents tell.
+    """
+    if any(run.place is not None and run.place.step == step for run in story.runs):
+        found = ended_at.get(step)
+        return found[1] if found is not None and found[0] < before else None
+    letters = [_letter(story, ended_at, parent, before) for parent in story.links[step]]
+    ended = "".join(letter for letter in letters if letter is not None)
+    verdicts = {
+        says(story.rules[step], ended + "".join(rest))
+        for rest in product("sfk", repeat=min(letters.count(None), _MOST_OPEN))
+    }
+    if len(verdicts) > 1:
+        return None
+    return {"skip": "k", "upstream": "f", "run": "f"}[verdicts.pop()]  # a cancel kept it from running
+
+
+def _judge_ends(
+    story: FlowStory, events: Mapping[RunId, list[Event]], order: Mapping[int, int]
+) -> Iterator[tuple[str, str]]:
+    """W3: a workflow has one end, after those of all its steps, and nothing starts after it."""
+    own = [event for event in events.get(story.run.id, ()) if event.target in FINAL_STATES]
+    if len(own) != 1:
+        yield "W3", f"it has {len(own)} ends"
+        return
+    end = order[id(own[0])]
+    for run in story.runs:
+        if run.state not in FINAL_STATES:
+            yield "W3", f"{format_run_id(run.id)} is {run.state}, though its workflow has ended"
+        for event in events.get(run.id, ()):
+            if order[id(event)] > end:
+                yield "W3", f"{format_run_id(run.id)} {event.what} after the end of its workflow"
+
+
+def _judge_cancel(story: FlowStory, history: History) -> Iterator[tuple[str, str]]:
+    """W3: after a cancel, nothing more starts than what was being started."""
+    if story.cancelled_at is None:
+        return
+    for run in story.runs:
+        if run.created_at > story.cancelled_at + history.lease + history.slack:
+            yield (
+                "W3",
+                f"{format_run_id(run.id)} was made after the cancel at {story.cancelled_at.isoformat()}",
+            )
+
+
+def _judge_result(story: FlowStory, steps: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """W4: the steps have ended as their runs have and as their rules say, and the workflow as its steps."""
+    runs: dict[int, Run] = {run.place.step: run for run in story.runs if run.place is not None}
+    for step, status in enumerate(steps):
+        parents = "".join(_ENDS[steps[parent]] for parent in story.links[step])
+        said = says(story.rules[step], parents)
+        run = runs.get(step)
+        if run is not None and (run.state.value != status or said != "run"):
+            yield "W4", f"step {step} counts as {status}; its run is {run.state}, and its rule says {said}"
+        expected = {"skip": "SKIPPED", "upstream": "UPSTREAM_FAILED", "run": "CANCELLED"}[said]
+        if run is None and status != expected:
+            yield "W4", f"step {step} counts as {status} without a run, and its rule says {said}"
+        if run is None and said == "run" and story.cancelled_at is None:
+            yield "W4", f"step {step} never ran, though its rule says so"
+    unwell = any(steps[step] in {"FAILED", "CANCELLED"} for step in runs if step not in story.may_fail)
+    is_cut = story.cancelled_at is not None and (unwell or "CANCELLED" in steps)
+    expected_end = RunState.FAILED if unwell else RunState.SUCCEEDED
+    allowed = {expected_end, RunState.CANCELLED} if story.cancelled_at is not None else {expected_end}
+    if story.run.state not in allowed or (story.run.state is RunState.CANCELLED and not is_cut):
+        yield "W4", f"it ended as {story.run.state}, and its steps as {', '.join(steps)}"
+
+
+def _tell(story: FlowStory, events: Mapping[RunId, list[Event]]) -> Iterator[str]:
+    for run in (story.run, *story.runs):
+        step = "" if run.place is None else f" of step {run.place.step}"
+        for event in events.get(run.id, ()):
+            yield f"{event.at.isoformat()} {format_run_id(run.id)}{step} {event.what}: {event.target}"

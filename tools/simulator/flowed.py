@@ -1,0 +1,128 @@
+"""Draws plans of workflows: random graphs, steps that fail, cancels, and servers that die between any two calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+from mainspring.core.definition.workflows import plain_from_workflow
+from mainspring.core.model import JobSpec, Target
+from mainspring.core.retry import Backoff, RetryPolicy
+from mainspring.core.workflows.model import Workflow, WorkflowStep
+from mainspring.core.workflows.rules import StepRule
+from tools.simulator.plan import FLOW_VERBS, Action, FaultPlan, JobPlan, Plan
+
+_SHARE = 0.05
+_FAULTS = ("kill", "kill", "stop", "pause", "cut", "lossy", "late", "slow", "outage")
+
+
+def draw_flowed(seed: int, seconds: float) -> Plan | None:
+    """Draw such a plan for one of 20 seeds; for others, return None."""
+    if seconds < 60 or Random(f"flowed:{seed}").random() >= _SHARE:
+        return None
+    return make_flowed(seed, seconds)
+
+
+def make_flowed(seed: int, seconds: float) -> Plan:
+    """Draw such a plan."""
+    random = Random(f"made flowed:{seed}")
+    servers = random.choice([1, 2, 3])
+    workers = tuple(random.random() < 0.3 for _ in range(random.choice([2, 3])))
+    jobs = tuple(_make_job(random, place) for place in range(random.choice([1, 2, 4])))
+    actions: list[Action] = []
+    for job in jobs:
+        actions.append(Action(at=round(random.uniform(1, 4), 3), kind="create_flow", job=job.name))
+        for _ in range(random.choice([2, 5, 15])):
+            at = round(random.uniform(5, seconds * 0.9), 3)
+            actions.append(Action(at=at, kind="submit_flow", job=job.name))
+            if random.random() < 0.3:
+                late = round(at + random.uniform(0, 4), 3)
+                actions.append(Action(at=late, kind="cancel_flow", job=job.name))
+    names = [f"server-{index}" for index in range(servers)]
+    return Plan(
+        seed=seed,
+        servers=servers,
+        workers=workers,
+        slots=random.choice([2, 10]),
+        seconds=seconds,
+        beat_period=random.choice([1.0, 2.0]),
+        latency=random.choice([0.0005, 0.002, 0.02]),
+        failure_rate=random.choice([0.0, 0.0, 0.01]),
+        drift=random.choice([0.0, 1e-2]),
+        jobs=jobs,
+        actions=tuple(sorted(actions, key=lambda action: action.at)),
+        faults=_make_faults(random, names, workers, seconds),
+    )
+
+
+def _make_job(random: Random, place: int) -> JobPlan:
+    steps: list[dict[str, Any]] = []
+    for number in range(random.choice([1, 3, 6, 12])):
+        after = random.sample([one["name"] for one in steps], k=random.randint(0, min(number, 4)))
+        rules = [rule.value for rule in StepRule if after or not rule.needs_parents]
+        rule = random.choice([*rules, *[StepRule.ALL_SUCCESS.value] * 6])
+        step = {
+            "name": f"s{number}",
+            "after": after,
+            "rule": rule,
+            "allow_failure": random.random() < 0.2,
+            "max_retries": random.choice([0, 0, 1]),
+        }
+        steps.append(step)
+    return JobPlan(
+        name=f"flow-{place}",
+        body={"steps": steps},
+        seconds=(0.0, random.choice([0.05, 0.5, 3.0])),
+        fail=random.choice([0.0, 0.1, 0.4]),
+        crash=random.choice([0.0, 0.0, 0.03]),
+    )
+
+
+def spec_of_flow(plan: JobPlan) -> JobSpec:
+    """Return the definition of a drawn workflow."""
+    steps = tuple(_make_step(one) for one in plan.body["steps"])
+    target = Target("workflow", plain_from_workflow(Workflow(steps)))
+    return JobSpec(name=plan.name, target=target, retry=RetryPolicy(max_retries=0))
+
+
+def _make_step(drawn: Mapping[str, Any]) -> WorkflowStep:
+    delay = timedelta(milliseconds=500)
+    return WorkflowStep(
+        name=drawn["name"],
+        target=Target("function", {"function": "work"}),
+        after=tuple(drawn["after"]),
+        rule=StepRule(drawn["rule"]),
+        allow_failure=drawn["allow_failure"],
+        retry=RetryPolicy(max_retries=drawn["max_retries"], backoff=Backoff.FIXED, delay=delay),
+    )
+
+
+def _make_faults(
+    random: Random, servers: list[str], workers: tuple[bool, ...], seconds: float
+) -> tuple[FaultPlan, ...]:
+    everybody = [*servers, *(f"worker-{index}" for index in range(len(workers)))]
+    faults = []
+    for _ in range(random.choice([0, 3, 8])):
+        kind = random.choice(_FAULTS)
+        faults.append(
+            FaultPlan(
+                at=round(random.uniform(4, seconds * 0.9), 3),
+                seconds=round(random.choice([0.2, 1.0, 3.0, 8.0]), 3),
+                kind=kind,
+                target="" if kind == "outage" else random.choice(everybody),
+            )
+        )
+    for _ in range(random.choice([0, 2, 6])):
+        faults.append(  # noqa: PERF401 - as above
+            FaultPlan(
+                at=round(random.uniform(4, seconds * 0.9), 3),
+                seconds=random.choice([0.2, 1.0, 8.0]),
+                kind="crash_at",
+                target=random.choice(servers),
+                verb=random.choice(FLOW_VERBS),
+                is_after=random.random() < 0.5,
+            )
+        )
+    return tuple(sorted(faults, key=lambda fault: fault.at))
