@@ -153,7 +153,10 @@ JOB_KEY = "SEARCH job sqlite_autoindex_job_1"
         ("save_flow", [f"SEARCH flow {KEY}"]),
         ("find_step_runs", ["SEARCH run run_flow"]),
         ("find_untold", ["SCAN flow", "SEARCH run run_flow", "SEARCH mail mail_shard"]),
-        ("tell_again", ["SEARCH run_history run_history_flow", "SEARCH dead_run dead_run_flow"]),
+        (
+            "tell_again",
+            ["SEARCH run_history run_history_flow", "SEARCH dead_run dead_run_flow", "SEARCH run run_flow"],
+        ),
         (
             "find_flow_runs",
             [

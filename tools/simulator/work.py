@@ -26,8 +26,8 @@ def make_work(world: World, node: Node, count_waiting: Callable[[], int]) -> Cal
 
     async def work(**_: object) -> int:
         context = current_attempt()
-        name, _, step = context.job_name.partition(".")
-        plan = plans[name]
+        parts = context.job_name.split(".")  # that of a step is the workflow's, and its own name
+        plan = plans[parts[0]]
         random = Random(f"{world.plan.seed}:{context.run_id}:{context.token}")
         effect = Effect(
             run_id=context.run_id,
@@ -37,7 +37,7 @@ def make_work(world: World, node: Node, count_waiting: Callable[[], int]) -> Cal
             worker=node.name,
             started_at=world.time(),
         )
-        (recorder.flow_effects if step else recorder.effects).append(effect)
+        (recorder.flow_effects if len(parts) > 1 else recorder.effects).append(effect)
         recorder.reached["lease_waited_for_a_slot"] += count_waiting() > 0
         recorder.say(f"run {context.run_id} token {context.token} begins on {node.name}")
         await asyncio.sleep(random.uniform(*plan.seconds))

@@ -90,8 +90,8 @@ class Redriving:
 
         Raises:
             NotFound: this tenant has no run with that id.
-            Conflict: it has not ended, or not so; it was discarded; its job was deleted; or it was redriven with
-                another definition or payload.
+            Conflict: it has not ended, or not so; it is of a workflow's step; it was discarded; its job was deleted;
+                or it was redriven with another definition or payload.
             PayloadTooLarge: the payload is too large.
             TooMany: as for a submission.
             CannotDecrypt: its payload or definition cannot be decrypted here.
@@ -234,6 +234,9 @@ def _lane(run: Run, kept: JobSpec, spec: JobSpec) -> LaneKey:
 
 
 def _check(run: Run) -> None:
+    if run.place is not None:
+        flow = format_run_id(run.place.flow_id)
+        raise Conflict("run", f"{format_run_id(run.id)} is of a step of {flow}; redrive that run")
     if run.state in REDRIVABLE:
         return
     if run.finished_at is None:

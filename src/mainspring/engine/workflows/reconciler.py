@@ -1,4 +1,4 @@
-"""Finds steps whose runs have ended without their flows being told, as programs of earlier releases end them."""
+"""Finds steps whose runs have ended without their flows being told. There should be none."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class FlowReconciler:
             return PERIOD
         self._untold += len(found)
         runs = [format_run_id(run_id) for run_id in found[:_MOST_NAMED]]
-        meaning = "runs of their steps have ended without telling them; programs of earlier releases do so"
+        meaning = "runs of their steps had ended without telling them; they are told now, and go on"
         _log.warning("flows_untold", flows=len(found), runs=runs, meaning=meaning)
         self._wakeups.flows_told()
         return 0.0 if len(found) == BATCH else PERIOD

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mainspring.core.ids import JobId
+from mainspring.core.ids import JobId, format_run_id
 from mainspring.core.model import Target
 from mainspring.core.states import RunState
 from mainspring.core.workflows.state import StepStatus
@@ -21,7 +21,7 @@ from mainspring.core.workflows.step_jobs import (
     workflow_job_id,
 )
 from mainspring.engine.common.definitions import Definitions
-from mainspring.errors import InvalidInput
+from mainspring.errors import Conflict, InvalidInput
 from mainspring.ports.gateway import Registration
 from mainspring.testing.factories import IdSequence, add_job, make_spec
 from mainspring.testing.manual import TENANT, ManualRuntime
@@ -41,7 +41,7 @@ def tables_of(flows: Flows) -> Any:
 
 
 async def end_untold(flows: Flows) -> None:
-    """Carry out what is ready as a program of an earlier release does: the flow is not told."""
+    """Carry out what is ready, and lose what tells the flow."""
     await flows.worker.work()
     for mail in tables_of(flows).flows.mail:
         mail.clear()
@@ -182,6 +182,20 @@ async def test_no_worker_may_offer_to_carry_out_workflows(flows: Flows) -> None:
 async def test_without_workflows_there_is_no_session(flows: Flows) -> None:
     await flows.runtime.advance(5)
     assert len(await flows.runtime.store.list_sessions()) == 1
+
+
+async def test_a_step_is_redriven_with_its_workflow(flows: Flows) -> None:
+    flows.deeds.failures = {"one": 1}
+    run_id = await flows.start(step("one"), step("two", "one"))
+    await flows.work()
+    (dead,) = await flows.runs(run_id)
+    with pytest.raises(Conflict, match=f"is of a step of {format_run_id(run_id)}; redrive that run"):
+        await flows.runtime.client.redriving.redrive(TENANT, dead.id)
+    again = await flows.runtime.client.redriving.redrive(TENANT, run_id)
+    assert again.run_id is not None
+    await flows.work()
+    assert await flows.state(again.run_id) is RunState.SUCCEEDED
+    assert flows.deeds.order == ["one", "one", "two"]
 
 
 # -- definitions of steps ----------------------------------------------------------------------------------------------

@@ -87,11 +87,11 @@ SELECT newest.flow_id & 255, newest.flow_id, newest.step, newest.item, newest.st
 FROM (
     SELECT max(ended.id), ended.flow_id, ended.step, ended.item, ended.state
     FROM (
-        SELECT id, flow_id, step, item, state
+        SELECT run_history.id, flow_id, step, item, state
         FROM json_each(:flow_ids) AS wanted CROSS JOIN run_history INDEXED BY run_history_flow
         WHERE flow_id = wanted.value AND flow_id > 0
         UNION ALL
-        SELECT id, flow_id, step, item, state
+        SELECT dead_run.id, flow_id, step, item, state
         FROM json_each(:flow_ids) AS wanted CROSS JOIN dead_run INDEXED BY dead_run_flow
         WHERE flow_id = wanted.value AND flow_id > 0
     ) AS ended
