@@ -59,7 +59,7 @@ def in_order(view: GraphView) -> Iterator[GraphStepView]:
 
 def can_draw() -> bool:
     """Say whether the output can show the signs of which lines are made."""
-    return (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
+    return (sys.stdout.encoding or "utf-8").lower().replace("-", "").startswith("utf")
 
 
 def _notes(step: GraphStepView) -> Iterator[str]:
