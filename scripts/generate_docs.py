@@ -25,6 +25,7 @@ from mainspring.core.definition.once import DEBOUNCE, THROTTLE, UNIQUE
 from mainspring.core.definition.options import NAME, OPTIONS
 from mainspring.core.definition.policies import MISFIRE, Group
 from mainspring.core.definition.retry import RETRY, RULE
+from mainspring.core.definition.steps import STEP_NAME, STEP_OPTIONS
 from mainspring.core.options import REQUIRED, Option
 from mainspring.core.states import EDGES, FINAL_STATES, READY_STATES, RunState
 from mainspring.core.targets import TARGETS
@@ -209,6 +210,7 @@ def job_definition() -> str:
     tables = {
         "targets": lambda: _forms(TARGETS),
         "triggers": lambda: _forms(TRIGGERS),
+        "steps": lambda: _table([STEP_NAME, *STEP_OPTIONS]),
         "options": lambda: _table([NAME, *OPTIONS, JOB_RATE]),
         "retry": lambda: _table(RETRY.options),
         "retry-rules": lambda: _table(RULE),
@@ -281,6 +283,7 @@ def sync_client() -> str:
             "archive_calls.py",
             "alert_calls.py",
             "log_calls.py",
+            "workflow_calls.py",
         )
     ]
     nodes = [node for tree in trees for node in tree.body]

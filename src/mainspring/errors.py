@@ -30,7 +30,7 @@ Expected outcomes (stale, duplicate, missing on delete) are return values, not e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 
 class MainspringError(Exception):
@@ -50,6 +50,14 @@ class InvalidInput(MainspringError, ValueError):
         self.field = field
         self.message = message
 
+    def renamed(self, rename: Callable[[str], str]) -> InvalidInput:
+        """Return the same error of a field that has another path for whom it is told.
+
+        Args:
+            rename: from the path that it has to the other one.
+        """
+        return type(self)(rename(self.field), self.message)
+
 
 class InvalidFields(InvalidInput):
     """Fields of a definition are wrong, and all are told at once. `field` and `message` are those of the first.
@@ -63,6 +71,10 @@ class InvalidFields(InvalidInput):
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
         super().__init__(first.field, f"{first.message}{more}")
         self.errors: tuple[InvalidInput, ...] = tuple(errors)
+
+    def renamed(self, rename: Callable[[str], str]) -> InvalidFields:
+        """Return the same errors of fields that have other paths for whom they are told."""
+        return InvalidFields([error.renamed(rename) for error in self.errors])
 
 
 class NotFound(MainspringError, LookupError):

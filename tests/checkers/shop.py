@@ -58,3 +58,14 @@ async def look() -> None:
     async for brief in app.client.briefs(state="FAILED"):
         print(brief.job)
     print((await app.client.get_health()).status)
+
+
+def flow() -> list[str]:
+    etl = app.workflow("etl", cron="@daily", tz="Europe/Berlin", overlap="skip")
+    first = etl.step("bill", bill, retries=5, timeout=timedelta(minutes=5))
+    clean = etl.step("sweep", sweep, after=first, allow_failure=True, payload={"folder": "/var/tmp"})
+    etl.step("page", "their.page", after=[first, clean, "sweep"], rule="one_failed")
+    graph = app.sync.check_workflow(etl.definition)
+    run = etl.enqueue_sync({"folder": "/tmp"})
+    found = app.sync.list_steps(run.id)
+    return [*graph.order, *(step.status for step in found.items)]

@@ -45,3 +45,14 @@ def look() -> None:
     print(app.sync.get_run(5))  # typo
     print(app.sync.count_runs().FALED)  # typo
     bill.enqueue_sync("ann", amount=1.5)  # typo
+
+
+def flow() -> None:
+    etl = app.workflow("etl", corn="@daily")  # typo
+    app.workflow("late", timeout="5m")  # typo
+    load = etl.step("load", bill, retires=3)  # typo
+    etl.step("page", bill, after=load, rule="one_fail")  # typo
+    etl.step("tell", bill, after=5)  # typo
+    etl.stp("tell", bill)  # typo
+    print(app.sync.get_job_graph("job").lvels)  # typo
+    print(app.sync.list_steps("run").items[0].statu)  # typo

@@ -51,6 +51,14 @@ DEFINITIONS = [
     job("", "function", "decorate a function", function="class F: ..."),
     code("@app.job\ndef f(): ...", "name", "write @app.job() with parentheses"),
     code("app.job()(lambda: 1)", "name", "app.job('name')"),
+    code("app.workflow('add')", "name", "choose another name"),
+    code("app.workflow('etl', retries=3)", "retry.max_retries", "give the steps a retry"),
+    code("app.workflow('etl', timeout=60)", "timeout", "give it to the steps"),
+    code("app.workflow('etl').step('Load', add)", "name", "a-z 0-9 _, with a letter first"),
+    code("app.workflow('etl').step('load', add, rule='any')", "rule", "one_success"),
+    code("app.workflow('etl').step('load', add, rule='one_failed')", "rule", "name them in 'after'"),
+    code("app.workflow('etl').step('load', add, retires=3)", "retires", "did you mean 'retry'?"),
+    code("app.workflow('etl').step('load')", "target", "give one of callback_url"),
 ]
 CALLS = [
     code("add.enqueue_sync(x='one')", "x", "must be int"),

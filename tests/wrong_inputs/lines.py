@@ -209,6 +209,29 @@ FILES = [
         "jobs.toml: job 'x' (line 1): shell",
         "remove shell, or give command instead of function",
     ),
+    file(
+        "apply etl.json",
+        "etl.json",
+        '{"jobs": [{"name": "etl", "workflow": {"steps": [{"name": "load", "function": "add"}, '
+        '{"name": "page", "function": "add", "after": ["laod"]}]}}]}',
+        "etl.json: job 'etl': workflow.steps[1].after[0]",
+        "did you mean 'load'?",
+    ),
+    file(
+        "workflow check etl.toml",
+        "etl.toml",
+        '[[workflow.steps]]\nname = "a"\nfunction = "add"\nafter = ["b"]\n'
+        '[[workflow.steps]]\nname = "b"\nfunction = "add"\nafter = ["a"]\n',
+        "etl.toml: workflow.steps[0].after[0]",
+        "cycle: a → b → a",
+    ),
+    file(
+        "workflow check jobs.json",
+        "jobs.json",
+        '{"jobs": [{"name": "x", "function": "add"}]}',
+        "jobs.json",
+        "has no job with 'workflow'",
+    ),
     file("import crontab tab", "tab", "0 9 * *\n", "line 1", "4 time fields instead of 5"),
     file("import crontab tab", "tab", "\n61 9 * * * ls\n", "line 2", "between 0 and 59"),
     file("import crontab tab", "tab", b"0 9 * * * echo \xe9\n", "tab", "not UTF-8"),

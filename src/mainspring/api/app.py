@@ -43,6 +43,7 @@ from mainspring.api.routes import (
     system,
     usage,
     worker,
+    workflows,
 )
 from mainspring.api.routing import Routes
 from mainspring.api.store_probe import StoreProbe
@@ -82,6 +83,7 @@ ENDPOINTS = (
     *access.ROUTES,
     *logins.ROUTES,
     *provider_logins.ROUTES,
+    *workflows.ROUTES,
     *worker.ROUTES,
     *overview.ROUTES,
     *usage.ROUTES,

@@ -15,6 +15,7 @@ from mainspring.core.ids import looks_like_job_id
 from mainspring.errors import (
     CannotDecrypt,
     Conflict,
+    InvalidFields,
     InvalidInput,
     MissingExtra,
     NeedsRight,
@@ -110,7 +111,8 @@ def _answer(error: BaseException, *, path: str, request_id: str) -> Reply:
     headers, wait = _NO_HEADERS, None
     if isinstance(error, InvalidInput):
         status, detail = _status_of(error), str(error)
-        fields = [FieldError(error.field, error.message)]
+        every = error.errors if isinstance(error, InvalidFields) else (error,)
+        fields = [FieldError(one.field, one.message) for one in every]
     elif isinstance(error, NotFound):
         status, detail = 404, f"{error}{_remedy(error, path)}"
     elif isinstance(error, Conflict):

@@ -11,7 +11,8 @@ from mainspring.api.errors import Rejected
 from mainspring.wire.alerts import TriedView
 from mainspring.wire.limits import KeyView
 from mainspring.wire.versions import ChangeView, VersionView
-from mainspring.wire.views import CancelView
+from mainspring.wire.views import CancelView, JobView
+from mainspring.wire.written import JobWritten
 
 HIDDEN_FIELDS = ("payload", "result", "output", "error", "error_group")
 """What is null then, wherever it stands in an answer."""
@@ -25,8 +26,9 @@ def hide_payloads(content: object) -> None:
         for item in content:
             hide_payloads(item)
     elif isinstance(content, ChangeView):
-        if content.field.partition(".")[0] == "payload":
+        if "payload" in content.field.split("."):
             content.before = content.after = None
+        content.before, content.after = _without(content.before), _without(content.after)
     elif isinstance(content, KeyView):
         content.key = None if content.key else content.key  # an empty one comes out of no payload
     elif isinstance(content, Struct):
@@ -40,7 +42,21 @@ def _hide_in(content: Struct) -> None:
         else:
             hide_payloads(getattr(content, field))
     if isinstance(content, VersionView) and "payload" in content.definition:
-        content.definition = {**content.definition, "payload": None}
+        target = _without(content.definition["target"])
+        content.definition = {**content.definition, "payload": None, "target": target}
+    elif isinstance(content, JobView | JobWritten) and isinstance(content.target, Mapping):
+        content.target = _without(content.target)
+
+
+def _without(value: Any) -> Any:
+    """Return a target or a step, or a list of them, with no step's payload."""
+    if isinstance(value, list):
+        return [_without(item) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    if "steps" in value:
+        return {**value, "steps": _without(value["steps"])}
+    return {**value, "payload": None} if value.get("payload") is not None and "target" in value else value
 
 
 def check_filters(given: Mapping[str, Any]) -> None:

@@ -12,9 +12,10 @@ from mainspring.cli.calling import read_json_text, read_text_file
 from mainspring.cli.toml_text import read_toml
 from mainspring.core.definition.options import OPTIONS
 from mainspring.core.definition.read import OTHER_NAMES, known_fields
+from mainspring.core.definition.workflows import FIELDS_OF_STEPS
 from mainspring.core.fields import check_known, kind
 from mainspring.core.owners import read_owner
-from mainspring.core.targets import TARGETS
+from mainspring.core.targets import TARGETS, WORKFLOW
 from mainspring.core.triggers import TRIGGERS
 from mainspring.core.triggers.base import WINDOW_NAMES
 from mainspring.core.triggers.reading import HEADS
@@ -139,6 +140,16 @@ def _read_file(file: str, owner: str | None) -> tuple[list[FiledJob], str | None
     return read, owner
 
 
+def parse_file(file: str) -> Any:
+    """Return what a file holds, whatever it is.
+
+    Raises:
+        InvalidInput: the file cannot be read, or its text is not what its name says.
+        MissingExtra: it is YAML, and what reads it is not installed.
+    """
+    return _parse(file)[0]
+
+
 def _parse(file: str) -> tuple[Any, list[int]]:
     """Return what a file holds, and where its jobs begin, as far as that is known."""
     text = read_text_file(file, "file").removeprefix("\ufeff")
@@ -178,6 +189,8 @@ def _with_defaults(job: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[
 
 
 def _goes_with(field: str, job: Mapping[str, Any]) -> bool:
+    if field in FIELDS_OF_STEPS and WORKFLOW in job:
+        return False
     if field in WINDOW_NAMES:
         return any(head in job for head in ("schedule", *TRIGGERS.heads))
     if field == "max_fires":

@@ -9,7 +9,7 @@ import sys
 
 import click
 
-from mainspring.errors import Conflict, InvalidInput, MainspringError, NotFound
+from mainspring.errors import Conflict, InvalidFields, InvalidInput, MainspringError, NotFound
 from mainspring.host.exit_codes import ExitCode
 
 _COMMANDS = {
@@ -70,10 +70,24 @@ _COMMANDS = {
     "top": ("top", "top_command", "Show live what the cluster does."),
     "up": ("up", "up_command", "Run scheduler, API and a worker in one process."),
     "workers": ("workers", "workers_command", "List the live workers, and how busy they are."),
+    "workflow": ("workflow", "workflow_group", "Check, draw and follow jobs that run steps."),
     "worker": ("worker", "worker_command", "Run jobs for a server, or straight from PostgreSQL."),
 }
 _EXTENSIBLE = frozenset(
-    {"apply", "backup", "diff", "doctor", "export", "import", "job", "restore", "server", "up", "worker"}
+    {
+        "apply",
+        "backup",
+        "diff",
+        "doctor",
+        "export",
+        "import",
+        "job",
+        "restore",
+        "server",
+        "up",
+        "worker",
+        "workflow",
+    }
 )
 """Commands that use the triggers, targets, executors or stores that packages add."""
 _GC_THRESHOLD = 50_000
@@ -135,7 +149,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run a command, and end the process with its exit code. An error is one line, never a traceback."""
+    """Run a command, and end the process with its exit code. An error is a line for each wrong field, no traceback."""
     gc.set_threshold(_GC_THRESHOLD, *gc.get_threshold()[1:])
     sys.exit(run_command(sys.argv[1:]))
 
@@ -157,7 +171,8 @@ def run_command(arguments: list[str]) -> int:
         _print_error("interrupted")
         return ExitCode.INTERRUPTED
     except MainspringError as error:
-        _print_error(str(error))
+        for one in error.errors if isinstance(error, InvalidFields) else (error,):
+            _print_error(str(one))
         _print_remedy(error, arguments)
         return ExitCode.REFUSED if isinstance(error, InvalidInput | Conflict | NotFound) else ExitCode.FAILED
     except BrokenPipeError:

@@ -17,7 +17,7 @@ NO_PAGER = "mainspring.no_pager"
 """Where a command's context has whether the pager is off."""
 _GAP = 2
 _NARROWEST = 6
-_COLOURS = {
+COLOURS = {
     "SUCCEEDED": "green",
     "FAILED": "red",
     "RUNNING": "cyan",
@@ -112,8 +112,7 @@ class Terminal:
         if is_heading:
             return click.style((" " * _GAP).join(parts), bold=True)
         return (" " * _GAP).join(
-            click.style(part, fg=_COLOURS[part.strip()]) if part.strip() in _COLOURS else part
-            for part in parts
+            click.style(part, fg=COLOURS[part.strip()]) if part.strip() in COLOURS else part for part in parts
         )
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
 
 from mainspring.core.claiming import required_labels, target_of, unfold_route
-from mainspring.core.workflows.step_jobs import WORKFLOW, is_workflow_route
+from mainspring.core.definition.plain import target_from_plain
+from mainspring.core.model import JobSpec
+from mainspring.core.workflows.step_jobs import WORKFLOW, is_workflow, is_workflow_route
 
 
 class Offer(Protocol):
@@ -114,6 +116,18 @@ class Offers:
         if key not in self._known:
             self._known[key] = _find_gap(self._kinds, queue, route, tenant)
         return self._known[key]
+
+    def find_gap_of(self, spec: JobSpec, tenant: str) -> Gap | None:
+        """Return why no live worker can execute a job's runs; None if one can. All steps of a workflow count."""
+        if not is_workflow(spec):
+            return self.find_gap(spec.queue, spec.route, tenant)
+        for step in spec.target.params.get("steps", ()):
+            labels = tuple(step.get("labels", ()))
+            of_step = JobSpec(name=step["name"], target=target_from_plain(step["target"]), labels=labels)
+            gap = self.find_gap(step.get("queue") or spec.queue, of_step.route, tenant)
+            if gap is not None:
+                return replace(gap, sentence=f"Step {step['name']!r}: {gap.sentence}")
+        return None
 
 
 _FOR_ALL = frozenset({None})

@@ -127,7 +127,7 @@ def _when(job: Job) -> str:
 
 
 def _next(job: Job, offers: Offers, now: datetime) -> str:
-    warnings = warnings_of(job, offers.find_gap(job.spec.queue, job.spec.route, job.tenant))
+    warnings = warnings_of(job, offers.find_gap_of(job.spec, job.tenant))
     if job.is_paused:
         text = "paused"
     elif job.next_fire_at is None:

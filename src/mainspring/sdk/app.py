@@ -17,7 +17,7 @@ from mainspring.plugins import load_plugins
 from mainspring.registry import FunctionRegistry
 from mainspring.sdk.batch import Batch
 from mainspring.sdk.credentials import check_token
-from mainspring.sdk.definitions import JobOptions, job_body
+from mainspring.sdk.definitions import JobOptions, WorkflowOptions, job_body
 from mainspring.sdk.function import NO_PAYLOAD, Function, SubmitOptions, check_payloads
 from mainspring.sdk.lists import AsyncLists
 from mainspring.sdk.places import START_WITH_APP, add_place, refuse_callable
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mainspring.sdk.staging import Stage
     from mainspring.sdk.sync_client import SyncClient
     from mainspring.sdk.transactions import DatabaseConnection
+    from mainspring.sdk.workflow import AppWorkflow
     from mainspring.testing.mode import TestingMode, TestingOptions
     from mainspring.wire.owners import OwnerView
     from mainspring.wire.views import RunView
@@ -96,6 +97,7 @@ class App:
         self._name = None if name is None else read_owner(name, "name")
         self._reference: str | None = None
         self._functions: dict[str, Function[..., Any, Any]] = {}
+        self._workflows: dict[str, AppWorkflow] = {}
         self._job_ids: dict[str, str] = {}
         self._client: AsyncClient | None = None
         self._client_pid = 0
@@ -161,7 +163,8 @@ class App:
         told: list[OwnerView] = []
         *before, last = parts_of(self.definitions())
         for part in (*before, last):
-            owners = {self.name: list(self._functions)} if self.name is not None and part is last else {}
+            names = [*self._functions, *self._workflows]
+            owners = {self.name: names} if self.name is not None and part is last else {}
             try:
                 told = await apply_to(client, part, owners, prune=prune and part is last)
             except (InvalidInput, Conflict) as error:
@@ -210,6 +213,8 @@ class App:
             job_name = name if name is not None else getattr(call, "__name__", "")
             try:
                 refuse_callable(call, is_named=name is not None)
+                if job_name in self._workflows:
+                    raise InvalidInput("name", f"the app has a workflow {job_name!r}; choose another name")
                 body = job_body(job_name, definition)
                 function: Function[..., Any, Any] = Function(self, job_name, call, body)
                 self.registry.add(job_name, call)
@@ -221,9 +226,33 @@ class App:
 
         return decorate
 
+    def workflow(self, name: str, **definition: Unpack[WorkflowOptions]) -> AppWorkflow:
+        """Make a job that runs steps; `step` of what is returned adds them.
+
+        Args:
+            name: the job's name.
+            definition: fields of a job (`cron`, `every`, `queue`, `overlap`, `notify`, …). Retries, time limits and
+                labels are for the steps.
+
+        Raises:
+            InvalidInput: a field is wrong, or the name is taken.
+        """
+        from mainspring.sdk.workflow import make_workflow  # costs a start, and few have steps
+
+        if name in self._functions or name in self._workflows:
+            raise InvalidInput("name", f"the app has a job {name!r} already; choose another name")
+        workflow = make_workflow(self, name, definition)
+        self._workflows[name] = workflow
+        return workflow
+
     def definitions(self) -> list[dict[str, Any]]:
-        """Return the bodies of the app's jobs, as `PUT /api/v1/jobs` takes them."""
-        return [dict(function.definition) for function in self._functions.values()]
+        """Return the bodies of the app's jobs, as `PUT /api/v1/jobs` takes them.
+
+        Raises:
+            InvalidInput: the steps of a workflow do not go together.
+        """
+        workflows = [workflow.definition for workflow in self._workflows.values()]
+        return [dict(function.definition) for function in self._functions.values()] + workflows
 
     async def submit(
         self, name: str, payloads: Sequence[object], options: SubmitOptions | None = None

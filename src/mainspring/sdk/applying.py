@@ -83,7 +83,13 @@ def name_job(error: InvalidInput | Conflict, bodies: Sequence[Mapping[str, Any]]
     place = split_place(error.field, len(bodies))
     if place is None:
         return error
-    index, field = place
-    name = bodies[index].get("name")
-    job = f"job {name!r}" if isinstance(name, str) else f"job {index + 1}"
-    return type(error)(f"{job}: {field}" if field else job, error.message)
+    name = bodies[place[0]].get("name")
+    job = f"job {name!r}" if isinstance(name, str) else f"job {place[0] + 1}"
+
+    def in_job(path: str) -> str:
+        _, field = split_place(path, len(bodies)) or (0, path)
+        return f"{job}: {field}" if field else job
+
+    if isinstance(error, InvalidInput):
+        return error.renamed(in_job)
+    return Conflict(in_job(error.field), error.message)

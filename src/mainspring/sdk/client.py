@@ -19,6 +19,7 @@ from mainspring.sdk.monitor_calls import MonitorCalls
 from mainspring.sdk.objective_calls import ObjectiveCalls
 from mainspring.sdk.owner_calls import OwnerCalls
 from mainspring.sdk.usage_calls import UsageCalls
+from mainspring.sdk.workflow_calls import WorkflowCalls
 from mainspring.signals import trace_headers
 from mainspring.wire import operations
 from mainspring.wire.backfills import BackfillAnswer, BackfillPage, BackfillView
@@ -70,6 +71,7 @@ class AsyncClient(
     UsageCalls,
     AlertCalls,
     LogCalls,
+    WorkflowCalls,
     AsyncLists,
 ):
     """A server's API, for one tenant.

@@ -14,7 +14,7 @@ import msgspec
 from mainspring.clock import host_time
 from mainspring.core.definition import read_definition, warn_of_definition
 from mainspring.core.definition.retry import put_rules
-from mainspring.core.model import Delivery, Misfire, Overlap, Priority
+from mainspring.core.model import Delivery, JobSpec, Misfire, Overlap, Priority
 from mainspring.core.priorities import read_priority
 from mainspring.core.targets import TARGETS
 from mainspring.errors import InvalidInput
@@ -51,8 +51,8 @@ Causes = type[BaseException] | str | Sequence[type[BaseException] | str]
 """Causes of a failure: exceptions, by class or name, and what else a rule can name."""
 
 
-class JobOptions(TypedDict, total=False):
-    """The arguments of `@app.job`, written out for editors and type checkers.
+class WorkflowOptions(TypedDict, total=False):
+    """The arguments of `App.workflow`, written out for editors and type checkers.
 
     A test compares them with the options of a job and the short forms of Mainspring's own triggers. Pass the trigger
     of a plug-in as `trigger`, in full form.
@@ -77,19 +77,11 @@ class JobOptions(TypedDict, total=False):
     payload: Any
     priority: Priority | str
     queue: str
-    labels: Sequence[str] | set[str] | frozenset[str]
-    retry: Mapping[str, Any]
-    retries: int
-    retry_on: Causes
-    no_retry_on: Causes
     misfire: Mapping[str, Any] | Misfire | str
     catch_up: Mapping[str, Any]
     overlap: Overlap | str
     calendars: Mapping[str, Any]
     max_fires: int | None
-    delivery: Delivery | str
-    timeout: Duration
-    soft_timeout: Duration | None
     jitter: Duration
     expires_after: Duration | None
     poison_limit: int
@@ -99,10 +91,23 @@ class JobOptions(TypedDict, total=False):
     debounce: Mapping[str, Any] | Debounce | None
     throttle: Mapping[str, Any] | Throttle | None
     pause_after_failures: int | None
-    preempts: bool | None
-    preemptible: bool
     notify: Mapping[str, Any] | Notify | None
     metrics: bool
+
+
+class JobOptions(WorkflowOptions, total=False):
+    """The arguments of `@app.job`: the same, and what is for the attempts of its runs."""
+
+    labels: Sequence[str] | set[str] | frozenset[str]
+    retry: Mapping[str, Any]
+    retries: int
+    retry_on: Causes
+    no_retry_on: Causes
+    delivery: Delivery | str
+    timeout: Duration
+    soft_timeout: Duration | None
+    preempts: bool | None
+    preemptible: bool
 
 
 class AllJobOptions(JobOptions, total=False):
@@ -124,8 +129,20 @@ def job_body(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     for field in ("target", *TARGETS.by_field):
         if field in options:
             raise InvalidInput(field, "is not needed: the job runs the decorated function")
-    body: dict[str, Any] = {"name": name, "function": name}
-    body |= {field: _plain(value) for field, value in options.items()}
+    body: dict[str, Any] = {"name": name, "function": name, **plain_options(options)}
+    spec = check_body(body)
+    for warning in warn_of_definition(body, spec, now=host_time()):
+        _log.warning("job %r: %s", name, warning)
+    return body
+
+
+def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields of a definition in JSON values, with what is short for a retry policy and its rules in its place.
+
+    Raises:
+        InvalidInput: two say the same.
+    """
+    body = {field: _plain(value) for field, value in options.items()}
     if "payload" in body:
         body["payload"] = _json_of(body["payload"])
     if "retries" in body:
@@ -134,6 +151,15 @@ def job_body(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
             raise InvalidInput("retries", "says the same as 'retry.max_retries'; give one of them")
         body["retry"] = {**retry, "max_retries": body.pop("retries")}
     put_rules(body, body.pop("retry_on", None), body.pop("no_retry_on", None))
+    return body
+
+
+def check_body(body: Mapping[str, Any]) -> JobSpec:
+    """Return what the body of an app's job says.
+
+    Raises:
+        InvalidInput: a field is wrong.
+    """
     for field in ("run_at", "schedule"):
         value = body.get(field)
         if isinstance(value, str) and value.split()[:1] in (["in"], ["In"], ["IN"]):
@@ -148,14 +174,11 @@ def job_body(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     )
     known = {**body, "priority": Priority.MEDIUM.name} if named else body
     try:
-        spec = read_definition(known, now=_LONG_AGO)
+        return read_definition(known, now=_LONG_AGO)
     except InvalidInput as error:
         if error.field != "function":  # here, the function's name is the job's name
             raise
         raise InvalidInput("name", error.message) from None
-    for warning in warn_of_definition(body, spec, now=host_time()):
-        _log.warning("job %r: %s", name, warning)
-    return body
 
 
 def _json_of(payload: object) -> object:

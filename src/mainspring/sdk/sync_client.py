@@ -68,6 +68,7 @@ from mainspring.wire.views import (
     SubmittedView,
 )
 from mainspring.wire.why import WhyView
+from mainspring.wire.workflows import GraphView, JobGraphView, StepPage
 from mainspring.wire.written import JobWritten
 
 T = TypeVar("T")
@@ -931,3 +932,19 @@ class SyncClient(Lists):
     def set_logging(self, level: str, *, duration: str | timedelta = "10m") -> LoggingView:
         """Have the server that answers write other log lines for a while: `debug`, `info`, `warning` or `error`."""
         return self._perform(lambda client: client.set_logging(level, duration=duration))
+
+    def check_workflow(self, body: Mapping[str, Any]) -> GraphView:
+        """Check the definition of a job that is a workflow, and return its graph. Nothing is stored.
+
+        Raises:
+            InvalidFields: steps are wrong. It has all errors.
+        """
+        return self._perform(lambda client: client.check_workflow(body))
+
+    def get_job_graph(self, job_id: str, *, version: int | None = None) -> JobGraphView:
+        """Return the graph of a job that is a workflow: of its newest version, or of another one."""
+        return self._perform(lambda client: client.get_job_graph(job_id, version=version))
+
+    def list_steps(self, run_id: str, *, after: str | None = None, limit: int = 100) -> StepPage:
+        """Return a page of the steps of a workflow's run, parents before their children."""
+        return self._perform(lambda client: client.list_steps(run_id, after=after, limit=limit))

@@ -19,6 +19,7 @@ from mainspring.core.fields import kind, read_word
 from mainspring.core.ids import DEFAULT_TENANT
 from mainspring.errors import (
     Conflict,
+    InvalidFields,
     InvalidInput,
     MainspringError,
     NeedsRight,
@@ -360,5 +361,12 @@ def _refusal(status: int, text: bytes, operation: Operation[Any], key: str | Non
     if status in {502, 503, 504}:
         return StoreUnavailable(problem.detail)
     if 400 <= status < 500:
-        return InvalidInput(first.field if first else "request", first.message if first else problem.detail)
+        return _invalid(problem)
     return MainspringError(f"the server failed: {problem.detail}")
+
+
+def _invalid(problem: _Problem) -> InvalidInput:
+    errors = [InvalidInput(error.field, error.message) for error in problem.errors or ()]
+    if not errors:
+        return InvalidInput("request", problem.detail)
+    return InvalidFields(errors) if len(errors) > 1 else errors[0]

@@ -264,7 +264,7 @@ class ManualRuntime:
 
 def _accept(registry: FunctionRegistry) -> Accepted:
     return Accepted(
-        types=frozenset({"function", "http", "shell"}),
+        types=frozenset({"function", "http", "shell", "workflow"}),
         functions=lambda: frozenset(registry.names()),
         check_url=check_url,
     )

@@ -50,6 +50,11 @@ PreviewBody: Any = _job_struct(
     "A job, or only what says when it fires: a trigger in short or full form, and other fields that matter to it.",
     is_name_required=False,
 )
+WorkflowCheckBody: Any = _job_struct(
+    "WorkflowCheckBody",
+    "A job with `workflow`. It may leave the name out.",
+    is_name_required=False,
+)
 
 
 class SubmitBody(Struct, kw_only=True, forbid_unknown_fields=True):

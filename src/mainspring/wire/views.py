@@ -251,7 +251,7 @@ def view_job(job: Job, trigger: Trigger | None, offers: Offers) -> JobView:
 
 def job_fields(job: Job, trigger: Trigger | None, offers: Offers) -> dict[str, Any]:
     """Return the fields of a job's view."""
-    gap = offers.find_gap(job.spec.queue, job.spec.route, job.tenant)
+    gap = offers.find_gap_of(job.spec, job.tenant)
     most = NEXT_FIRES if job.fires_left is None else min(NEXT_FIRES, job.fires_left)
     fires = fires_of_clock(trigger, job.next_fire_at, most)
     return {

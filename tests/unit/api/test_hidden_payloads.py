@@ -146,6 +146,23 @@ async def test_what_is_hidden_is_in_no_answer_and_nothing_else_is_missing(
     assert [(attempt["outcome"], attempt["error"]) for attempt in run["attempts"]] == [("failed", None)]
 
 
+async def test_payloads_of_steps_are_hidden(office: Office) -> None:
+    steps = [{"name": "a", "function": "work", "payload": {"card": CANARY}}]
+    body = {"name": "etl", "workflow": {"steps": steps}}
+    job = (await office.ask(office.admin, "POST", "jobs", body)).json()["job_id"]
+    changed = {"workflow": {"steps": [{**steps[0], "payload": [CANARY]}, {**steps[0], "name": "b"}]}}
+    await office.ask(office.admin, "PATCH", f"jobs/{job}", changed)
+    await office.ask(office.admin, "PATCH", f"jobs/{job}", {"function": "work"})
+    await office.ask(office.admin, "PATCH", f"jobs/{job}", changed)
+    seeing = await office.token("ann", "viewer")
+    blind = await office.token("bob", "viewer", hides_payloads=["shop"])
+    for path in ("jobs", f"jobs/{job}", f"jobs/{job}/versions", f"jobs/{job}/graph"):
+        shown, hidden = [await office.ask(text, "GET", path) for text in (seeing, blind)]
+        assert (CANARY in shown.text) == (not path.endswith("graph")), path
+        assert CANARY not in hidden.text, path
+        assert shown.text.count('"a"') == hidden.text.count('"a"'), path
+
+
 def blank(plain: Any) -> Any:
     """Return an answer without what may be hidden."""
     if isinstance(plain, list):
@@ -396,5 +413,5 @@ def test_every_field_of_an_answer_with_a_hidden_name_may_be_null_or_is_listed() 
     assert set(found) == {
         "AlertView",
         *("JobView", "JobWritten", "RunView", "RunDetail", "AttemptView", "BriefView", "DeadRunView"),
-        *("DeadGroupView", "RedriveFilterView", "LeaseView"),
+        *("DeadGroupView", "RedriveFilterView", "LeaseView", "StepView"),
     }

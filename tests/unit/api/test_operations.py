@@ -36,6 +36,7 @@ from mainspring.sdk.objective_calls import ObjectiveCalls
 from mainspring.sdk.owner_calls import OwnerCalls
 from mainspring.sdk.transport import Transport
 from mainspring.sdk.usage_calls import UsageCalls
+from mainspring.sdk.workflow_calls import WorkflowCalls
 from mainspring.wire import operations
 from mainspring.wire.operation import Operation, Parameter
 from mainspring.wire.operations import OPERATIONS
@@ -93,6 +94,7 @@ def methods() -> dict[str, Callable[..., Any]]:
             **vars(ArchiveCalls),
             **vars(AlertCalls),
             **vars(LogCalls),
+            **vars(WorkflowCalls),
             **vars(AsyncClient),
         }.items()
         if inspect.iscoroutinefunction(method) and not name.startswith("_")
@@ -260,6 +262,7 @@ def test_rights_are_those_of_the_design() -> None:
                 "list_job_versions",
                 "diff_jobs",
             ),
+            *("check_workflow", "get_job_graph", "list_run_steps"),
             *("list_calendars", "get_calendar", "list_calendar_versions", "list_calendar_days"),
             *("list_limits", "get_limit", "list_limit_keys", "get_run_why"),
             *("list_redrives", "get_redrive", "get_usage"),

@@ -122,7 +122,8 @@ def test_null_alone_leaves_no_job_without_a_target(patch: dict[str, Any]) -> Non
     error = refusal(**patch)
     assert error.field in patch
     assert error.message == (
-        "must not be null, because every job has a target; give one of callback_url, function, command, target"
+        "must not be null, because every job has a target; give one of "
+        "callback_url, function, command, workflow, target"
     )
 
 

@@ -46,7 +46,7 @@ async def apply_definitions(call: Call, body: UnreadDefinitions) -> DefinitionsV
             by=call.actor,
         )
     except InvalidInput as error:
-        raise InvalidInput(_path(error.field), error.message) from error
+        raise error.renamed(_path) from error
     except Conflict as error:
         raise Conflict(_path(error.field), error.message) from error
     return view_applied(applied, [each.owner for each in body.owners])

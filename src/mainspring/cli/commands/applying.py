@@ -206,8 +206,15 @@ def _placed(error: InvalidInput | Conflict, jobs: Sequence[FiledJob]) -> Invalid
     place = split_place(error.field, len(jobs))
     if place is None:
         return error
-    index, field = place
-    return type(error)(jobs[index].path(field or "job"), error.message)
+    job = jobs[place[0]]
+
+    def in_file(path: str) -> str:
+        _, field = split_place(path, len(jobs)) or (0, path)
+        return job.path(field or "job")
+
+    if isinstance(error, InvalidInput):
+        return error.renamed(in_file)
+    return Conflict(in_file(error.field), error.message)
 
 
 async def _find_gone(client: AsyncClient, read: JobFiles, *, prune: bool) -> AsyncIterator[_Gone]:

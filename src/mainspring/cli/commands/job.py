@@ -23,7 +23,7 @@ from mainspring.core.definition.retry import RETRY
 from mainspring.core.kinds import Whole, number_of
 from mainspring.core.retry import RetryPolicy, preview
 from mainspring.core.retry_words import tell_retries, tell_rule
-from mainspring.core.targets import TARGETS
+from mainspring.core.targets import TARGETS, WORKFLOW
 from mainspring.core.times import to_seconds
 from mainspring.core.tracing import follow_traceparent, read_traceparent
 from mainspring.core.triggers import tell_trigger
@@ -194,6 +194,9 @@ def show_command(job: str, server: str, *, as_json: bool) -> None:
     told = {"retries": tell_retries(policy)}
     if shown["fires_left"] == 0 and not shown["is_paused"]:
         told["next_fire_time"] = "finished"
+    if shown["target"]["type"] == WORKFLOW:
+        steps = shown["target"].get("steps", ())
+        told["target"] = f"workflow of {len(steps)} steps; mainspring workflow graph draws it"
     if policy.rules:
         told["rules"] = "\n".join(tell_rule(policy, rule) for rule in policy.rules)
     print_fields({**shown, **told})

@@ -305,3 +305,23 @@ async def _answer_each(
                 answers[run] = error
             progress.advance()
     return answers
+
+
+@run_group.command("steps")
+@click.argument("run")
+@caller_options
+@json_option
+def steps_command(run: str, server: str, *, as_json: bool) -> None:
+    """List the steps of a workflow's run, parents before their children, and why some do not run.
+
+    `mainspring workflow show` draws them.
+    """
+    from mainspring.cli.commands.workflow import list_all_steps
+    from mainspring.cli.flow_view import HEADINGS, row_of
+    from mainspring.clock import host_time
+
+    page = call(server, lambda client: list_all_steps(client, checked_run(run)))
+    if as_json:
+        print_json(plain(page))
+        return
+    print_table(HEADINGS, [row_of(step, host_time()) for step in page.items], empty="", last=("STEP", "WHY"))

@@ -9,6 +9,7 @@ from typing import Any
 
 _ANCHOR = "trigger.anchor"
 _TYPED = frozenset({"trigger", "target"})
+_STEPS = "target.steps"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,8 @@ def compare_definitions(
     """Return the fields in which two definitions in full form differ, in the order of that form.
 
     A trigger or target of another type is one change, since its fields have nothing in common. An anchor that only
-    follows from another change of the trigger is left out.
+    follows from another change of the trigger is left out. The steps of a workflow are compared by their names, and
+    then their order.
 
     Args:
         made_at: when `after` was made of `before`; None if that is not known, and then all anchors are told.
@@ -61,9 +63,21 @@ def _compare(before: Mapping[str, Any], after: Mapping[str, Any], prefix: str) -
             continue
         if isinstance(old, Mapping) and isinstance(new, Mapping) and _is_alike(path, old, new):
             yield from _compare(old, new, f"{path}.")
+        elif path == _STEPS and isinstance(old, list) and isinstance(new, list):
+            yield from _compare_steps(old, new)
         else:
             yield FieldChange(path, old, new)
 
 
+def _compare_steps(before: list[Any], after: list[Any]) -> Iterator[FieldChange]:
+    """Compare the steps of a workflow by their names: a new step at the top does not change all others."""
+    old, new = ({step["name"]: step for step in steps} for steps in (before, after))
+    yield from _compare(old, new, f"{_STEPS}.")
+    common = [[name for name in one if name in old and name in new] for one in (old, new)]
+    if common[0] != common[1]:
+        yield FieldChange(_STEPS, list(old), list(new))
+
+
 def _is_alike(path: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    return path not in _TYPED or old["type"] == new["type"]
+    is_typed = path in _TYPED or (path.startswith(f"{_STEPS}.") and path.endswith(".target"))
+    return not is_typed or bool(old["type"] == new["type"])

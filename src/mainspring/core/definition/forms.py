@@ -8,7 +8,7 @@ from typing import Any
 from mainspring.core.fields import encode_payload, read_mapping
 from mainspring.core.model import INLINE_LIMIT, Target
 from mainspring.core.options import Path
-from mainspring.core.targets import TARGETS, TargetType, unknown_type
+from mainspring.core.targets import TARGETS, WORKFLOW, TargetType, WorkflowType, unknown_type
 from mainspring.core.types import Types
 from mainspring.errors import InvalidInput
 
@@ -52,7 +52,7 @@ def read_target(
         owner: what the body defines, for errors.
 
     Raises:
-        InvalidInput: more than one is given, or the one given is wrong.
+        InvalidInput: more than one is given, or the one given is wrong. Of a workflow, `InvalidFields` has all errors.
     """
     given = [name for name in ("target", *TARGETS.heads) if name in body]
     if len(given) > 1:
@@ -67,14 +67,34 @@ def read_target(
         kind = TARGETS.of_head(form)
         if types is not None and kind.name not in types:
             raise InvalidInput(form, unknown_type(kind.name, types))
+        if isinstance(kind, WorkflowType):
+            return _make_workflow(kind, body[form], form, types=types, functions=functions, owner=owner)
         return _make_target(kind, kind.read_short(body), kind.path_of_short, functions, form)
     full = read_mapping(body["target"], "target")
     name = full.get("type")
     if not isinstance(name, str) or name not in TARGETS.by_name or (types is not None and name not in types):
         raise InvalidInput("target.type", unknown_type(name, types))
     kind, path = TARGETS.by_name[name], _path_of_full("target")
-    values = kind.options.read_all({field: value for field, value in full.items() if field != "type"}, path)
+    given_of = {field: value for field, value in full.items() if field != "type"}
+    if isinstance(kind, WorkflowType):
+        return _make_workflow(kind, given_of, "target", types=types, functions=functions, owner=owner)
+    values = kind.options.read_all(given_of, path)
     return _make_target(kind, values, path, functions, "target")
+
+
+def _make_workflow(
+    kind: WorkflowType,
+    body: object,
+    form: str,
+    *,
+    types: frozenset[str] | None,
+    functions: frozenset[str] | None,
+    owner: str,
+) -> Target:
+    if owner == "step":
+        field = "target.type" if form == "target" else form
+        raise InvalidInput(field, "is for a job: a step calls a function or an URL, or runs a command")
+    return Target(WORKFLOW, kind.read_body(body, form, types=types, functions=functions))
 
 
 def _goes_with(field: str, given: Sequence[str]) -> str:

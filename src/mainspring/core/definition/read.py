@@ -18,6 +18,7 @@ from mainspring.core.definition.once import check_once
 from mainspring.core.definition.options import NAME, OPTIONS
 from mainspring.core.definition.retry import check_causes
 from mainspring.core.definition.timeouts import check_timeouts
+from mainspring.core.definition.workflows import check_workflow, settle_retry
 from mainspring.core.ends import after_end_of
 from mainspring.core.fields import check_known, read_mapping
 from mainspring.core.ids import DEFAULT_TENANT, JobId
@@ -93,7 +94,8 @@ def read_definition(
         may_be_over: a trigger whose last fire has passed is right.
 
     Raises:
-        InvalidInput: a field is wrong; its path and what would be right are in the error.
+        InvalidInput: a field is wrong; its path and what would be right are in the error. Of a workflow's steps,
+            `InvalidFields` has all errors.
     """
     read_mapping(body, "body")
     _check_fields(body)
@@ -107,6 +109,7 @@ def read_definition(
     trigger = read_trigger(body, base=None, old=old, now=now, key=key, may_be_over=may_be_over)
     values = OPTIONS.read_given(body, str)
     settle_rate(body, values)
+    settle_retry(None, target, values)
     return _checked(JobSpec(name=name, target=target, trigger=trigger, **values), body)
 
 
@@ -175,6 +178,7 @@ def edit_definition(
         if form in new_target and new_target[form] is None:
             raise InvalidInput(form, f"must not be null, because every job has a target; {_one_target()}")
     target = read_target(new_target, types=types, functions=functions)
+    settle_retry(spec, target, changes)
     if target is not None:
         changes["target"] = target
     new_trigger = replacing_only(patch, HEADS, TRIGGERS)
@@ -214,6 +218,7 @@ def _checked(spec: JobSpec, body: Mapping[str, Any]) -> JobSpec:
             field, "a job with calendars needs a trigger; take the calendars away, or give it one"
         )
     check_max_fires(spec, body)
+    check_workflow(spec, body)
     check_batch(spec, body)
     if spec.retry.rules:
         check_causes(spec, body)

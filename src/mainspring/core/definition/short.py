@@ -7,8 +7,11 @@ from typing import Any
 
 from mainspring.core.definition.options import OPTIONS
 from mainspring.core.definition.policies import Group
+from mainspring.core.definition.retry import RETRY
+from mainspring.core.definition.steps import STEP_OPTIONS
+from mainspring.core.definition.workflows import NO_RETRY
 from mainspring.core.options import REQUIRED, Option, Options
-from mainspring.core.targets import TARGETS
+from mainspring.core.targets import TARGETS, WORKFLOW
 from mainspring.core.triggers import TRIGGERS
 from mainspring.core.triggers.base import WINDOW_NAMES
 from mainspring.core.types import Types
@@ -20,10 +23,27 @@ def shorten_definition(plain: Mapping[str, Any]) -> dict[str, Any]:
     Only in a payload, and in what a target sends, may a value be null.
     """
     short: dict[str, Any] = {"name": plain["name"]}
-    short |= _shorten_type(plain["target"], TARGETS, "target")
+    short |= _shorten_target(plain["target"])
     if plain["trigger"] is not None:
         short |= _shorten_type(_without_null(plain["trigger"]), TRIGGERS, "trigger")
-    return short | _given(OPTIONS, plain)
+    given = _given(OPTIONS, plain)
+    if WORKFLOW in short and plain["retry"] == RETRY.store(NO_RETRY):
+        del given["retry"]  # as it is of every workflow
+    return short | given
+
+
+def _shorten_target(plain: Mapping[str, Any]) -> dict[str, Any]:
+    if plain["type"] == WORKFLOW and "steps" in plain:
+        return {WORKFLOW: {"steps": [_shorten_step(step) for step in plain["steps"]]}}
+    return _shorten_type(plain, TARGETS, "target")
+
+
+def _shorten_step(plain: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": plain["name"],
+        **_shorten_type(plain["target"], TARGETS, "target"),
+        **_given(STEP_OPTIONS, plain),
+    }
 
 
 def _shorten_type(plain: Mapping[str, Any], types: Types[Any], field: str) -> dict[str, Any]:

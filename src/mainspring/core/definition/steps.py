@@ -13,7 +13,7 @@ from mainspring.core.definition.plain import target_from_plain
 from mainspring.core.fields import kind
 from mainspring.core.kinds import Choice, Flag, Kind, Schema, Text
 from mainspring.core.options import Option, Options
-from mainspring.core.targets import TARGETS
+from mainspring.core.targets import TARGETS, WORKFLOW, TargetType
 from mainspring.core.workflows.model import WorkflowStep
 from mainspring.core.workflows.rules import StepRule
 from mainspring.errors import InvalidInput
@@ -126,8 +126,13 @@ STEP_OPTIONS = _step_options(
         kind=Flag(),
         summary="Let the workflow succeed although this step has failed.",
     ),
-    _of_job("payload", summary="The JSON that its target gets."),
-    _of_job("priority", is_nullable=True, detail="Null: that of the workflow."),
+    _of_job("payload", summary="The JSON that its target gets.", detail="Null: that of the workflow's run."),
+    _of_job(
+        "priority",
+        summary="The tier in which its runs are claimed.",
+        is_nullable=True,
+        detail="Null: that of the workflow.",
+    ),
     _of_job("queue", is_nullable=True, detail="Null: that of the workflow."),
     _of_job("labels"),
     _of_job("retry"),
@@ -147,6 +152,13 @@ OTHER_STEP_NAMES = MappingProxyType(
             ("continue_on_error", "continueOn", "allowFailure", "ignore_failure"), "allow_failure"
         ),
         **dict.fromkeys(("id", "task_id", "step"), "name"),
+        **dict.fromkeys(("retries", "max_retries", "max_attempts"), "retry.max_retries"),
+        "soft_time_limit": "soft_timeout",
+        **dict.fromkeys(("time_limit", "execution_timeout"), "timeout"),
+        **dict.fromkeys(("url", "webhook", "endpoint"), "callback_url"),
+        **dict.fromkeys(("func", "task", "callable", "handler"), "function"),
+        **dict.fromkeys(("cmd", "script", "exec"), "command"),
+        **dict.fromkeys(("args", "kwargs", "data", "params", "input", "with"), "payload"),
     }
 )
 """The names that other tools have for the fields of a step: only a refusal looks them up."""
@@ -154,7 +166,24 @@ OTHER_STEP_NAMES = MappingProxyType(
 
 def known_step_fields() -> frozenset[str]:
     """Return the names of all fields of a step's body, short forms included."""
-    return frozenset({STEP_NAME.name, *STEP_OPTIONS.by_form, "target"}).union(TARGETS.by_field)
+    of_targets = [field for target in _targets() for field, _ in target.short_options]
+    return frozenset({STEP_NAME.name, *STEP_OPTIONS.by_form, "target", *of_targets})
+
+
+def _targets() -> list[TargetType]:
+    """Return the types that a step's target may have."""
+    return [target for target in TARGETS if target.name != WORKFLOW]
+
+
+def step_schema() -> Schema:
+    """Return the JSON schema of a step as a user may write it."""
+    properties: Schema = {STEP_NAME.name: STEP_NAME.schema()}
+    for target in _targets():
+        properties |= {field: option.schema() for field, option in target.short_options}
+    forms = [{**one.options.schema(type=one.name), "description": one.summary} for one in _targets()]
+    properties["target"] = {"anyOf": forms, "description": "What to run, in full form."}
+    properties |= {option.name: option.schema() for option in STEP_OPTIONS}
+    return {"type": "object", "properties": properties, "required": [STEP_NAME.name]}
 
 
 def plain_from_step(step: WorkflowStep) -> dict[str, Any]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import fields
+from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar
 
 from mainspring.core.definition.forms import read_target
+from mainspring.core.definition.options import OPTIONS
 from mainspring.core.definition.retry import check_causes
 from mainspring.core.definition.steps import (
     OTHER_STEP_NAMES,
@@ -18,7 +21,8 @@ from mainspring.core.definition.steps import (
 from mainspring.core.definition.timeouts import check_timeouts
 from mainspring.core.fields import check_known, encode_payload, kind, show_key
 from mainspring.core.model import JobSpec, Target
-from mainspring.core.targets import TARGETS
+from mainspring.core.retry import RetryPolicy
+from mainspring.core.targets import TARGETS, WORKFLOW
 from mainspring.core.workflows.graph import find_cycles
 from mainspring.core.workflows.model import Workflow, WorkflowStep
 from mainspring.core.workflows.rules import StepRule
@@ -33,6 +37,21 @@ MOST_BYTES = 1024 * 1024
 """Bytes of a workflow's full form, as JSON, unless a server says otherwise."""
 MOST_ERRORS = 100
 """Errors that are told at once."""
+NO_RETRY = RetryPolicy(max_retries=0)
+"""Of a workflow as a whole."""
+_OF_STEPS: Mapping[str, object] = MappingProxyType(
+    {
+        "retry": NO_RETRY,
+        **{
+            field.name: field.default
+            for field in fields(JobSpec)
+            if field.name in {"labels", "delivery", "timeout", "soft_timeout", "preempts", "preemptible"}
+        },
+    }
+)
+"""Fields of a job that say nothing for a workflow unless they are as here."""
+FIELDS_OF_STEPS = frozenset(form for name in _OF_STEPS for form in OPTIONS.get(name).forms)
+"""Their names in a body."""
 _MOST_CYCLES = 10
 _MOST_COMPARED = 5000
 """Names with which misspelt ones are compared, in all."""
@@ -118,6 +137,51 @@ def read_workflow(
     return workflow
 
 
+def settle_retry(old: JobSpec | None, target: Target | None, values: dict[str, Any]) -> None:
+    """Give a workflow no retries as a whole unless the user wrote otherwise, which `check_workflow` refuses.
+
+    Args:
+        old: the job that is changed; None for a new one.
+        target: the one that is given; None if none is.
+        values: the options that are given. The policy is added.
+    """
+    if target is None or "retry" in values:
+        return
+    was = old is not None and old.target.type == WORKFLOW
+    if target.type == WORKFLOW and not was:
+        values["retry"] = NO_RETRY
+    elif was and target.type != WORKFLOW:
+        values["retry"] = RetryPolicy()
+
+
+def check_workflow(spec: JobSpec, body: Mapping[str, Any]) -> None:
+    """Refuse what a workflow has for each step instead.
+
+    Args:
+        body: what the user wrote.
+
+    Raises:
+        InvalidInput: the field is one that the user wrote, if there is one.
+    """
+    if spec.target.type != WORKFLOW:
+        return
+    for name, usual in _OF_STEPS.items():
+        if getattr(spec, name) == usual:
+            continue
+        option = OPTIONS.get(name)
+        field = next((form for form in option.forms if form in body), name)
+        if name == "retry":
+            message = (
+                "a workflow is not repeated as a whole; give the steps a retry, and set max_retries to 0 here"
+            )
+            raise InvalidInput("retry.max_retries", message)
+        if name in STEP_OPTIONS.by_form:
+            message = "is for what a worker carries out; give it to the steps instead"
+        else:
+            message = "is for what a worker carries out, and a workflow waits for its steps without one"
+        raise InvalidInput(field, message)
+
+
 def _read_list(value: object, path: str, findings: _Findings, most: int) -> Sequence[object]:
     """Return the bodies of the steps."""
     if not isinstance(value, Mapping):
@@ -156,7 +220,8 @@ def _read_step(
         findings.add(path, f"must be an object with a name and a target, not {kind(body)}")
         return None
     before = len(findings.errors)
-    _check_fields(body, known_step_fields(), OTHER_STEP_NAMES, path, findings)
+    given = {name: value for name, value in body.items() if name != WORKFLOW}  # refused as its target
+    _check_fields(given, known_step_fields(), OTHER_STEP_NAMES, path, findings)
     name = findings.keep(path, _read_name, body)
     target = findings.keep(path, _read_step_target, body, types, functions)
     values: dict[str, Any] = {}
@@ -185,7 +250,8 @@ def _read_step_target(
 ) -> Target:
     target = read_target(body, types=types, functions=functions, owner="step")
     if target is None:
-        raise InvalidInput("target", f"is missing; give one of {', '.join([*TARGETS.heads, 'target'])}")
+        heads = [head for head in TARGETS.heads if head != WORKFLOW]
+        raise InvalidInput("target", f"is missing; give one of {', '.join([*heads, 'target'])}")
     return target
 
 

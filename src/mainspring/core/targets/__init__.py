@@ -1,7 +1,7 @@
 """Targets: what a job runs.
 
 `TARGETS` has every type that this process knows. A new one is a module beside these, one more entry here, and a module
-of the same name in `executors` with its `make_executor`.
+of the same name in `executors` with its `make_executor`. Only workflows have no executor: the engine carries them out.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ from mainspring.core.targets.base import TargetType
 from mainspring.core.targets.function import FunctionType
 from mainspring.core.targets.http import HttpType
 from mainspring.core.targets.shell import ShellType
+from mainspring.core.targets.workflow import WorkflowType
 from mainspring.core.types import Types
 
-__all__ = ["BUILT_IN", "TARGETS", "TargetType", "accepted_types", "unknown_type"]
+__all__ = ["BUILT_IN", "TARGETS", "WORKFLOW", "TargetType", "WorkflowType", "accepted_types", "unknown_type"]
 
-TARGETS: Types[TargetType] = Types("target", HttpType(), FunctionType(), ShellType())
-BUILT_IN = tuple(TARGETS.by_name)
+TARGETS: Types[TargetType] = Types("target", HttpType(), FunctionType(), ShellType(), WorkflowType())
+WORKFLOW = WorkflowType.name
+"""The type of jobs that run steps."""
+BUILT_IN = tuple(name for name in TARGETS.by_name if name != WORKFLOW)
 """Names of the types whose executors are Mainspring's own."""
 
 

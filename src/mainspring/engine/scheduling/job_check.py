@@ -57,7 +57,7 @@ class JobCheck:
         offers = await self._offers.read_now()
         for job in page:
             if not job.is_paused:
-                gap = offers.find_gap(job.spec.queue, job.spec.route, job.tenant)
+                gap = offers.find_gap_of(job.spec, job.tenant)
                 self._so_far.add(job.spec.name, warnings_of(job, gap))
         rest = self._pacing.rest(self._clock.monotonic() - begun)
         if len(page) == PAGE:

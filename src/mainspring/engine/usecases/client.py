@@ -47,6 +47,7 @@ from mainspring.engine.usecases.session_owners import SessionOwners
 from mainspring.engine.usecases.tenants import Tenants
 from mainspring.engine.usecases.usage import UsageReader
 from mainspring.engine.usecases.versions import Versions
+from mainspring.engine.usecases.workflows import Workflows
 from mainspring.ports.channel import Sender
 from mainspring.ports.clock import Clock, IdSource
 from mainspring.ports.store import Store
@@ -62,6 +63,7 @@ class Client:
     priority classes (`client.priority_classes`), and what is paused (`client.pauses`), also by calendars
     (`client.blackouts`). `client.owners` knows whose code defines which jobs, and `client.offer_reader` what live
     workers offer. `client.applying` makes jobs what files say, and `client.versions` looks back at what a job was.
+    `client.workflows` checks jobs that have steps, and shows their graphs.
     `client.backfills` makes the runs of jobs for a range that is past, `client.redriving` runs a failed one again and
     `client.redrives` many at a rate, `client.ledgers` compares owed fires with records, and `client.overviews` says
     what all of it does. `client.audit` says who changed what, and `client.access` knows accounts and their tokens.
@@ -105,6 +107,7 @@ class Client:
             restrictions=restrictions,
         )
         self.versions: Versions = Versions(store, self.jobs)
+        self.workflows: Workflows = Workflows(store, self.jobs, clock=clock, accepted=accepted)
         self.ledgers: Ledgers = Ledgers(store, self.jobs, calendars, clock=clock, kept=kept)
         self.offer_reader: OfferReader = OfferReader(store, clock=clock, wakeups=wakeups)
         self.owners: Owners = Owners(store, self.jobs, self.offer_reader, clock=clock, wakeups=wakeups)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from mainspring.core.definition import edit_definition, read_definition
 from mainspring.core.model import JobSpec
-from mainspring.core.targets import accepted_types
+from mainspring.core.targets import WORKFLOW, accepted_types
 from mainspring.core.triggers import Trigger
 from mainspring.engine.common.group_commit import GroupCommit
 from mainspring.engine.usecases.priority_classes import copy_classes
-from mainspring.errors import InvalidInput
+from mainspring.errors import InvalidFields, InvalidInput
 from mainspring.ports.store import Store
 
 
@@ -30,6 +30,10 @@ class Accepted:
     types: frozenset[str] = field(default_factory=accepted_types)
     functions: Callable[[], frozenset[str]] = frozenset
     check_url: Callable[[str], None] | None
+
+
+_NAMING_FUNCTIONS = ("function", "target", WORKFLOW)
+"""Fields in which a body may name functions."""
 
 
 class DefinitionReader:
@@ -88,11 +92,11 @@ class DefinitionReader:
                 tenant=tenant,
                 may_be_over=may_be_over,
             )
-            self._check_target(spec, "callback_url" if "callback_url" in body else "target.url")
+            self._check_urls(spec, body)
         except InvalidInput as error:
             if index is None:
                 raise
-            raise InvalidInput(f"[{index}].{error.field}", error.message) from error
+            raise error.renamed(lambda field: f"[{index}].{field}") from error
         return spec
 
     def edit(
@@ -112,7 +116,7 @@ class DefinitionReader:
         edited = edit_definition(
             spec, patch, now=now, types=self._accepted.types, functions=functions, tenant=tenant
         )
-        self._check_target(edited, "callback_url" if patch.get("target") is None else "target.url")
+        self._check_urls(edited, patch)
         return edited
 
     def replace(
@@ -131,16 +135,22 @@ class DefinitionReader:
         """
         return self.read(body, now=now, functions=functions, tenant=tenant, old=spec.trigger)
 
-    def _check_target(self, spec: JobSpec, field: str) -> None:
-        if spec.target.type == "http" and self._accepted.check_url is not None:
+    def _check_urls(self, spec: JobSpec, body: Mapping[str, Any]) -> None:
+        check = self._accepted.check_url
+        if check is None:
+            return
+        errors = []
+        for path, url in _find_urls(spec, body):
             try:
-                self._accepted.check_url(str(spec.target.params["url"]))
+                check(url)
             except InvalidInput as error:
-                raise InvalidInput(field, error.message) from error
+                errors.append(InvalidInput(path, error.message))
+        if errors:
+            raise InvalidFields(errors) if len(errors) > 1 else errors[0]
 
     async def _known_functions(self, tenant: str, bodies: Sequence[Mapping[str, Any]]) -> frozenset[str]:
         own = self._accepted.functions()
-        if not any("function" in body or "target" in body for body in bodies):
+        if not any(name in body for body in bodies for name in _NAMING_FUNCTIONS):
             return own
         (offered,) = await self._function_reads([tenant])
         return own | offered
@@ -151,3 +161,18 @@ class DefinitionReader:
         for session in await self._store.list_sessions():
             offered.setdefault(session.tenant, set()).update(session.functions)
         return [frozenset(offered[None].union(offered.get(tenant, ()))) for tenant in tenants]
+
+
+def _find_urls(spec: JobSpec, body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the callback URLs of a job, each with the field in which the body has it."""
+    params = spec.target.params
+    if spec.target.type == "http":
+        yield "target.url" if body.get("target") is not None else "callback_url", str(params["url"])
+    if spec.target.type != WORKFLOW:
+        return
+    form = "target" if body.get("target") is not None else WORKFLOW
+    written = body.get(form) or params
+    for place, step in enumerate(params["steps"]):
+        if step["target"]["type"] == "http":
+            field = "callback_url" if "callback_url" in written["steps"][place] else "target.url"
+            yield f"{form}.steps[{place}].{field}", str(step["target"]["url"])

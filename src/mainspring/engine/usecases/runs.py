@@ -15,6 +15,7 @@ from mainspring.core.model import Attempt, Job, Run
 from mainspring.core.states import RunState
 from mainspring.core.values import value
 from mainspring.core.why import Why
+from mainspring.core.workflows.step_jobs import is_step_job, workflow_job_id
 from mainspring.engine.common.group_commit import GroupCommit
 from mainspring.engine.common.queue_expiries import QueueExpiryFollower
 from mainspring.engine.common.restrictions import RestrictionReader
@@ -338,8 +339,10 @@ class Runs:
         return await self._browser.find(tenant, wanted, before=before, limit=limit, is_brief=is_brief)
 
     async def name_jobs(self, runs: Sequence[Run]) -> dict[JobId, str]:
-        """Return the names of the jobs of runs, of deleted jobs too."""
-        return await self._store.read_job_names(list({run.job_id: None for run in runs}))
+        """Return the names of the jobs of runs, of deleted jobs too. Runs of steps have that of their workflow."""
+        owners = {run.job_id: _owner_of(run.job_id) for run in runs}
+        names = await self._store.read_job_names(list(dict.fromkeys(owners.values())))
+        return {job_id: names[owner] for job_id, owner in owners.items() if owner in names}
 
     async def cancel(self, tenant: str, run_id: RunId, *, by: Actor | None = None) -> CancelVerdict:
         """Cancel a run. A waiting run ends at once; a RUNNING one is asked to stop.
@@ -376,3 +379,7 @@ class Runs:
                     raise
         age = max(self._clock.now() - census.taken_at, timedelta(0))
         return Counts(census.of_tenant(tenant), age)
+
+
+def _owner_of(job_id: JobId) -> JobId:
+    return workflow_job_id(job_id) if is_step_job(job_id) else job_id

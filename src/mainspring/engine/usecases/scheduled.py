@@ -76,7 +76,7 @@ class Scheduling:
         except InvalidInput as error:
             if index is None:
                 raise
-            raise InvalidInput(f"[{index}].{error.field}", error.message) from error
+            raise error.renamed(lambda field: f"[{index}].{field}") from error
         return Scheduled(spec, made, uses)
 
 

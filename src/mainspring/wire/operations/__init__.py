@@ -184,6 +184,7 @@ from mainspring.wire.operations.worker import (
     WORKER_REGISTER,
     WORKER_REPORT,
 )
+from mainspring.wire.operations.workflows import CHECK_WORKFLOW, GET_JOB_GRAPH, LIST_RUN_STEPS
 
 OPERATIONS: tuple[Operation[Any], ...] = (
     CREATE_JOB,
@@ -205,12 +206,15 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     GET_JOB_LEDGER,
     LIST_JOB_FIRE_RANGES,
     LIST_JOB_FIRES,
+    GET_JOB_GRAPH,
+    CHECK_WORKFLOW,
     UPSERT_OWNER,
     RUN_JOB_NOW,
     SUBMIT_RUN,
     LIST_JOB_RUNS,
     SUBMIT_RUNS,
     LIST_RUNS,
+    LIST_RUN_STEPS,
     REDRIVE_RUN,
     LIST_DEAD_RUNS,
     GROUP_DEAD_RUNS,
@@ -348,6 +352,7 @@ __all__ = [
     "CANCEL_BACKFILL",
     "CANCEL_REDRIVE",
     "CANCEL_RUN",
+    "CHECK_WORKFLOW",
     "COUNT_RUNS",
     "CREATE_BACKFILL",
     "CREATE_JOB",
@@ -373,6 +378,7 @@ __all__ = [
     "GET_CHANNEL",
     "GET_HEALTH",
     "GET_JOB",
+    "GET_JOB_GRAPH",
     "GET_JOB_LEDGER",
     "GET_JOB_STATUS",
     "GET_LABEL",
@@ -426,6 +432,7 @@ __all__ = [
     "LIST_QUEUE_BLACKOUTS",
     "LIST_REDRIVES",
     "LIST_RUNS",
+    "LIST_RUN_STEPS",
     "LIST_SILENCES",
     "LIST_SLOS",
     "LIST_TENANTS",

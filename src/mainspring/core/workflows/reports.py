@@ -1,0 +1,54 @@
+"""Tells where the steps of a run are, from what is kept of its flow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mainspring.core.model import Run
+from mainspring.core.states import FINAL_STATES
+from mainspring.core.values import value
+from mainspring.core.workflows.plan import FlowPlan, Statuses
+from mainspring.core.workflows.reasons import explain_step
+from mainspring.core.workflows.state import STATUS_OF_END, StepStatus
+
+
+@value(kw_only=True)
+class StepReport:
+    """Where a step of a run is.
+
+    Attributes:
+        place: its place in the workflow.
+        run: the step's own; None if it has none, or its run is no longer kept.
+        reason: why it has none.
+    """
+
+    place: int
+    status: StepStatus
+    run: Run | None
+    reason: str | None
+
+
+def report_step(
+    plan: FlowPlan, run: Run, statuses: Statuses | None, runs: Mapping[int, Run], place: int
+) -> StepReport:
+    """Tell where a step is.
+
+    Args:
+        run: that of the workflow.
+        statuses: those of all steps; None if the run's flow has not begun.
+        runs: those of the steps, by place.
+    """
+    if statuses is None:
+        return _not_begun(run, place)
+    own = runs.get(place)
+    reason = explain_step(plan, statuses, place) if own is None else own.reason
+    return StepReport(place=place, status=StepStatus(statuses[place]), run=own, reason=reason)
+
+
+def _not_begun(run: Run, place: int) -> StepReport:
+    """Tell of a step of a run that waits to begin, or has ended before."""
+    if run.state in FINAL_STATES:
+        status, reason = STATUS_OF_END[run.state], "the workflow ended before it began"
+    else:
+        status, reason = StepStatus.WAITING, "the workflow has not begun"
+    return StepReport(place=place, status=status, run=None, reason=reason)

@@ -1,0 +1,161 @@
+"""Checks and shows workflows: the graph of a definition, and where the steps of a run are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mainspring.core.ciphertexts import has_encrypted, why_unreadable
+from mainspring.core.definition.workflows import workflow_from_plain
+from mainspring.core.ids import JobId, RunId, format_run_id
+from mainspring.core.model import Job, JobSpec, Run
+from mainspring.core.targets import WORKFLOW
+from mainspring.core.values import value
+from mainspring.core.workflows.plan import FlowPlan
+from mainspring.core.workflows.reports import StepReport, report_step
+from mainspring.engine.usecases.definitions import Accepted, DefinitionReader
+from mainspring.engine.usecases.jobs import Jobs
+from mainspring.errors import CannotDecrypt, Conflict, InvalidInput, NotFound
+from mainspring.ports.clock import Clock
+from mainspring.ports.flow_codec import decode_flow_state
+from mainspring.ports.store import Store
+
+_PAGE = 1000
+
+
+@value(kw_only=True)
+class JobGraph:
+    """The graph of a job that is a workflow.
+
+    Attributes:
+        version: the one that the graph is of.
+    """
+
+    job: Job
+    version: int
+    plan: FlowPlan
+
+
+@value(kw_only=True)
+class RunSteps:
+    """Where some steps of a run are.
+
+    Attributes:
+        run: that of the workflow.
+        steps: parents before their children.
+        following: the name of the last step, if there are further ones.
+    """
+
+    run: Run
+    plan: FlowPlan
+    steps: tuple[StepReport, ...]
+    following: str | None
+
+
+class Workflows:
+    """Use cases on workflows. Every method acts for one tenant."""
+
+    def __init__(self, store: Store, jobs: Jobs, *, clock: Clock, accepted: Accepted) -> None:
+        self._store, self._jobs, self._clock = store, jobs, clock
+        self._definitions = DefinitionReader(store, accepted)
+
+    async def check(self, tenant: str, body: Mapping[str, Any]) -> FlowPlan:
+        """Return the graph of a job's definition, which is stored nowhere. It may leave the name out.
+
+        Raises:
+            InvalidInput: a field is wrong, or it is no workflow. Of the steps, `InvalidFields` has all errors.
+        """
+        if WORKFLOW not in body and "target" not in body:
+            raise InvalidInput(WORKFLOW, "is missing; give an object of steps")
+        (whole,), functions = await self._definitions.prepare(tenant, [{"name": "check", **body}])
+        spec = self._definitions.read(
+            whole, now=self._clock.now(), functions=functions, tenant=tenant, may_be_over=True
+        )
+        if spec.target.type != WORKFLOW:
+            raise InvalidInput("target.type", f"must be {WORKFLOW!r}: there are steps to check in no other")
+        return plan_of(spec)
+
+    async def graph(self, tenant: str, job_id: JobId, *, version: int | None = None) -> JobGraph:
+        """Return the graph of a job.
+
+        Args:
+            version: which of its versions; None is the newest.
+
+        Raises:
+            NotFound: there is no such job, or no such version of it.
+            Conflict: it is no workflow.
+            CannotDecrypt: its steps cannot be read here.
+        """
+        job = await self._jobs.get(tenant, job_id)
+        spec: JobSpec | None = job.spec
+        if version is not None and version != job.version:
+            (spec,) = await self._store.read_versions([(job_id, version)])
+        if spec is None:
+            raise NotFound("version", str(version))
+        return JobGraph(job=job, version=job.version if version is None else version, plan=plan_of(spec))
+
+    async def steps(self, tenant: str, run_id: RunId, *, after: str | None, limit: int) -> RunSteps:
+        """Return a page of the steps of a run, each with where it is.
+
+        Args:
+            after: only steps after the one of this name.
+
+        Raises:
+            NotFound: this tenant has no run with that id, or its version is not kept any more.
+            InvalidInput: there is no such step.
+            Conflict: the run is none of a workflow.
+            CannotDecrypt: its steps cannot be read here.
+        """
+        (run,) = await self._store.get_runs([run_id])
+        if run is None or run.tenant != tenant:
+            raise NotFound("run", format_run_id(run_id))
+        (spec,) = await self._store.read_versions([(run.job_id, run.version)])
+        if spec is None:
+            raise NotFound("version", str(run.version))
+        plan = plan_of(spec)
+        (kept,) = await self._store.read_flow_states([run_id])
+        statuses = None if kept is None else decode_flow_state(kept).steps
+        runs = {} if statuses is None else await self._runs_of(run_id)
+        begin = 0 if after is None else _place_after(plan, after)
+        page = plan.graph.order[begin : begin + limit]
+        is_last = begin + limit >= len(plan.graph.order)
+        return RunSteps(
+            run=run,
+            plan=plan,
+            steps=tuple([report_step(plan, run, statuses, runs, place) for place in page]),
+            following=None if is_last else plan.workflow.steps[page[-1]].name,
+        )
+
+    async def _runs_of(self, flow_id: RunId) -> dict[int, Run]:
+        """Return the runs of a flow's steps, by their places in the workflow."""
+        found: dict[int, Run] = {}
+        after: RunId | None = None
+        while True:
+            page = await self._store.list_flow_runs(flow_id, after=after, limit=_PAGE)
+            found |= {run.place.step: run for run in page if run.place is not None}
+            if len(page) < _PAGE:
+                return found
+            after = page[-1].id
+
+
+def _place_after(plan: FlowPlan, name: str) -> int:
+    for rank, place in enumerate(plan.graph.order):
+        if plan.workflow.steps[place].name == name:
+            return rank + 1
+    raise InvalidInput("after", f"there is no step {name[:70]!r}; pages go on with what `next` has")
+
+
+def plan_of(spec: JobSpec) -> FlowPlan:
+    """Return the plan of a job's steps.
+
+    Raises:
+        Conflict: the job is no workflow.
+        CannotDecrypt: its steps cannot be read here.
+    """
+    params = spec.target.params
+    if spec.target.type != WORKFLOW:
+        message = f"job {spec.name!r} has a target of type {spec.target.type!r}; only a workflow has steps"
+        raise Conflict("target.type", message)
+    if has_encrypted(params):
+        raise CannotDecrypt(why_unreadable(params)[0])
+    return FlowPlan.of(workflow_from_plain(params))

@@ -1,0 +1,207 @@
+"""`App.workflow`: a job that runs steps, written in Python."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack
+
+from mainspring.core.definition.workflows import read_workflow
+from mainspring.core.model import Delivery, Priority
+from mainspring.errors import InvalidFields, InvalidInput
+from mainspring.sdk.definitions import Causes, WorkflowOptions, check_body, plain_options
+from mainspring.sdk.function import NO_PAYLOAD, Function, SubmitOptions
+from mainspring.sdk.once import Duration
+from mainspring.sdk.places import refuse_callable
+
+if TYPE_CHECKING:
+    from mainspring.sdk.app import App
+    from mainspring.sdk.runs import RunHandle
+
+RuleName: TypeAlias = Literal[
+    "all_success",
+    "all_done",
+    "none_failed",
+    "none_failed_min_one_success",
+    "one_success",
+    "one_failed",
+    "all_failed",
+    "none_skipped",
+]
+"""What a step asks of the steps that it waits for."""
+_ANY_STEP = {"name": "any", "function": "any"}
+
+
+class StepOptions(TypedDict, total=False):
+    """The other arguments of `AppWorkflow.step`, written out for editors and type checkers.
+
+    A test compares them with the options of a step and the short forms of Mainspring's own targets.
+    """
+
+    callback_url: str
+    command: str | Sequence[str]
+    shell: bool
+    target: Mapping[str, Any]
+    payload: Any
+    priority: Priority | str | None
+    queue: str | None
+    labels: Sequence[str] | set[str] | frozenset[str]
+    retry: Mapping[str, Any]
+    retries: int
+    retry_on: Causes
+    no_retry_on: Causes
+    delivery: Delivery | str
+    timeout: Duration
+    soft_timeout: Duration | None
+
+
+class AppStep:
+    """A step of a workflow, for others to wait for.
+
+    Attributes:
+        name: unique in its workflow.
+        body: its fields, as `workflow.steps` has them.
+    """
+
+    def __init__(self, name: str, body: Mapping[str, Any]) -> None:
+        self.name = name
+        self.body: dict[str, Any] = dict(body)
+
+    def __repr__(self) -> str:
+        return f"<step {self.name!r}>"
+
+
+class AppWorkflow:
+    """A job that runs steps. `App.workflow` makes it.
+
+    Attributes:
+        name: the job's name.
+        steps: those that it has so far.
+    """
+
+    def __init__(self, app: App, name: str, options: Mapping[str, Any]) -> None:
+        self.name = name
+        self.steps: list[AppStep] = []
+        self._app = app
+        self._options = {"name": name, **plain_options(options)}
+
+    def __repr__(self) -> str:
+        return f"<workflow {self.name!r}: {len(self.steps)} steps>"
+
+    def step(
+        self,
+        name: str,
+        call: Function[..., Any, Any] | Callable[..., Any] | str | None = None,
+        *,
+        after: AppStep | str | Sequence[AppStep | str] = (),
+        rule: RuleName = "all_success",
+        allow_failure: bool = False,
+        **options: Unpack[StepOptions],
+    ) -> AppStep:
+        """Add a step.
+
+        Args:
+            name: unique in the workflow: a letter a-z, and then a-z, 0-9 and _.
+            call: a job's function, another function, or the name of one that some worker has. Leave it out for
+                `callback_url`, `command` or `target`.
+            after: the steps that it waits for, or their names.
+            rule: what it asks of them.
+            allow_failure: the workflow may succeed although this step has failed.
+            options: fields of a step (`retries`, `timeout`, `queue`, `payload`, …).
+
+        Raises:
+            InvalidInput: a field is wrong, or the name is taken.
+        """
+        try:
+            body = self._body_of(name, call, options)
+            parents = [after] if isinstance(after, AppStep | str) else list(after)
+            body |= {"after": [one.name if isinstance(one, AppStep) else one for one in parents]}
+            body |= {"rule": rule} if rule != "all_success" else {}
+            body |= {"allow_failure": True} if allow_failure else {}
+            self._check(body)
+            if callable(call) and not isinstance(call, Function):
+                self._app.registry.add(body["function"], call)
+        except InvalidInput as error:
+            raise _add_place(error, self.name, name, sys._getframe(1)).with_traceback(None) from None
+        step = AppStep(name, body)
+        self.steps.append(step)
+        return step
+
+    def _body_of(self, name: str, call: object, options: Mapping[str, Any]) -> dict[str, Any]:
+        body: dict[str, Any] = {"name": name}
+        if isinstance(call, Function):
+            body["function"] = call.name
+        elif isinstance(call, str):
+            body["function"] = call
+        elif call is not None:
+            refuse_callable(call, is_named=True)
+            body["function"] = f"{self.name}.{name}"
+        return body | plain_options(options)
+
+    def _check(self, body: Mapping[str, Any]) -> None:
+        """Check a step by itself, where the user wrote it. What its parents are is checked with the whole."""
+        if any(step.name == body["name"] for step in self.steps):
+            raise InvalidInput("name", f"{self.name!r} has a step {body['name']!r} already")
+        alone = {field: value for field, value in body.items() if field != "after"}
+        if body["after"]:
+            alone.pop("rule", None)
+        try:
+            read_workflow({"steps": [alone]}, "")
+        except InvalidFields as error:
+            raise error.renamed(lambda field: field.removeprefix(".steps[0].")) from None
+
+    @property
+    def definition(self) -> dict[str, Any]:
+        """The body of the job, as `PUT /api/v1/jobs` takes it.
+
+        Raises:
+            InvalidFields: the steps do not go together. It has all errors.
+        """
+        steps = [step.body for step in self.steps]
+        body = {**self._options, "workflow": {"steps": steps}}
+        check_body(body)
+        return body
+
+    async def enqueue(
+        self, payload: object = NO_PAYLOAD, *, options: SubmitOptions | None = None
+    ) -> RunHandle[Any]:
+        """Submit a run; return when it is durably stored.
+
+        Args:
+            payload: for the steps that have none of their own.
+
+        Raises:
+            NotFound: the server has no job of this name; did you start it with this app?
+            Unreachable: the server did not answer.
+        """
+        (handle,) = await self._app.submit(self.name, [payload], options)
+        return handle
+
+    def enqueue_sync(
+        self, payload: object = NO_PAYLOAD, *, options: SubmitOptions | None = None
+    ) -> RunHandle[Any]:
+        """Like `enqueue`, for code without an event loop."""
+        (handle,) = self._app.submit_sync(self.name, [payload], options)
+        return handle
+
+
+def make_workflow(app: App, name: str, options: WorkflowOptions) -> AppWorkflow:
+    """Make a workflow without steps.
+
+    Raises:
+        InvalidInput: an option is wrong. The error has a note that says where it is written.
+    """
+    frame = sys._getframe(2)
+    try:
+        workflow = AppWorkflow(app, name, options)
+        check_body({**workflow._options, "workflow": {"steps": [_ANY_STEP]}})
+    except InvalidInput as error:
+        raise _add_place(error, name, None, frame).with_traceback(None) from None
+    return workflow
+
+
+def _add_place(error: InvalidInput, workflow: object, step: object, frame: FrameType) -> InvalidInput:
+    call = f"app.workflow({workflow!r}, …)" if step is None else f"the step {step!r} of {workflow!r}"
+    error.add_note(f"in {call}: {frame.f_code.co_filename}, line {frame.f_lineno}")
+    return error

@@ -1,0 +1,30 @@
+"""The calls that check workflows, and show their graphs and steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mainspring.sdk.transport import Transport
+from mainspring.wire import operations
+from mainspring.wire.workflows import GraphView, JobGraphView, StepPage
+
+
+class WorkflowCalls(Transport):
+    """A part of `AsyncClient`."""
+
+    async def check_workflow(self, body: Mapping[str, Any]) -> GraphView:
+        """Check the definition of a job that is a workflow, and return its graph. Nothing is stored.
+
+        Raises:
+            InvalidFields: steps are wrong. It has all errors.
+        """
+        return await self.call(operations.CHECK_WORKFLOW, body=body, may_repeat=True)
+
+    async def get_job_graph(self, job_id: str, *, version: int | None = None) -> JobGraphView:
+        """Return the graph of a job that is a workflow: of its newest version, or of another one."""
+        return await self.call(operations.GET_JOB_GRAPH, job_id, query={"version": version})
+
+    async def list_steps(self, run_id: str, *, after: str | None = None, limit: int = 100) -> StepPage:
+        """Return a page of the steps of a workflow's run, parents before their children."""
+        return await self.call(operations.LIST_RUN_STEPS, run_id, query={"after": after, "limit": limit})

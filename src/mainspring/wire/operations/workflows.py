@@ -1,0 +1,51 @@
+"""Operations on workflows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mainspring.core.rights import Right
+from mainspring.wire.bodies import WorkflowCheckBody
+from mainspring.wire.operation import Body, Operation, Parameter
+from mainspring.wire.operations.common import API, LIMIT
+from mainspring.wire.workflows import GraphView, JobGraphView, StepPage
+
+CHECK_WORKFLOW = Operation(
+    id="check_workflow",
+    method="POST",
+    path=f"{API}/workflows/check",
+    right=Right.READ,
+    summary="Check a workflow",
+    description="Return the graph of a workflow: the order and the levels of its steps. What is wrong with the steps is"
+    " told at once. Nothing is stored.",
+    body=Body(WorkflowCheckBody, dict[str, Any]),
+    answer=GraphView,
+)
+GET_JOB_GRAPH = Operation(
+    id="get_job_graph",
+    method="GET",
+    path=f"{API}/jobs/{{job_id}}/graph",
+    right=Right.READ,
+    summary="Get the graph of a workflow",
+    description="Return the steps of a job that is a workflow: which wait for which, by which rules, and their levels.",
+    query=(
+        Parameter("version", "Which version of the job; by default the newest.", bounds=(1, 999_999_999)),
+    ),
+    answer=JobGraphView,
+    is_conflicting=True,
+)
+LIST_RUN_STEPS = Operation(
+    id="list_run_steps",
+    method="GET",
+    path=f"{API}/runs/{{run_id}}/steps",
+    right=Right.READ,
+    summary="List the steps of a run",
+    description="Return a page of the steps of a workflow's run, parents before their children: where each is, its run,"
+    " its times, and why it does not run.",
+    query=(
+        LIMIT,
+        Parameter("after", "Only steps after the one of this name: the `next` of the previous page."),
+    ),
+    answer=StepPage,
+    is_conflicting=True,
+)

@@ -1,0 +1,192 @@
+"""Workflows as they go over HTTP: the graph of their steps, and where the steps of a run are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from mainspring.core.ids import format_job_id, format_run_id
+from mainspring.core.model import Run
+from mainspring.core.workflows.model import WorkflowStep
+from mainspring.core.workflows.plan import FlowPlan
+from mainspring.core.workflows.reports import StepReport
+from mainspring.core.workflows.rules import StepRule
+from mainspring.core.workflows.state import StepStatus
+from mainspring.wire.views import Instant, JobIdText, RunIdText
+
+StepNameText = Annotated[str, Meta(description="A step's name.", examples=["load"])]
+RuleWord = Annotated[
+    str,
+    Meta(
+        description="What it asks of the steps that it waits for.",
+        extra_json_schema={"enum": [rule.value for rule in StepRule]},
+    ),
+]
+
+
+class GraphStepView(Struct, kw_only=True):
+    """A step of a workflow."""
+
+    name: StepNameText
+    type: Annotated[str, Meta(description="The type of its target.", examples=["function"])]
+    function: Annotated[str | None, Meta(description="The function that it calls; null for other types.")]
+    after: Annotated[list[str], Meta(description="Its parents: the steps that it waits for.")]
+    rule: RuleWord
+    allow_failure: Annotated[
+        bool, Meta(description="The workflow may succeed although this step has failed.")
+    ]
+    level: Annotated[
+        int, Meta(description="0 without parents, or else one more than the highest of its parents.")
+    ]
+
+
+class EdgeView(Struct, kw_only=True):
+    """That one step waits for another."""
+
+    parent: StepNameText
+    child: StepNameText
+
+
+class GraphView(Struct, kw_only=True):
+    """The graph of a workflow's steps."""
+
+    steps: Annotated[list[GraphStepView], Meta(description="As they were written.")]
+    edges: Annotated[list[EdgeView], Meta(description="Which steps wait for which.")]
+    order: Annotated[list[str], Meta(description="All steps, parents before their children.")]
+    levels: Annotated[
+        list[list[str]], Meta(description="The steps by level. Those of one level wait for none of it.")
+    ]
+
+
+class JobGraphView(GraphView, kw_only=True):
+    """The graph of a job's steps."""
+
+    job_id: JobIdText
+    job: Annotated[str, Meta(description="The job's name.")]
+    version: Annotated[int, Meta(description="The version of the job that the graph is of.")]
+
+
+class StepView(GraphStepView, kw_only=True):
+    """A step of a run of a workflow."""
+
+    status: Annotated[
+        str,
+        Meta(
+            description="Where the step is. `waiting` is for its parents, and `live` has a run that has not ended.",
+            extra_json_schema={"enum": [status.name.lower() for status in StepStatus]},
+        ),
+    ]
+    reason: Annotated[
+        str | None,
+        Meta(description="Why it has not run, or does not; of a run that did not succeed, why."),
+    ]
+    run_id: Annotated[str | None, Meta(description="The step's run; null if it has none.")]
+    state: Annotated[str | None, Meta(description="The state of that run.")]
+    attempt: Annotated[int | None, Meta(description="The number of its attempt.")]
+    due_at: Instant | None
+    started_at: Annotated[Instant | None, Meta(description="When its newest attempt started.")]
+    finished_at: Instant | None
+    error: str | None
+
+
+class StepPage(Struct, kw_only=True):
+    """A page of the steps of a run, parents before their children; `next` is the `after` of the page that follows."""
+
+    run_id: RunIdText
+    job_id: JobIdText
+    job: Annotated[str | None, Meta(description="The name of the job; null if it is not known any more.")]
+    job_version: int
+    status: Annotated[str, Meta(description="The state of the workflow's run.")]
+    started_at: Instant | None
+    finished_at: Instant | None
+    items: list[StepView]
+    next: str | None
+
+
+def view_steps(
+    run: Run, plan: FlowPlan, steps: Sequence[StepReport], *, job: str | None, following: str | None
+) -> StepPage:
+    """Show a page of the steps of a run.
+
+    Args:
+        run: that of the workflow.
+        job: the name of its job.
+        following: the name of the last step, if there are further ones.
+    """
+    return StepPage(
+        run_id=format_run_id(run.id),
+        job_id=format_job_id(run.job_id),
+        job=job,
+        job_version=run.version,
+        status=run.state.value,
+        started_at=run.started_at,
+        finished_at=run.finished_at,
+        items=[_view_report(plan, one) for one in steps],
+        next=following,
+    )
+
+
+def _view_report(plan: FlowPlan, report: StepReport) -> StepView:
+    graph = _view_step(plan.workflow.steps[report.place], plan.graph.levels[report.place])
+    run = report.run
+    return StepView(
+        name=graph.name,
+        type=graph.type,
+        function=graph.function,
+        after=graph.after,
+        rule=graph.rule,
+        allow_failure=graph.allow_failure,
+        level=graph.level,
+        status=report.status.name.lower(),
+        reason=report.reason,
+        run_id=None if run is None else format_run_id(run.id),
+        state=None if run is None else run.state.value,
+        attempt=None if run is None else run.attempt,
+        due_at=None if run is None else run.due_at,
+        started_at=None if run is None else run.started_at,
+        finished_at=None if run is None else run.finished_at,
+        error=None if run is None else run.error,
+    )
+
+
+def view_graph(plan: FlowPlan) -> GraphView:
+    """Show a graph."""
+    steps, graph = plan.workflow.steps, plan.graph
+    levels: list[list[str]] = [[] for _ in range(max(graph.levels) + 1)]
+    for place in graph.order:
+        levels[graph.levels[place]].append(steps[place].name)
+    return GraphView(
+        steps=[_view_step(step, graph.levels[place]) for place, step in enumerate(steps)],
+        edges=[EdgeView(parent=parent, child=step.name) for step in steps for parent in step.after],
+        order=[steps[place].name for place in graph.order],
+        levels=levels,
+    )
+
+
+def view_job_graph(plan: FlowPlan, *, job_id: str, job: str, version: int) -> JobGraphView:
+    """Show the graph of a job's steps."""
+    graph = view_graph(plan)
+    return JobGraphView(
+        steps=graph.steps,
+        edges=graph.edges,
+        order=graph.order,
+        levels=graph.levels,
+        job_id=job_id,
+        job=job,
+        version=version,
+    )
+
+
+def _view_step(step: WorkflowStep, level: int) -> GraphStepView:
+    function = step.target.params.get("function") if step.target.type == "function" else None
+    return GraphStepView(
+        name=step.name,
+        type=step.target.type,
+        function=function,
+        after=list(step.after),
+        rule=step.rule.value,
+        allow_failure=step.allow_failure,
+        level=level,
+    )

@@ -1,0 +1,101 @@
+"""Workflows written in Python."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import get_args, get_type_hints
+
+import pytest
+
+from mainspring import App, InvalidInput
+from mainspring.core.definition.steps import STEP_OPTIONS, known_step_fields
+from mainspring.core.workflows.rules import StepRule
+from mainspring.errors import InvalidFields
+from mainspring.sdk.definitions import AllJobOptions, WorkflowOptions
+from mainspring.sdk.workflow import RuleName, StepOptions
+
+
+def extract() -> None: ...
+
+
+def test_steps_make_the_body_of_a_job() -> None:
+    app = App()
+    job = app.job()(extract)
+    etl = app.workflow("etl", cron="0 3 * * *", queue="night")
+    first = etl.step("extract", job, retries=5)
+    clean = etl.step("clean", extract, after=first, timeout=timedelta(minutes=5))
+    etl.step("load", "their.load", after=[clean], allow_failure=True, payload={"a": 1})
+    etl.step("page", callback_url="https://example.com/", after=["extract", clean], rule="one_failed")
+    assert app.definitions()[1] == etl.definition
+    assert etl.definition == {
+        "name": "etl",
+        "cron": "0 3 * * *",
+        "queue": "night",
+        "workflow": {
+            "steps": [
+                {"name": "extract", "function": "extract", "retry": {"max_retries": 5}, "after": []},
+                {"name": "clean", "function": "etl.clean", "timeout": 300.0, "after": ["extract"]},
+                {
+                    "name": "load",
+                    "function": "their.load",
+                    "payload": {"a": 1},
+                    "after": ["clean"],
+                    "allow_failure": True,
+                },
+                {
+                    "name": "page",
+                    "callback_url": "https://example.com/",
+                    "after": ["extract", "clean"],
+                    "rule": "one_failed",
+                },
+            ]
+        },
+    }
+    assert app.registry.names() == ("etl.clean", "extract")
+
+
+def test_step_may_be_named_before_it_is_written() -> None:
+    etl = App().workflow("etl")
+    etl.step("load", "f", after="clean")
+    with pytest.raises(InvalidFields, match=r"steps\[0\].after\[0\]: there is no step 'clean'"):
+        _ = etl.definition
+    etl.step("clean", "f")
+    assert len(etl.definition["workflow"]["steps"]) == 2
+
+
+def test_wrong_step_is_refused_where_it_is_written() -> None:
+    app = App()
+    etl = app.workflow("etl")
+    etl.step("load", extract)
+    with pytest.raises(InvalidInput, match="'etl' has a step 'load' already") as caught:
+        etl.step("load", extract)
+    assert caught.value.__notes__[0].startswith(f"in the step 'load' of 'etl': {__file__}, line ")
+    with pytest.raises(InvalidFields, match=r"^timeou: there is no such field") as many:
+        etl.step("other", extract, timeou=3, delivry="x")  # type: ignore[call-arg]
+    assert len(many.value.errors) == 2
+    assert [step.name for step in etl.steps] == ["load"]
+    assert app.registry.names() == ("etl.load",)
+
+
+def test_names_of_workflows_and_jobs_are_one_another_s() -> None:
+    app = App()
+    app.job("etl")(extract)
+    with pytest.raises(InvalidInput, match="the app has a job 'etl' already"):
+        app.workflow("etl")
+    app.workflow("night")
+    with pytest.raises(InvalidInput, match="the app has a workflow 'night'"):
+        app.job("night")(extract)
+
+
+def test_arguments_are_those_of_steps_and_jobs() -> None:
+    own = {"name", "function", "after", "rule", "allow_failure", "workflow"}
+    forms = {option.name for option in STEP_OPTIONS} | {
+        field for field in known_step_fields() if field not in STEP_OPTIONS.by_form
+    }
+    assert set(get_type_hints(StepOptions)) == (forms - own) | {"retries", "retry_on", "no_retry_on"}
+    assert set(get_args(RuleName)) == {rule.value for rule in StepRule}
+    left_out = set(get_type_hints(AllJobOptions)) - set(get_type_hints(WorkflowOptions))
+    assert left_out == {
+        *("batch", "labels", "retry", "retries", "retry_on", "no_retry_on", "delivery", "timeout"),
+        *("soft_timeout", "preempts", "preemptible"),
+    }
