@@ -29,7 +29,7 @@ from mainspring import App, current_attempt
 app = App()
 
 
-@app.job
+@app.job()
 def act(step: str) -> None:
     time.sleep(0.02)
     with Path("effects").open("a") as file:
