@@ -70,6 +70,7 @@ TABLES = (
     "archive_part",
     "slo",
     "failover",
+    "artifact",
 )
 _OWN_IDS = frozenset({"job", "lane", "fire_range", "key_hold", "concurrency_key", "limit_rule"})
 """Tables whose new rows have ids that differ from order to order."""

@@ -36,6 +36,15 @@ from mainspring.wire.operations.alerts import (
     UPSERT_CHANNEL,
 )
 from mainspring.wire.operations.archive import LIST_ARCHIVE_DAYS
+from mainspring.wire.operations.artifacts import (
+    ANY_TYPE,
+    GET_ARTIFACT,
+    GET_ARTIFACT_CONTENT,
+    LIST_RUN_ARTIFACTS,
+    PUT_ARTIFACT_CONTENT,
+    WORKER_ARTIFACT,
+    WORKER_CONFIRM,
+)
 from mainspring.wire.operations.audit import LIST_AUDIT, VERIFY_AUDIT
 from mainspring.wire.operations.backfills import (
     CANCEL_BACKFILL,
@@ -223,6 +232,9 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     CANCEL_REDRIVE,
     GET_RUN,
     GET_RUN_WHY,
+    LIST_RUN_ARTIFACTS,
+    GET_ARTIFACT,
+    GET_ARTIFACT_CONTENT,
     CANCEL_RUN,
     COUNT_RUNS,
     LIST_CALENDARS,
@@ -334,6 +346,9 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     WORKER_CLAIM,
     WORKER_BEAT,
     WORKER_REPORT,
+    WORKER_ARTIFACT,
+    PUT_ARTIFACT_CONTENT,
+    WORKER_CONFIRM,
     WORKER_LEAVE,
 )
 """All operations, in the order of the reference page."""
@@ -341,6 +356,7 @@ OPERATIONS: tuple[Operation[Any], ...] = (
 __all__ = [
     "ACKNOWLEDGE_ALERT",
     "ADD_SILENCE",
+    "ANY_TYPE",
     "APPLY_DEFINITIONS",
     "APPLY_JOBS",
     "BEAT_LIMIT",
@@ -367,6 +383,8 @@ __all__ = [
     "END_SILENCE",
     "GET_ACCOUNT",
     "GET_ALERT_RULE",
+    "GET_ARTIFACT",
+    "GET_ARTIFACT_CONTENT",
     "GET_BACKFILL",
     "GET_CALENDAR",
     "GET_CAPACITY",
@@ -426,6 +444,7 @@ __all__ = [
     "LIST_QUEUE_BLACKOUTS",
     "LIST_REDRIVES",
     "LIST_RUNS",
+    "LIST_RUN_ARTIFACTS",
     "LIST_SILENCES",
     "LIST_SLOS",
     "LIST_TENANTS",
@@ -451,6 +470,7 @@ __all__ = [
     "POST_PING_FAIL",
     "POST_PING_START",
     "PREVIEW_TRIGGER",
+    "PUT_ARTIFACT_CONTENT",
     "REDRIVE_RUN",
     "REPLACE_JOB",
     "RESUME_ALL",
@@ -485,8 +505,10 @@ __all__ = [
     "UPSERT_TENANT",
     "UPSERT_TENANT_BLACKOUTS",
     "VERIFY_AUDIT",
+    "WORKER_ARTIFACT",
     "WORKER_BEAT",
     "WORKER_CLAIM",
+    "WORKER_CONFIRM",
     "WORKER_LEAVE",
     "WORKER_REGISTER",
     "WORKER_REPORT",
