@@ -281,6 +281,8 @@ def sync_client() -> str:
             "capacity_calls.py",
             "usage_calls.py",
             "archive_calls.py",
+            "artifact_calls.py",
+            "artifact_files.py",
             "alert_calls.py",
             "log_calls.py",
             "workflow_calls.py",

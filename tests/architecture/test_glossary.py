@@ -20,6 +20,8 @@ VERBS = {
     "acknowledge",
     "add",
     "begin",
+    "confirm",
+    "put",
     "apply",
     "diff",
     "discard",

@@ -49,13 +49,30 @@ INSERT INTO dead_run (
 SELECT n * 256, ('00000000-0000-0000-0000-' || lpad((n % 500)::text, 12, '0'))::uuid, 1, 'q', 'r', 'shop', 1, 'manual',
     'FAILED', now(), now(), now() - make_interval(mins => 20000 - n), 1, 1, 0, CASE WHEN n > 19960 THEN true END
 FROM generate_series(1, 20000) AS n;
+INSERT INTO artifact (
+    tenant, run_id, token, name, location, content_type, size, sha256, is_ready, created_at, expires_at
+)
+SELECT 'shop', n / 10 * 256, 1, 'file ' || n % 10, '', 'text/plain', 1, '', n % 50 > 0, now(),
+    now() + make_interval(mins => n - 40)
+FROM generate_series(1, 20000) AS n;
 INSERT INTO slo (tenant, name, settings)
 SELECT 'shop ' || n % 300, 'slo ' || n, '{}' FROM generate_series(1, 9000) AS n;
 INSERT INTO usage_minute (at, tenant, queue, process, body)
 SELECT now() - make_interval(mins => n / 20), 'shop', 'q' || n % 20, 'p', '{}' FROM generate_series(1, 20000) AS n;
 """
 TABLES = (
-    *("alert", "notification", "silence", "session", "token", "failover", "dead_run", "slo", "usage_minute"),
+    *(
+        "alert",
+        "notification",
+        "silence",
+        "session",
+        "token",
+        "failover",
+        "dead_run",
+        "slo",
+        "usage_minute",
+        "artifact",
+    ),
 )
 JOB = "'{00000000-0000-0000-0000-000000000007}'"
 SOON = {"after": "now()", "before": "now() + interval '1 hour'", "lasts": "2592000000000"}
@@ -121,6 +138,27 @@ LOOKS: list[tuple[Role, str, dict[str, str], set[str]]] = [
         "find_failing",
         {"job_ids": JOB, "failures": "'{3}'", "sinces": "'{2026-01-01T00:00:00Z}'"},
         {"dead_run_job"},
+    ),
+    (Role.READ, "get_artifact", {"artifact_id": "7"}, {"artifact_pkey"}),
+    (
+        Role.READ,
+        "list_artifacts",
+        {"run_id": "25600", "token": "1", "after": "''", "limit": "100"},
+        {"artifact_name"},
+    ),
+    (Role.UPKEEP, "list_expired_artifacts", {"before": "now()", "limit": "100"}, {"artifact_expiring"}),
+    (Role.UPKEEP, "delete_artifacts", {"artifact_ids": "'{7}'"}, {"artifact_pkey"}),
+    (
+        Role.EDIT,
+        "finish_artifact",
+        {"artifact_id": "7", "session_id": "1", "now": "now()", "expiry_at": "now()"},
+        {"artifact_pkey", "run_pkey"},
+    ),
+    (
+        Role.EDIT,
+        "explain_artifact",
+        {"run_id": "25600", "token": "1", "session_id": "1", "name": "'file 7'"},
+        {"artifact_name", "run_pkey"},
     ),
     (
         Role.BROWSE,

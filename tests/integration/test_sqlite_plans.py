@@ -26,6 +26,7 @@ BIG = (
     "monitor",
     "flow",
     "mail",
+    "artifact",
 )
 BACKLOG = """
 WITH RECURSIVE series (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM series WHERE n < 2000)
@@ -219,6 +220,11 @@ JOB_KEY = "SEARCH job sqlite_autoindex_job_1"
         ("find_stray_entry", ["SEARCH audit audit_sealed"] * 2),
         ("set_seals", [f"SEARCH audit {KEY}"]),
         ("prune_audit", [f"SEARCH audit {KEY}"]),
+        ("get_artifact", [f"SEARCH artifact {KEY}"]),
+        ("list_artifacts", ["SEARCH artifact sqlite_autoindex_artifact_1"]),
+        ("list_expired_artifacts", ["SEARCH artifact artifact_expiring"]),
+        ("delete_artifacts", [f"SEARCH artifact {KEY}"]),
+        ("finish_artifact", [f"SEARCH artifact {KEY}", f"SEARCH run {KEY}"]),
         ("find_monitor", ["SEARCH monitor monitor_key"]),
         ("get_monitor", ["SEARCH monitor monitor_name"]),
         ("save_monitor", [f"SEARCH monitor {KEY}"]),

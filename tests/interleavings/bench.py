@@ -72,6 +72,7 @@ TABLES = (
     "failover",
     "flow",
     "mail",
+    "artifact",
 )
 _OWN_IDS = frozenset({"job", "lane", "fire_range", "key_hold", "concurrency_key", "limit_rule", "mail"})
 """Tables whose new rows have ids that differ from order to order."""

@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 
 from mainspring import App
+from mainspring.engine.usecases.submissions import Submission
+from mainspring.objects import ObjectPlace, open_streams
 from mainspring.testing.manual import ManualRuntime
 from tests.processes.processes import environment, server
 
@@ -49,6 +51,22 @@ async def test_each_day_of_an_outage_gets_its_report(tmp_path: Path, monkeypatch
     days = [monday + timedelta(days=number) for number in range(1, 10)]
     expected = sorted(f"report-{day}.csv" for day in days if day.weekday() < 5)
     assert sorted(path.name for path in await asyncio.to_thread(lambda: [*tmp_path.iterdir()])) == expected
+
+
+async def test_a_statement_is_kept_as_a_file(tmp_path: Path) -> None:
+    statement = load("monthly_statement")
+    files = open_streams(ObjectPlace("folder", str(tmp_path)), feature="", extra="")
+    async with ManualRuntime(statement.app.registry, files=files) as runtime:
+        (body,) = statement.app.definitions()
+        made = await runtime.client.jobs.create("default", body)
+        submitted = await runtime.client.runs.submit(
+            "default", Submission(job_id=made.id, payload=b'{"customer": "ACME"}')
+        )
+        await (await runtime.worker()).work()
+        [kept] = await runtime.client.artifacts.list_page("default", submitted.run_id)
+        pieces = [piece async for piece in runtime.client.artifacts.read(kept, 0, kept.size)]
+    assert (kept.name, kept.content_type) == ("statement-ACME.csv", "text/csv")
+    assert b"".join(pieces).startswith(b"day,amount\r\n2026-01-01,")
 
 
 def test_a_report_is_corrected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -212,7 +212,7 @@ def test_every_row_is_the_same_but_for_names_and_sessions(upgraded: Upgraded) ->
         *("alert", "alert_rule", "channel", "job_notify", "notification", "silence", "monitor"),
         *("priority_class", "past_session", "ledger_check", "at_start", "after_end", "kept_attempt"),
         *("audit", "audit_horizon", "audit_seal"),
-        *("usage_hour", "usage_minute", "slo", "archive_part", "encryption_key", "failover"),
+        *("usage_hour", "usage_minute", "slo", "archive_part", "encryption_key", "failover", "artifact"),
     }
     unowned = {"pause_note": None, "owner": None, "undefined_since": None}
     before["job"] = [job | unowned for job in before["job"]]

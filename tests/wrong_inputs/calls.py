@@ -106,6 +106,16 @@ REQUESTS = [
     http("GET /api/v1/dead-runs?settled=maybe", "", "settled", "one of true, false"),
     http("GET /api/v1/audit?subject=mail", "", "kind", "say what 'mail' is"),
     http("GET /api/v1/archive/days?before=tomorrow", "", "before", "is no day like 2026-01-31"),
+    http(
+        "GET /api/v1/artifacts/art_1", "", "no artifact 'art_1'", "GET /api/v1/runs/{id}/artifacts lists them"
+    ),
+    http(
+        "POST /api/v1/worker/artifacts",
+        '{"session_id": "ses_1", "run_id": "run_00000000001yf", "token": 1, "name": "a", "content_type": "csv",'
+        ' "size": 1, "sha256": "abc"}',
+        "sha256",
+        "must be 64 hexadecimal digits in lower case",
+    ),
     http("GET /api/v1/audit/verify?expect=1204", "", "expect", "is not SEAL=DIGEST, like 1204=5f0c…"),
     http("GET /api/v1/audit?action=edit", "", "action", "/openapi.json has them, like edit_job"),
     http("PUT /api/v1/logging", '{"level": "trace"}', "level", "must be one of debug, info"),

@@ -10,14 +10,16 @@ from __future__ import annotations
 import asyncio
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from http import HTTPStatus
 
 import msgspec
+import structlog
 from starlette.types import Receive, Scope, Send
 
 from mainspring.api.browser_headers import browser_headers
-from mainspring.api.call import Answer, Call, Services
+from mainspring.api.call import Answer, Call, Services, Streamed
 from mainspring.api.cookies import CSRF_HEADER
 from mainspring.api.errors import Rejected, Reply, answer_error
 from mainspring.api.gatekeeper import Gatekeeper
@@ -28,6 +30,7 @@ from mainspring.api.request_times import Denial
 from mainspring.api.routing import Found, Route, Routes
 from mainspring.core.access import Identity
 from mainspring.core.rights import Principal, Right
+from mainspring.objects import ObjectsUnavailable
 from mainspring.ports.clock import IdSource
 from mainspring.wire.operations import OPERATIONS
 
@@ -36,6 +39,7 @@ Observe = Callable[[str, int, float], None]
 Deny = Callable[[Denial], None]
 """Called for each request that is denied, with why."""
 
+_log = structlog.get_logger(__name__)
 _encode = msgspec.json.Encoder().encode
 _NO_HEADERS: Mapping[str, str] = {}
 _HEADERS = {
@@ -167,7 +171,8 @@ class Admission:
 
     async def _carry_out(self, route: Route, call: Call, receive: Receive, headers: dict[str, str]) -> Reply:
         if route.body is None:
-            await refuse_body(receive)
+            if not route.is_streamed:
+                await refuse_body(receive)
             content = await route.handle(call)
         else:
             body = await route.body.read(
@@ -180,6 +185,9 @@ class Admission:
         given: tuple[str, ...] = ()
         if isinstance(content, Answer):
             content, status, more, given = content
+        if isinstance(content, Streamed):
+            pieces, length, kind = content
+            return Reply(status, b"", kind.encode(), more, given, pieces, length)
         if call.principal.hides_payloads:
             hide_payloads(content)
         if isinstance(content, str):  # it is not JSON
@@ -255,7 +263,8 @@ async def _send(send: Send, reply: Reply, request_id: str, more: Sequence[tuple[
     headers = [(b"x-request-id", request_id.encode())]
     if reply.status != 204:
         headers.append((b"content-type", reply.media_type))
-        headers.append((b"content-length", b"%d" % len(body)))
+        length = len(body) if reply.pieces is None else reply.length
+        headers.append((b"content-length", b"%d" % length))
     if reply.headers:
         own = [(name.encode(), value.encode()) for name, value in reply.headers.items()]
         names = {name for name, _ in own}
@@ -265,7 +274,22 @@ async def _send(send: Send, reply: Reply, request_id: str, more: Sequence[tuple[
     if reply.cookies:
         headers += [(b"set-cookie", cookie.encode()) for cookie in reply.cookies]
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    if reply.pieces is None:
+        await send({"type": "http.response.body", "body": body})
+    else:
+        await _send_pieces(send, reply.pieces)
+
+
+async def _send_pieces(send: Send, pieces: AsyncGenerator[bytes, None]) -> None:
+    """Send the content of an answer. If it breaks off, the connection is closed before the end that was announced."""
+    async with aclosing(pieces):
+        try:
+            async for piece in pieces:
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+        except ObjectsUnavailable as error:
+            _log.warning("answer_broken_off", error=str(error))
+            return
+    await send({"type": "http.response.body", "body": b""})
 
 
 def _number_requests(ids: IdSource) -> Iterator[str]:

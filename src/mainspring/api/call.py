@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -175,6 +175,18 @@ class Answer(NamedTuple, Generic[A]):
     status: int
     headers: Mapping[str, str] = MappingProxyType({})
     cookies: tuple[str, ...] = ()
+
+
+class Streamed(NamedTuple):
+    """The content of an answer that is sent piece by piece.
+
+    Attributes:
+        length: its bytes.
+    """
+
+    pieces: AsyncGenerator[bytes, None]
+    length: int
+    media_type: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from http import HTTPStatus
 from typing import NamedTuple
 from urllib.parse import quote
@@ -25,6 +25,7 @@ from mainspring.errors import (
     TookTooLong,
     TooMany,
 )
+from mainspring.objects import ObjectsUnavailable
 
 _log = structlog.get_logger(__name__)
 _TOKEN = re.compile(r"ms_[a-z2-9]{8}_[a-z2-9]+")
@@ -75,6 +76,7 @@ class Reply(NamedTuple):
     Attributes:
         headers: those besides type, length and request id.
         cookies: the values of headers `Set-Cookie`.
+        pieces, length: what is sent in place of a body, and its bytes; None for a body.
     """
 
     status: int
@@ -82,11 +84,14 @@ class Reply(NamedTuple):
     media_type: bytes = b"application/json"
     headers: Mapping[str, str] = _NO_HEADERS
     cookies: tuple[str, ...] = ()
+    pieces: AsyncGenerator[bytes, None] | None = None
+    length: int = 0
 
 
 _WHERE_LISTED = {
     "job": "; GET /api/v1/jobs lists them",
     "run": "; GET /api/v1/runs lists them",
+    "artifact": "; GET /api/v1/runs/{id}/artifacts lists them",
     "backfill": "; GET /api/v1/backfills lists them",
     "redrive": "; GET /api/v1/redrives lists them",
     "calendar": "; GET /api/v1/calendars lists them",
@@ -125,11 +130,8 @@ def _answer(error: BaseException, *, path: str, request_id: str) -> Reply:
         status, detail, headers = error.status, error.detail, error.headers
     elif isinstance(error, MissingExtra | CannotDecrypt):
         status, detail = 501 if isinstance(error, MissingExtra) else 500, str(error)
-    elif isinstance(error, TookTooLong):
-        status, detail = 503, "this takes longer than a list or count may take (browse.timeout); ask for less"
-    elif isinstance(error, StoreUnavailable):
-        _log.warning("store_unavailable", path=path, request_id=request_id, error=str(error))
-        status, detail = 503, "the store does not answer; nothing is known to be lost, try again"
+    elif isinstance(error, StoreUnavailable | ObjectsUnavailable):
+        status, detail = 503, _tell_outage(error, path, request_id)
     else:
         _log.error("request_failed", path=path, request_id=request_id, exc_info=error)
     if status == 503:
@@ -146,6 +148,17 @@ def _answer(error: BaseException, *, path: str, request_id: str) -> Reply:
         retry_after_seconds=wait,
     )
     return Reply(status, msgspec.json.encode(problem), MEDIA_TYPE.encode(), headers)
+
+
+def _tell_outage(error: StoreUnavailable | ObjectsUnavailable, path: str, request_id: str) -> str:
+    """Log what does not answer, and return what the caller is told of it."""
+    if isinstance(error, TookTooLong):
+        return "this takes longer than a list or count may take (browse.timeout); ask for less"
+    if isinstance(error, ObjectsUnavailable):
+        _log.warning("files_unavailable", path=path, request_id=request_id, error=str(error))
+        return "the place for files of runs does not answer, or refuses; the server's log says why; try again"
+    _log.warning("store_unavailable", path=path, request_id=request_id, error=str(error))
+    return "the store does not answer; nothing is known to be lost, try again"
 
 
 def _remedy(error: NotFound, path: str) -> str:

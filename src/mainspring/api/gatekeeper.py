@@ -46,7 +46,10 @@ from mainspring.wire.operations import (
     LOGIN_OIDC,
     POST_LOGIN_FORM,
     POST_LOGOUT_FORM,
+    PUT_ARTIFACT_CONTENT,
+    WORKER_ARTIFACT,
     WORKER_BEAT,
+    WORKER_CONFIRM,
     WORKER_LEAVE,
     WORKER_REPORT,
 )
@@ -56,7 +59,13 @@ Identify = Callable[[Scope], Principal]
 MOST_PASSES = 10_000
 UNKNOWN_TOKENS = Rate(20, timedelta(minutes=1))
 """How often one address may present a token that nobody knows."""
-_LAST_WORDS = frozenset(operation.id for operation in (WORKER_BEAT, WORKER_REPORT, WORKER_LEAVE))
+_LAST_WORDS = frozenset(
+    operation.id
+    for operation in (
+        *(WORKER_BEAT, WORKER_REPORT, WORKER_LEAVE),
+        *(WORKER_ARTIFACT, PUT_ARTIFACT_CONTENT, WORKER_CONFIRM),
+    )
+)
 """What a worker may still call when its token has expired: it ends what it began."""
 _SIGNING_IN = frozenset(
     operation.id

@@ -15,11 +15,13 @@ from mainspring.api.errors import Rejected
 from mainspring.api.field_errors import refuse_body_of
 from mainspring.core.fields import MAX_DEPTH, check_known, is_deep, read_moment
 from mainspring.core.ids import (
+    ArtifactId,
     BackfillId,
     JobId,
     RedriveId,
     RunId,
     SessionId,
+    parse_artifact_id,
     parse_backfill_id,
     parse_job_id,
     parse_redrive_id,
@@ -249,6 +251,15 @@ def query_redrive_id(text: str, field: str) -> RedriveId:
         InvalidInput: the text is not a redrive's id.
     """
     return _query_id(text, parse_redrive_id, field)
+
+
+def path_artifact_id(text: str) -> ArtifactId:
+    """Return an artifact's id from a path.
+
+    Raises:
+        NotFound: the text is not an artifact's id, so there is no such artifact.
+    """
+    return _path_id(text, parse_artifact_id, "artifact")
 
 
 def path_run_id(text: str) -> RunId:

@@ -21,6 +21,7 @@ class Route(NamedTuple):
     status: int
     body: BodyReader | None
     query: QueryReader
+    is_streamed: bool
 
 
 class Found(NamedTuple):
@@ -85,7 +86,9 @@ class Routes:
 
     def _reader(self, operation: Operation[Any]) -> BodyReader | None:
         body = operation.body
-        return None if body is None else BodyReader(body, limit=self._limits.get(operation.id, body.limit))
+        if body is None or body.is_streamed:
+            return None
+        return BodyReader(body, limit=self._limits.get(operation.id, body.limit))
 
     def _add(self, endpoint: Endpoint) -> None:
         operation = endpoint.operation
@@ -105,6 +108,7 @@ class Routes:
             status=operation.statuses[0],
             body=self._reader(operation),
             query=QueryReader(operation.query, ignores_others=operation.ignores_queries),
+            is_streamed=operation.body is not None and operation.body.is_streamed,
         )
         if operation.variable is None:
             self._fixed[operation.path] = Found(node.methods, "")

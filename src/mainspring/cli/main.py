@@ -18,6 +18,7 @@ _COMMANDS = {
     "alert": ("alert", "alert_group", "Show what is wrong now, and set the rules that find it."),
     "apply": ("applying", "apply_command", "Make the jobs of files what the files say."),
     "archive": ("archive", "archive_group", "Read the history of years, and write days of it."),
+    "artifact": ("artifact", "artifact_group", "Show and fetch the files that runs leave behind."),
     "audit": ("audit", "audit_group", "Show who changed what."),
     "backfill": ("backfill", "backfill_group", "Show, pause, resume and cancel backfills."),
     "backup": ("backup", "backup_command", "Write a backup of the store, while servers run."),

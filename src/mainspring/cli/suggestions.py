@@ -49,6 +49,7 @@ TOP: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(("silences", "mute"), "silence list"),
         **dict.fromkeys(("monitors", "check", "checks", "heartbeat"), "monitor list"),
         **dict.fromkeys(("slos", "objectives", "objective"), "slo list"),
+        **dict.fromkeys(("artifacts", "files", "download"), "artifact list"),
         "settings": "config show",
         "missed": "ledger",
     }
@@ -113,6 +114,7 @@ LISTS: Mapping[str, str] = MappingProxyType(
         "silence": "silence list",
         "monitor": "monitor list",
         "slo": "slo list",
+        "artifact": "artifact list RUN",
     }
 )
 """What lists the things of a kind, for somebody who named one that does not exist."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from mainspring.config.api_settings import API_SETTINGS, DEFAULT_PORT
 from mainspring.config.archive_settings import ARCHIVE_SETTINGS
+from mainspring.config.artifact_settings import ARTIFACT_SETTINGS
 from mainspring.config.channel_settings import CHANNEL_SETTINGS
 from mainspring.config.executor_settings import EXECUTOR_SETTINGS
 from mainspring.config.keep_settings import KEEP_SETTINGS
@@ -261,6 +262,7 @@ GROUPS = MappingProxyType(
         "Signing in": LOGIN_SETTINGS,
         "Scheduling and retention": _SCHEDULER,
         "Archive": ARCHIVE_SETTINGS,
+        "Files of runs": ARTIFACT_SETTINGS,
         "Backfills": BACKFILL_SETTINGS,
         "Catch-up": CATCH_UP_SETTINGS,
         "Worker": _WORKER,

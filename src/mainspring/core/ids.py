@@ -25,6 +25,7 @@ BackfillId = NewType("BackfillId", UUID)
 RedriveId = NewType("RedriveId", UUID)
 LaneId = NewType("LaneId", int)
 KeyId = NewType("KeyId", int)
+ArtifactId = NewType("ArtifactId", int)
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _VALUES = {character: value for value, character in enumerate(_ALPHABET)}
@@ -138,6 +139,20 @@ def parse_run_id(text: str) -> RunId:
         ValueError: the text is not a run id.
     """
     return RunId(_decode(text, "run_", _RUN_DIGITS, 63))
+
+
+def format_artifact_id(artifact_id: ArtifactId) -> str:
+    """Return the text form, `art_` and 13 characters."""
+    return "art_" + format_run_id(RunId(artifact_id)).removeprefix("run_")
+
+
+def parse_artifact_id(text: str) -> ArtifactId:
+    """Read `art_…`.
+
+    Raises:
+        ValueError: the text is not an artifact's id.
+    """
+    return ArtifactId(_decode(text, "art_", _RUN_DIGITS, 63))
 
 
 def looks_like_job_id(text: str) -> bool:

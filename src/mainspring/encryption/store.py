@@ -8,6 +8,7 @@ from datetime import datetime
 from inspect import iscoroutinefunction
 from typing import Any, cast
 
+from mainspring.core.artifacts import ArtifactVerdict
 from mainspring.core.audit import AuditEntry
 from mainspring.core.dead_letters import DeadFilter, DeadGroup, DeadRun
 from mainspring.core.ids import RunId
@@ -19,6 +20,7 @@ from mainspring.encryption.jobs import EncryptedJobs, JobTenants
 from mainspring.encryption.runs import EncryptedRuns
 from mainspring.errors import InvalidInput
 from mainspring.ports.store import Store
+from mainspring.ports.store.artifacts import ArtifactAdded, NewArtifact
 from mainspring.ports.store.redrives import DeadWindow, NewRedrive
 
 _ERRORS_HIDDEN = (
@@ -95,6 +97,12 @@ class EncryptedStore(EncryptedJobs, EncryptedRuns):
     ) -> DeadWindow:
         """See `RedriveStore`. A redrive from before that searches in errors finds those that are plain."""
         return await self._store.find_dead_to_redrive(tenant, wanted, after=after, limit=limit)
+
+    async def add_artifact(self, new: NewArtifact, *, most: int) -> ArtifactAdded:
+        """See `ArtifactIndex`. What is encrypted here must not lie elsewhere in plain text, so results stay here."""
+        if new.is_result:
+            return ArtifactAdded(ArtifactVerdict.SEALED)
+        return await self._store.add_artifact(new, most=most)
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._store, name)

@@ -43,12 +43,14 @@ from mainspring.engine.settings import EngineSettings, Tools
 from mainspring.engine.settling.janitor import Janitor
 from mainspring.engine.settling.preemptor import Preemptor
 from mainspring.engine.settling.reaper import Reaper
+from mainspring.engine.usecases.artifacts import Artifacts
 from mainspring.engine.usecases.client import Client
 from mainspring.engine.usecases.identities import Identities
 from mainspring.engine.workflows.reconciler import FlowReconciler
 from mainspring.engine.workflows.starter import FlowStarter
 from mainspring.engine.workflows.turner import FlowTurner
 from mainspring.errors import StoreUnavailable
+from mainspring.objects import ObjectStreams
 from mainspring.ports.archive import Archive
 from mainspring.ports.channel import Pinger, Sender
 from mainspring.ports.clock import Clock
@@ -67,6 +69,7 @@ class Engine:
         sender: delivers what alerts tell; None delivers nothing. Who makes the engine starts and stops it.
         tracer: takes the spans of submissions and fires; None if they are not exported.
         archive: where days of the history go before they are removed; None removes them as they are.
+        files: where the files lie that runs leave behind; None keeps none.
         pinger: tells a monitor elsewhere that alerts are judged, as `sender` is started; None tells none.
 
     Attributes:
@@ -92,6 +95,7 @@ class Engine:
         tracer: Tracer | None = None,
         archive: Archive | None = None,
         pinger: Pinger | None = None,
+        files: ObjectStreams | None = None,
     ) -> None:
         self.store = store
         self.tracer: Tracer | None = tracer
@@ -124,6 +128,13 @@ class Engine:
         self._event_log = EventLog(
             clock=tools.clock, waiter=tools.waiter(), is_silent=not settings.logs_events
         )
+        self._artifacts = Artifacts(
+            store,
+            files,
+            clock=tools.clock,
+            keep=settings.keep_artifacts,
+            limit=settings.artifact_limit,
+        )
         self.gateway: LocalGateway = LocalGateway(
             store,
             self.matcher,
@@ -134,6 +145,7 @@ class Engine:
             definitions=definitions,
             write_health=self._write_health,
             event_log=self._event_log,
+            artifacts=self._artifacts,
         )
         self.client: Client = Client(
             store,
@@ -152,6 +164,7 @@ class Engine:
             backfill_limits=settings.backfills,
             sender=sender,
             traces=self._traces,
+            artifacts=self._artifacts,
         )
         self.ownership: Ownership = Ownership()
         self.shards: Shards | None = None
@@ -281,6 +294,7 @@ class Engine:
                 waiter=tools.waiter(),
                 retention=settings.retention,
                 archives=self._archive is not None,
+                sweep=self._artifacts.sweep if self._artifacts.is_on else None,
             ),
             FailureWatch(
                 store,

@@ -9,7 +9,7 @@ from itertools import compress
 
 import structlog
 
-from mainspring.core.ids import JobId, RunId, SessionId, format_run_id
+from mainspring.core.ids import ArtifactId, JobId, RunId, SessionId, format_run_id
 from mainspring.core.model import JobSpec
 from mainspring.core.outcomes import (
     AttemptOutcome,
@@ -39,7 +39,9 @@ from mainspring.engine.common.group_commit import GroupCommit
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.common.write_health import WriteHealth
 from mainspring.engine.settling.reaper import facts_of
+from mainspring.engine.usecases.artifacts import Artifacts
 from mainspring.errors import InvalidInput, StoreUnavailable
+from mainspring.ports.artifacts import ArtifactUpload
 from mainspring.ports.clock import Clock, RandomSource
 from mainspring.ports.executor import Snooze, Success
 from mainspring.ports.gateway import (
@@ -94,8 +96,10 @@ class LocalGateway:
         definitions: Definitions,
         write_health: WriteHealth,
         event_log: EventLog,
+        artifacts: Artifacts | None = None,
     ) -> None:
         self._store = store
+        self._artifacts = artifacts or Artifacts(store, clock=clock)
         self._matcher = matcher
         self._event_log = event_log
         self._write_health = write_health
@@ -393,6 +397,10 @@ class LocalGateway:
         if isinstance(ending, Stopped):
             return cancelled(facts, error=ending.error, output=ending.output)
         return succeeded(report.run_id, report.token, session_id, ending.result, ending.output)
+
+    async def put_artifact(self, session_id: SessionId, upload: ArtifactUpload) -> ArtifactId:
+        """Keep a file; see `ArtifactGateway`."""
+        return await self._artifacts.put(session_id, upload)
 
     async def leave(self, session_id: SessionId) -> None:
         """End the session. Whatever it still holds counts as lost at once."""

@@ -11,6 +11,7 @@ from mainspring.core.pacing import USUAL_CATCH_UP, Pace
 from mainspring.engine.common.traces import SAMPLE, SPLIT_AFTER
 from mainspring.engine.scheduling.shards import ShardSettings
 from mainspring.engine.settling.janitor import Retention
+from mainspring.engine.usecases.artifacts import KEEP, LIMIT
 from mainspring.engine.usecases.browsing import BUDGET
 from mainspring.engine.usecases.definitions import Accepted
 from mainspring.engine.usecases.runs import KEY_LIFETIME
@@ -58,6 +59,8 @@ class EngineSettings:
         judges_alerts: whether it judges the rules of alerts, and delivers what is told.
         trace_sample: the share of runs that are traced if their caller has not decided about it.
         trace_split_after: how long after its submission a run starts that gets a trace of its own.
+        keep_artifacts: how long files of runs are kept.
+        artifact_limit: the most bytes of one.
         public_url: where people reach the server, for links in messages; None links nowhere.
     """
 
@@ -76,4 +79,6 @@ class EngineSettings:
     judges_alerts: bool = True
     trace_sample: float = SAMPLE
     trace_split_after: timedelta = SPLIT_AFTER
+    keep_artifacts: timedelta = KEEP
+    artifact_limit: int = LIMIT
     public_url: str | None = None

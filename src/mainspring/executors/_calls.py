@@ -10,7 +10,7 @@ from contextvars import copy_context
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple, overload
 
 import msgspec
 
@@ -18,6 +18,7 @@ from mainspring.core.causes import MAX_CAUSE, MOST_EXCEPTIONS, Cause
 from mainspring.core.outcomes import Failure
 from mainspring.core.results import keep, leave_out
 from mainspring.errors import InvalidInput
+from mainspring.executors._large_results import is_large, keep_large
 from mainspring.executors._text import ERROR_LIMIT, OUTPUT_LIMIT, clean
 from mainspring.executors.output import Kept
 from mainspring.payloads.results import encode_result
@@ -124,7 +125,8 @@ def _run_to_its_end(call: FunctionCall) -> Outcome:
             error=f"the function {call.function.name!r} returned an awaitable; register an `async def`",
             is_retryable=False,
         )
-    return succeeded(result)
+    outcome = succeeded(result, call.context)
+    return keep_large(outcome.result, call.context) if isinstance(outcome, Large) else outcome
 
 
 def with_output(outcome: Outcome, context: AttemptContext) -> Outcome:
@@ -147,14 +149,30 @@ def _cancelled() -> Failure:
     return Failure(error="cancelled before it started")
 
 
-def succeeded(result: object) -> Outcome:
-    """Return the outcome of a function that returned. Its work is done, so a result that cannot be kept is left out."""
+class Large(NamedTuple):
+    """A result as JSON text that is to be kept as a file."""
+
+    result: bytes
+
+
+@overload
+def succeeded(result: object) -> Outcome: ...
+@overload
+def succeeded(result: object, context: AttemptContext) -> Outcome | Large: ...
+def succeeded(result: object, context: AttemptContext | None = None) -> Outcome | Large:
+    """Return the outcome of a function that returned. Its work is done, so a result that cannot be kept is left out.
+
+    Args:
+        context: the attempt, if a result that is too large for its run may be kept as a file.
+    """
     if result is None:
         return _NOTHING
     try:
         encoded = encode_result(result)
     except Exception as error:  # noqa: BLE001 -- attributes of the job's own types may raise anything
         return Success(result=leave_out(clean(f"the result is not JSON: {_describe(error)}", ERROR_LIMIT)))
+    if context is not None and is_large(encoded, context):
+        return Large(encoded)
     return Success(result=keep(encoded))
 
 

@@ -15,8 +15,9 @@ from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextvars import Context, copy_context
 from typing import Any
 
-from mainspring.executors._calls import FunctionCall, failed, succeeded, with_output
-from mainspring.ports.executor import Outcome
+from mainspring.executors._calls import FunctionCall, Large, failed, succeeded, with_output
+from mainspring.executors._large_results import keep_large_async
+from mainspring.ports.executor import AttemptContext, Outcome
 
 _CHUNK = 128
 
@@ -67,20 +68,26 @@ class Driver:
             if refusal is not None:
                 self._report(call, refusal)
                 continue
-            outcome: Outcome
+            outcome: Outcome | Large
             context = copy_context()
             try:
                 coroutine, waited_for = context.run(_first_step, call)
             except StopIteration as ended:
-                outcome = succeeded(ended.value)
+                outcome = succeeded(ended.value, call.context)
             except BaseException as error:  # noqa: BLE001 -- whatever a job raises is its failure
                 outcome = failed(error)
             else:
                 call.task = task
                 if calls:
                     self._start(calls)
-                outcome = yield from _finish(context, coroutine, waited_for)
-                self._report(call, outcome)
+                outcome = yield from _finish(context, coroutine, waited_for, call.context)
+                self._report(call, (yield from _kept(outcome, call.context)))
+                return
+            if isinstance(outcome, Large):
+                call.task = task
+                if calls:
+                    self._start(calls)
+                self._report(call, (yield from _kept(outcome, call.context)))
                 return
             self._report(call, outcome)
             if task.cancelling():  # the job cancelled the task it ran in, which must not hit the next job
@@ -111,8 +118,8 @@ def _first_step(call: FunctionCall) -> tuple[Coroutine[Any, Any, Any], Any]:
 
 
 def _finish(
-    context: Context, coroutine: Coroutine[Any, Any, Any], waited_for: Any
-) -> Generator[Any, Any, Outcome]:
+    context: Context, coroutine: Coroutine[Any, Any, Any], waited_for: Any, attempt: AttemptContext
+) -> Generator[Any, Any, Outcome | Large]:
     """Step the coroutine from its first wait to its end, passing on what it waits for."""
     while True:
         value = thrown = None
@@ -126,9 +133,19 @@ def _finish(
         try:
             waited_for = context.run(_step, coroutine, value, thrown)
         except StopIteration as ended:
-            return succeeded(ended.value)
+            return succeeded(ended.value, attempt)
         except BaseException as error:  # noqa: BLE001 -- whatever a job raises is its failure
             return failed(error)
+
+
+def _kept(outcome: Outcome | Large, attempt: AttemptContext) -> Generator[Any, Any, Outcome]:
+    """Return an outcome whose result is kept. A cancellation meanwhile is one of the job."""
+    if not isinstance(outcome, Large):
+        return outcome
+    try:
+        return (yield from keep_large_async(outcome.result, attempt).__await__())
+    except asyncio.CancelledError as error:
+        return failed(error)
 
 
 def _step(coroutine: Coroutine[Any, Any, Any], value: Any, thrown: BaseException | None) -> Any:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from mainspring.ports.artifacts import ArtifactGateway
 from mainspring.ports.secrets import Secrets
 from mainspring.ports.tracing import Tracer
 from mainspring.registry import FunctionRegistry
@@ -52,6 +53,7 @@ class ExecutorContext:
         secrets: those that jobs may name.
         host_time: gives the host's time, for signatures.
         tracer: takes the spans of what an executor does within an attempt; None if they are not exported.
+        artifacts: takes files of attempts; None if the worker's gateway takes none.
     """
 
     settings: ExecutorSettings
@@ -60,3 +62,4 @@ class ExecutorContext:
     secrets: Secrets
     host_time: Callable[[], datetime]
     tracer: Tracer | None = None
+    artifacts: ArtifactGateway | None = None

@@ -12,10 +12,12 @@ from mainspring.core.outcomes import Failure
 from mainspring.executors._batch_calls import BatchCall
 from mainspring.executors._calls import FunctionCall, with_output
 from mainspring.executors._deadlines import Deadlines
+from mainspring.executors._files import AttemptFiles
 from mainspring.executors._text import seconds
 from mainspring.executors.context import ExecutorContext
 from mainspring.executors.output import install, uninstall
 from mainspring.executors.runners import LoopThreadRunner, Runner
+from mainspring.ports.artifacts import ArtifactGateway
 from mainspring.ports.executor import GENTLY, MAX_THREADS, AttemptContext, NotBegun, OnEnd, Outcome, Snooze
 from mainspring.ports.telemetry import Measure
 from mainspring.registry import FunctionRegistry
@@ -30,6 +32,7 @@ def make_executor(context: ExecutorContext) -> FunctionExecutor:
         runner=LoopThreadRunner(threads=threads),
         grace=settings.function_grace,
         keeps_output=settings.keep_output,
+        artifacts=context.artifacts,
     )
 
 
@@ -45,6 +48,7 @@ class FunctionExecutor:
         runner: runs the functions; by default away from the calling loop.
         grace: how long a cancelled or timed-out async function may clean up before it is left behind.
         keeps_output: keep what functions print as the output of their runs. It replaces `sys.stdout` and `sys.stderr`.
+        artifacts: takes files of attempts, and results that are too large for their runs; None takes none.
     """
 
     def __init__(
@@ -54,11 +58,14 @@ class FunctionExecutor:
         runner: Runner | None = None,
         grace: timedelta = timedelta(seconds=1),
         keeps_output: bool = False,
+        artifacts: ArtifactGateway | None = None,
     ) -> None:
         self._registry = registry
         self._runner: Runner = runner if runner is not None else LoopThreadRunner()
         self._grace = grace.total_seconds()
         self._keeps_output = keeps_output
+        self._artifacts = artifacts
+        self._files: AttemptFiles | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._deadlines: Deadlines | None = None
         self._abandoned = 0
@@ -100,6 +107,8 @@ class FunctionExecutor:
 
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
+        if self._artifacts is not None:
+            self._files = AttemptFiles(self._artifacts, self._loop)
         self._deadlines = Deadlines(self._reach_soft, self._reach_hard)
         self._runner.start(self._deliver, self._tell_room)
         if self._keeps_output:
@@ -122,12 +131,18 @@ class FunctionExecutor:
         function = self._registry.get(name) if isinstance(name, str) else None
         if function is None:
             return None
+        if self._files is not None:
+            context.files = self._files  # type: ignore[misc]  # as the executor's own note
         return self._submit(FunctionCall(function, context, on_end))
 
     def begin_batch(self, contexts: Sequence[AttemptContext], on_end: OnEnd) -> FunctionCall | None:
         name = contexts[0].params.get("function")
         function = self._registry.get(name) if isinstance(name, str) else None
-        return None if function is None else self._submit(BatchCall(function, contexts, on_end))
+        if function is None:
+            return None
+        for context in contexts if self._files is not None else ():
+            context.files = self._files  # type: ignore[misc]  # likewise
+        return self._submit(BatchCall(function, contexts, on_end))
 
     def _submit(self, call: FunctionCall) -> FunctionCall:
         assert self._deadlines is not None, "start() comes first"

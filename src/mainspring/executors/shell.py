@@ -24,11 +24,14 @@ from mainspring.core.targets.shell import ShellType
 from mainspring.core.tracing import show_traceparent
 from mainspring.egress.secrets import NoSecrets, Revealer
 from mainspring.errors import InvalidInput, MainspringError
+from mainspring.executors._files import AttemptFiles
 from mainspring.executors._leftovers import MARKER, sweep_leftovers, worker_marker
+from mainspring.executors._shell_files import VARIABLE, ArtifactFolders
 from mainspring.executors._shell_supervisor.processes import hide_from_user
 from mainspring.executors._spawner import Spawner
 from mainspring.executors._text import ERROR_LIMIT, clean, decode, join_cut, seconds
 from mainspring.executors.context import ExecutorContext
+from mainspring.ports.artifacts import ArtifactGateway
 from mainspring.ports.executor import AttemptContext, NotBegun, Outcome, Success
 from mainspring.ports.secrets import SecretMissing, Secrets
 
@@ -48,6 +51,7 @@ def make_executor(context: ExecutorContext) -> ShellExecutor:
         limits=dict(settings.shell_limits),
         path=settings.shell_path,
         secrets=context.secrets,
+        artifacts=context.artifacts,
     )
 
 
@@ -64,6 +68,7 @@ class ShellExecutor:
         limits: resource limits by their names in `RESOURCE_LIMITS` (`{"nproc": 200}`).
         path: the PATH of commands.
         secrets: those that jobs may name; by default there are none.
+        artifacts: takes the files that commands leave behind; None takes none.
 
     Raises:
         InvalidInput: not enabled, or a limit that does not exist.
@@ -78,6 +83,7 @@ class ShellExecutor:
         limits: Mapping[str, int] | None = None,
         path: str = DEFAULT_PATH,
         secrets: Secrets = _NONE,
+        artifacts: ArtifactGateway | None = None,
     ) -> None:
         if not enabled:
             raise InvalidInput("executors.shell.enabled", "commands are off; turn them on with --allow-shell")
@@ -90,6 +96,8 @@ class ShellExecutor:
         self._limits = dict(limits or {})
         self._path = path
         self._secrets = secrets
+        self._artifacts = artifacts
+        self._folders: ArtifactFolders | None = None
         self._spawner = Spawner()
         self._marker = ""
         self._may_begin: Callable[[], bool] | None = None
@@ -106,11 +114,30 @@ class ShellExecutor:
         self._marker = worker_marker()
         await asyncio.to_thread(sweep_leftovers)
         await self._spawner.start()
+        if self._artifacts is not None:
+            files = AttemptFiles(self._artifacts, asyncio.get_running_loop())
+            self._folders = await asyncio.to_thread(ArtifactFolders, files)
 
     async def execute(self, context: AttemptContext) -> Outcome:
+        if self._folders is None:
+            return await self._execute(context, None)
+        until = asyncio.get_running_loop().time() + context.timeout.total_seconds()
+        try:
+            folder = self._folders.make(context.params.get("user"))
+        except OSError as error:
+            return Failure(error=clean(f"there is no room for its files: {error}", ERROR_LIMIT))
+        try:
+            outcome = await self._execute(context, folder)
+            if isinstance(outcome, Success | Failure):
+                return await self._folders.keep(context, folder, outcome, until=until)
+            return outcome
+        finally:
+            await self._folders.remove(folder)
+
+    async def _execute(self, context: AttemptContext, folder: Path | None) -> Outcome:
         revealer = Revealer(self._secrets, context.tenant)
         try:
-            request = self._request(context, revealer)
+            request = self._request(context, revealer, folder)
         except InvalidInput as error:
             return Failure(error=clean(str(error), ERROR_LIMIT), is_retryable=False)
         except SecretMissing as error:
@@ -136,6 +163,8 @@ class ShellExecutor:
 
     async def stop(self) -> None:
         await self._spawner.stop()
+        if self._folders is not None:
+            await self._folders.stop()
 
     async def _cancel(self, control: socket.socket) -> None:
         """Have the command ended: gently, and after the grace (or when we are cancelled again) for good."""
@@ -144,7 +173,7 @@ class ShellExecutor:
             async with asyncio.timeout(self._grace + _SLACK):
                 await _read_all(control)
 
-    def _request(self, context: AttemptContext, revealer: Revealer) -> bytes:
+    def _request(self, context: AttemptContext, revealer: Revealer, folder: Path | None) -> bytes:
         params = _TYPE.read_kept(context.params)
         argv = ["/bin/sh", "-c", params["command"]] if params["shell"] else params["command"]
         if self._allow:
@@ -154,7 +183,7 @@ class ShellExecutor:
             stdin = context.payload.decode()
         request = {
             "argv": argv,
-            "env": self._environment(context, _fill(params.get("env", {}), revealer)),
+            "env": self._environment(context, _fill(params.get("env", {}), revealer), folder),
             "cwd": params.get("cwd") or ("~" if "user" in params else None),
             "user": _check_user(params.get("user")),
             "stdin": stdin,
@@ -166,7 +195,9 @@ class ShellExecutor:
         body = json.dumps(request).encode()
         return b"%08x" % len(body) + body
 
-    def _environment(self, context: AttemptContext, given: Mapping[str, str]) -> dict[str, str]:
+    def _environment(
+        self, context: AttemptContext, given: Mapping[str, str], folder: Path | None
+    ) -> dict[str, str]:
         environment = {
             "PATH": self._path,
             "LANG": "C.UTF-8",
@@ -178,6 +209,8 @@ class ShellExecutor:
             "MAINSPRING_TOKEN": str(context.token),
             "MAINSPRING_IDEMPOTENCY_KEY": context.idempotency_key.replace("\0", ""),
         }
+        if folder is not None:
+            environment[VARIABLE] = str(folder)
         if context.trace is not None:
             environment["TRACEPARENT"] = show_traceparent(context.trace)
         if context.fire_at is not None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from mainspring.core.doctor import FileFinding, InstallationFacts, SettingFacts, keys_lost
 from mainspring.errors import InvalidInput, MainspringError
 from mainspring.host.archiving import reach_archive
+from mainspring.host.artifact_place import reach_artifacts
 from mainspring.host.vaults import count_in_vault, find_vault_problems
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ async def gather(location: StoreLocation, choices: Choices, *, address: str) -> 
     examiner = make_examiner(location)
     store = await examiner.look(monotonic=monotonic, now=host_time)
     settings = read_settings(choices, os.environ)
+    artifacts = choices["artifacts.url"].value
     missing, other = keys_lost(settings, store.cluster)
     lost = [*missing, *other]
     return InstallationFacts(
@@ -51,6 +53,8 @@ async def gather(location: StoreLocation, choices: Choices, *, address: str) -> 
         store=store,
         settings=replace(
             settings,
+            artifacts=artifacts,
+            artifacts_error=None if artifacts is None else await reach_artifacts(artifacts),
             vault_secrets=count_in_vault(choices),
             vault_errors=[str(problem) for problem in await find_vault_problems(choices, os.environ)],
         ),

@@ -6,7 +6,7 @@ import os
 import re
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mainspring.objects.store import ObjectMissing, ObjectsUnavailable
 
@@ -31,25 +31,11 @@ class BucketObjects:
     def __init__(self, bucket: str, prefix: str) -> None:
         import obstore
         from obstore.exceptions import BaseError
-        from obstore.store import S3Store
 
         self._obstore = obstore
         self._errors: tuple[type[Exception], ...] = (BaseError, OSError, ValueError)
-        self._bucket = bucket
-        try:
-            self._store: S3Store = S3Store(
-                bucket,
-                prefix=prefix or None,
-                client_options={
-                    "timeout": timedelta(seconds=60),
-                    "connect_timeout": timedelta(seconds=5),
-                    # Options that are given here take the place of those that variables give.
-                    "allow_http": os.environ.get("AWS_ALLOW_HTTP", "").lower() in {"1", "true", "yes", "on"},
-                },
-                retry_config={"max_retries": 3, "retry_timeout": _PATIENCE},
-            )
-        except self._errors as error:
-            raise self._unavailable(error) from None
+        self._address = f"s3://{bucket}"
+        self._store: S3Store = make_bucket("s3", bucket, prefix)
 
     def put(self, name: str, file: Path) -> None:
         """See `Objects`. A large file goes in parts."""
@@ -104,11 +90,51 @@ class BucketObjects:
         return None
 
     def _unavailable(self, error: Exception) -> ObjectsUnavailable:
-        from obstore.exceptions import NotFoundError
+        return explain(error, self._address)
 
-        is_missing = isinstance(error, FileNotFoundError | NotFoundError)
-        kind = ObjectMissing if is_missing else ObjectsUnavailable
-        return kind(f"s3://{self._bucket}: {_shorten(error)}")
+
+def make_bucket(kind: str, bucket: str, prefix: str, *, seconds: int = 60) -> Any:
+    """Make a store of obstore, which reads its usual variables.
+
+    Args:
+        kind: `s3`, `gs` or `az`.
+        seconds: how long a request may take, with its body.
+
+    Raises:
+        ObjectsUnavailable: the variables do not fit.
+    """
+    from obstore.exceptions import BaseError
+    from obstore.store import AzureStore, GCSStore, S3Store
+
+    makers: dict[str, Any] = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}
+    plain = os.environ.get("AZURE_ALLOW_HTTP" if kind == "az" else "AWS_ALLOW_HTTP", "").lower()
+    try:
+        return makers[kind](
+            bucket,
+            prefix=prefix or None,
+            client_options={
+                "timeout": timedelta(seconds=seconds),
+                "connect_timeout": timedelta(seconds=5),
+                # Options that are given here take the place of those that variables give.
+                "allow_http": kind != "gs" and plain in {"1", "true", "yes", "on"},
+            },
+            retry_config={"max_retries": 3, "retry_timeout": _PATIENCE},
+        )
+    except (BaseError, OSError, ValueError) as error:
+        raise explain(error, f"{kind}://{bucket}") from None
+
+
+def explain(error: Exception, address: str) -> ObjectsUnavailable:
+    """Return what an error of obstore means, without passwords.
+
+    Args:
+        address: the bucket that it comes from.
+    """
+    from obstore.exceptions import NotFoundError
+
+    is_missing = isinstance(error, FileNotFoundError | NotFoundError)
+    kind = ObjectMissing if is_missing else ObjectsUnavailable
+    return kind(f"{address}: {_shorten(error)}")
 
 
 def _shorten(error: Exception) -> str:

@@ -47,7 +47,7 @@ class FolderObjects:
         target = self._folder / name
         part = target.with_name(f".{target.name}.{os.getpid()}.part")
         try:
-            self._make_folders(target.parent)
+            make_folders(self._folder, target.parent)
             check_room(target.parent, file.stat().st_size + ROOM)
             try:
                 part.unlink(missing_ok=True)  # what a process with the same id has left cannot be written to
@@ -60,25 +60,25 @@ class FolderObjects:
                 place(part, target)
             finally:
                 part.unlink(missing_ok=True)
-            _sync_folder(target.parent)
+            sync_folder(target.parent)
         except FileExistsError:
             raise _Taken(f"{target} is there") from None
         except OSError as error:
-            raise _unavailable(error) from None
+            raise unavailable(error) from None
 
     def get(self, name: str, file: Path) -> None:
         """See `Objects`."""
         try:
             shutil.copyfile(self._folder / name, file)
         except OSError as error:
-            raise _unavailable(error) from None
+            raise unavailable(error) from None
 
     def read(self, name: str) -> bytes:
         """See `Objects`."""
         try:
             return (self._folder / name).read_bytes()
         except OSError as error:
-            raise _unavailable(error) from None
+            raise unavailable(error) from None
 
     def list(self, folder: str) -> list[str]:
         """See `Objects`. A file that is being written is none yet."""
@@ -88,27 +88,32 @@ class FolderObjects:
                 raise ObjectsUnavailable(f"there is no folder {self._folder}")
             found = [path for path in start.rglob("*") if path.is_file() and not path.name.startswith(".")]
         except OSError as error:
-            raise _unavailable(error) from None
+            raise unavailable(error) from None
         return sorted(path.relative_to(self._folder).as_posix() for path in found)
 
     def local(self, name: str) -> Path | None:
         """See `Objects`."""
         return self._folder / name
 
-    def _make_folders(self, folder: Path) -> None:
-        """Make a folder and those above it, so that a power failure leaves them in place. The first has to be there.
 
-        That way a file system that is not mounted is noticed.
-        """
-        if not self._folder.is_dir():
-            raise ObjectsUnavailable(f"there is no folder {self._folder}; make it, or mount what it is for")
-        missing = [each for each in (folder, *folder.parents) if not each.exists()]
-        for each in reversed(missing):
-            each.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
-            _sync_folder(each.parent)
+def make_folders(first: Path, folder: Path) -> None:
+    """Make a folder and those above it, so that a power failure leaves them in place. The first has to be there.
+
+    That way a file system that is not mounted is noticed.
+
+    Raises:
+        ObjectsUnavailable: the first is not there.
+    """
+    if not first.is_dir():
+        raise ObjectsUnavailable(f"there is no folder {first}; make it, or mount what it is for")
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
+        sync_folder(each.parent)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Have the names in a folder outlast a power failure."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -116,7 +121,8 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _unavailable(error: OSError) -> ObjectsUnavailable:
+def unavailable(error: OSError) -> ObjectsUnavailable:
+    """Return what an error of the file system means."""
     if error.errno in FULL:
         return DiskFull(f"{error.filename or 'the folder'}: {error.strerror}")
     kind = ObjectMissing if isinstance(error, FileNotFoundError) else ObjectsUnavailable

@@ -6,7 +6,7 @@ import errno
 import os
 from pathlib import Path
 
-from mainspring.objects.store import ObjectsUnavailable
+from mainspring.objects.store import ObjectMissing, ObjectsUnavailable
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Errors of a disk that is full."""
@@ -29,7 +29,8 @@ def check_room(folder: Path, needed: int) -> None:
     try:
         found = os.statvfs(folder)
     except OSError as error:
-        raise ObjectsUnavailable(f"{error.filename}: {error.strerror}") from None
+        kind = ObjectMissing if isinstance(error, FileNotFoundError) else ObjectsUnavailable
+        raise kind(f"{error.filename}: {error.strerror}") from None
     free = found.f_bavail * found.f_frsize
     if free < needed:
         raise DiskFull(f"{folder} has {free / 1e6:,.1f} MB free, and {needed / 1e6:,.1f} MB are needed")

@@ -2,21 +2,60 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, BinaryIO, Protocol, runtime_checkable
 
-from mainspring.core.ids import JobId, RunId, SessionId, format_run_id, key_for_target
+from mainspring.core.artifacts import check_artifact_name
+from mainspring.core.ids import (
+    ArtifactId,
+    JobId,
+    RunId,
+    SessionId,
+    format_artifact_id,
+    format_run_id,
+    key_for_target,
+)
 from mainspring.core.outcomes import Failure
 from mainspring.core.tracing import show_trace_id
 from mainspring.core.values import value
+from mainspring.errors import Conflict
 from mainspring.ports.tracing import headers_of
 
 GENTLY = "gently"
 """The message of a cancellation that lets work that cannot be stopped run to its end; see `Executor.execute`."""
 MAX_THREADS = 1_000
 """The most sync functions that one worker may run at a time. Each needs a thread of its own."""
+
+
+FileContent = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
+"""What a job gives as a file: a path, bytes, or an open binary file."""
+
+
+class FileKeeper(Protocol):
+    """Takes the files of attempts to where they are kept. The errors are those of `AttemptContext.artifact`."""
+
+    async def keep(
+        self, context: AttemptContext, name: str, content: FileContent, content_type: str | None
+    ) -> str:
+        """Keep a file, and return its id."""
+        ...
+
+    def keep_sync(
+        self, context: AttemptContext, name: str, content: FileContent, content_type: str | None
+    ) -> str:
+        """Keep a file, and return its id. The calling thread waits."""
+        ...
+
+    async def keep_result(self, context: AttemptContext, result: bytes) -> bytes:
+        """Keep a result that is too large for its run, and return what stands in its place."""
+        ...
+
+    def keep_result_sync(self, context: AttemptContext, result: bytes) -> bytes:
+        """Do the same while the calling thread waits."""
+        ...
 
 
 @value()
@@ -35,6 +74,7 @@ class AttemptContext:
         session_id: the worker session that holds the lease. With it and the token, a job can end its run itself.
         trace: the trace context (`core.tracing`) that it passes on; None if its run is not traced.
         kept: where the executor keeps what the job prints; None as long as it has printed nothing.
+        files: takes the files that the job leaves behind; None where none are taken.
     """
 
     run_id: RunId
@@ -53,6 +93,7 @@ class AttemptContext:
     session_id: SessionId = SessionId(0)
     trace: bytes | None = None
     kept: Any = field(default=None, init=False, repr=False, compare=False)
+    files: FileKeeper | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def run(self) -> str:
@@ -69,12 +110,49 @@ class AttemptContext:
         """The id of the trace that the attempt is in, as tools for tracing show it; None if it is in none."""
         return show_trace_id(self.trace)
 
+    async def artifact(self, name: str, content: FileContent, *, content_type: str | None = None) -> str:
+        """Keep a file, so that it can be fetched after the run, and return its id.
+
+        It is there once this returns. It is shown if this attempt is the run's last.
+
+        Args:
+            name: what it is called, like `report.pdf` or `plots/a.png`.
+            content: a path, bytes, or an open binary file, which is read to its end. Large files go piece by piece.
+            content_type: its media type; None goes by the end of the name.
+
+        Raises:
+            InvalidInput: the name or the type is none, or the file cannot be read or is too large.
+            Conflict: the attempt has one of that name, or has lost its run; or no files are kept here.
+        """
+        if self.files is None:
+            return _without_files(self, name)
+        return await self.files.keep(self, name, content, content_type)
+
+    def artifact_sync(self, name: str, content: FileContent, *, content_type: str | None = None) -> str:
+        """Like `artifact`, for functions without `async`."""
+        if self.files is None:
+            return _without_files(self, name)
+        return self.files.keep_sync(self, name, content, content_type)
+
     def trace_headers(self) -> dict[str, str]:
         """Return the headers by which a request carries on the trace; empty without one.
 
         Within a span of your own, made with OpenTelemetry, they carry on that span.
         """
         return headers_of(self.trace)
+
+
+def _without_files(context: AttemptContext, name: str) -> str:
+    """Return the id of a file that is kept nowhere, for a function that is called directly, as a test does.
+
+    Raises:
+        InvalidInput: the name is none.
+        Conflict: it is called by a worker that takes no files.
+    """
+    check_artifact_name(name)
+    if context.run_id:
+        raise Conflict("artifacts.url", "is not set, so files of runs cannot be kept")
+    return format_artifact_id(ArtifactId(0))
 
 
 @value(kw_only=True)

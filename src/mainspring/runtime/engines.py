@@ -38,6 +38,7 @@ from mainspring.engine.settling.janitor import Retention
 from mainspring.engine.usecases.definitions import Accepted
 from mainspring.engine.usecases.identities import TokenUses
 from mainspring.errors import InvalidInput
+from mainspring.objects import ObjectStreams
 from mainspring.plugins import load_plugins
 from mainspring.ports.archive import Archive
 from mainspring.ports.backups import BackupStore
@@ -221,6 +222,7 @@ async def open_engine(
             tracer=None if export is None else export.tracer,
             archive=make_archive(settings) if with_scheduler else None,
             pinger=pinger,
+            files=make_files(settings),
         )
         engine.telemetry.watch(times)
         beside = await _services_beside(engine, clock, settings, watch)
@@ -334,6 +336,25 @@ def make_archive(settings: Settings) -> Archive | None:
     return ChildArchive(settings.archive_url, place, memory=settings.archive_memory)
 
 
+def make_files(settings: Settings) -> ObjectStreams | None:
+    """Make what reaches the place for files of runs; None if there is none.
+
+    Raises:
+        MissingExtra: the place is a bucket, and the extra `objects` is not installed.
+        InvalidInput: the variables that lead to the bucket do not fit.
+    """
+    if settings.artifacts_url is None:
+        return None
+    from mainspring.config.artifact_settings import read_artifact_place
+    from mainspring.objects import ObjectsUnavailable, open_streams
+
+    place = read_artifact_place(settings.artifacts_url)
+    try:
+        return open_streams(place, feature="artifacts.url", extra="objects")
+    except ObjectsUnavailable as error:
+        raise InvalidInput("artifacts.url", str(error)) from None
+
+
 def _retention(settings: Settings) -> Retention:
     return Retention(
         history=settings.history,
@@ -377,6 +398,8 @@ def _engine_settings(
         trace_sample=settings.trace_sample,
         trace_split_after=settings.trace_split_after,
         public_url=settings.public_url,
+        keep_artifacts=settings.keep_artifacts,
+        artifact_limit=settings.artifacts_limit,
     )
 
 

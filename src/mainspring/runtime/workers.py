@@ -17,6 +17,7 @@ from mainspring.core.batching import TAKES_BATCHES
 from mainspring.engine.assembly import Engine
 from mainspring.executors.context import ExecutorContext
 from mainspring.plugins import load_plugins
+from mainspring.ports.artifacts import ArtifactGateway
 from mainspring.ports.clock import Clock
 from mainspring.ports.gateway import Registration, WorkerGateway
 from mainspring.ports.secrets import Secrets
@@ -48,7 +49,11 @@ def _warn_of_reach(settings: Settings) -> None:
 
 
 def _executor_context(
-    settings: Settings, registry: FunctionRegistry, secrets: Secrets | None, tracer: Tracer | None
+    settings: Settings,
+    registry: FunctionRegistry,
+    gateway: WorkerGateway,
+    secrets: Secrets | None,
+    tracer: Tracer | None,
 ) -> ExecutorContext:
     return ExecutorContext(
         settings=settings,
@@ -57,6 +62,7 @@ def _executor_context(
         secrets=ConfiguredSecrets(settings.secrets) if secrets is None else secrets,
         host_time=host_time,
         tracer=tracer,
+        artifacts=gateway if isinstance(gateway, ArtifactGateway) else None,
     )
 
 
@@ -79,7 +85,7 @@ def make_worker(
         tracer: takes the spans of attempts; None if they are not exported.
     """
     _warn_of_reach(settings)
-    executors = load_plugins().make_executors(_executor_context(settings, registry, secrets, tracer))
+    executors = load_plugins().make_executors(_executor_context(settings, registry, gateway, secrets, tracer))
     registration = _registration(settings, registry, executors, name)
     waiters = WorkerWaiters(claim=LoopWaiter(), beat=LoopWaiter(), report=LoopWaiter())
     worker = Worker(

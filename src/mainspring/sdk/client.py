@@ -9,6 +9,7 @@ from typing import Any, Unpack
 from mainspring.sdk.access_calls import AccessCalls
 from mainspring.sdk.alert_calls import AlertCalls
 from mainspring.sdk.archive_calls import ArchiveCalls
+from mainspring.sdk.artifact_files import ArtifactFiles
 from mainspring.sdk.audit_calls import AuditCalls
 from mainspring.sdk.capacity_calls import CapacityCalls
 from mainspring.sdk.dead_calls import DeadCalls
@@ -65,6 +66,7 @@ class AsyncClient(
     AccessCalls,
     AuditCalls,
     ArchiveCalls,
+    ArtifactFiles,
     MonitorCalls,
     ObjectiveCalls,
     CapacityCalls,

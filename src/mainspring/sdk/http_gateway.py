@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 
 import msgspec
 
-from mainspring.core.ids import RunId, SessionId
+from mainspring.clock import LoopWaiter
+from mainspring.core.ids import ArtifactId, RunId, SessionId, format_run_id
 from mainspring.core.outcomes import Failure
 from mainspring.core.results import read_mark
-from mainspring.errors import InvalidInput
+from mainspring.errors import Conflict, InvalidInput, StoreUnavailable, Unreachable
+from mainspring.ports.artifacts import ArtifactUpload
 from mainspring.ports.clock import RandomSource
 from mainspring.ports.executor import Success
 from mainspring.ports.gateway import (
@@ -24,7 +27,8 @@ from mainspring.ports.gateway import (
     ReportResult,
     Session,
 )
-from mainspring.sdk.transport import ANSWER_SECONDS, Transport
+from mainspring.sdk.transfers import Transfers
+from mainspring.sdk.transport import ANSWER_SECONDS
 from mainspring.wire import operations, protocol
 from mainspring.wire.protocol import (
     BeatAnswerIn,
@@ -33,6 +37,7 @@ from mainspring.wire.protocol import (
     SessionBody,
     SessionGrantedIn,
 )
+from mainspring.wire.protocol.artifacts import read_artifact_id
 
 _PART_BYTES = 800_000
 """The most bytes of reports in one request. A server reads 1 MiB."""
@@ -41,6 +46,9 @@ _FIRST_SHARE = 0.6
 It is more than half, so that if none of them answers, the worker gives up first and beats again at once."""
 _LONGEST_SILENCE = 6.0
 """The most seconds for the same. It is less than the reaper waits for a report after a run's deadline."""
+
+_UPLOAD_PAUSES = (0.5, 2.0, 5.0)
+"""Seconds after which a file is sent again that could not be sent."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -58,7 +66,7 @@ class HttpGateway:
     """
 
     def __init__(self, server: str, *, random: RandomSource | None = None) -> None:
-        self._transport = Transport(server, random=random)
+        self._transport = Transfers(server, random=random)
         self._silence = ANSWER_SECONDS  # the worker gives up sooner
         self._tells_durations = True
 
@@ -133,10 +141,54 @@ class HttpGateway:
             results += [ReportResult(result) for result in view.results]
         return tuple(results)
 
+    async def put_artifact(self, session_id: SessionId, upload: ArtifactUpload) -> ArtifactId:
+        """Keep a file; see `ArtifactGateway`. The server says where it goes, which may be a bucket."""
+        session = protocol.show_session(session_id)
+        place = await self._transport.call(
+            operations.WORKER_ARTIFACT, body=_body_of(session, upload), may_repeat=True
+        )
+        waiter = LoopWaiter()
+        for pause in (*_UPLOAD_PAUSES, None):
+            try:
+                await self._send(place, upload)
+                body = protocol.ConfirmBody(session_id=session, artifact_id=place.artifact_id)
+                kept = await self._transport.call(operations.WORKER_CONFIRM, body=body, may_repeat=True)
+            except (Unreachable, StoreUnavailable):
+                if pause is None:
+                    raise
+                await waiter.wait(pause)
+            else:
+                return read_artifact_id(kept.artifact_id)
+        raise AssertionError("the last try raises or returns")
+
+    async def _send(self, place: protocol.ArtifactPlaceView, upload: ArtifactUpload) -> None:
+        """Put the bytes of a file. If they are there already, a try before has put them."""
+        headers = place.headers
+        if not place.url.startswith("/"):
+            headers = {**headers, "Content-MD5": b64encode(upload.md5).decode()}
+        try:
+            await self._transport.send_file(place.url, headers, upload.open, upload.size)
+        except Conflict as error:
+            if error.field != "artifact":
+                raise
+
     async def leave(self, session_id: SessionId) -> None:
         """End the session."""
         body = SessionBody(session_id=protocol.show_session(session_id))
         await self._transport.call(operations.WORKER_LEAVE, body=body, may_repeat=True)
+
+
+def _body_of(session: str, upload: ArtifactUpload) -> protocol.ArtifactBody:
+    return protocol.ArtifactBody(
+        session_id=session,
+        run_id=format_run_id(upload.run_id),
+        token=upload.token,
+        name=upload.name,
+        content_type=upload.content_type,
+        size=upload.size,
+        sha256=upload.sha256.hex(),
+        is_result=upload.is_result,
+    )
 
 
 def _is_plain(report: Report) -> bool:

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic
 
 from mainspring.clock import LoopWaiter, monotonic
+from mainspring.core.artifacts import ResultReference, read_reference
 from mainspring.core.states import FINAL_STATES, RunState
 from mainspring.errors import ResultLeftOut, RunCancelled, RunFailed, RunSkipped
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from mainspring.payloads.codec import Codec
     from mainspring.sdk.app import App
     from mainspring.sdk.client import AsyncClient
+    from mainspring.wire.artifacts import ArtifactView
     from mainspring.wire.views import RunView
     from mainspring.wire.why import WhyView
 
@@ -113,6 +115,8 @@ class RunHandle(Generic[T_co]):
     async def result(self, timeout: float | timedelta | None = None) -> T_co:
         """Wait until the run has ended, and return what its function returned, as the annotation says it.
 
+        A result that was too large for the run is fetched from where it is kept, and checked.
+
         Args:
             timeout: seconds; None means no limit.
 
@@ -122,11 +126,33 @@ class RunHandle(Generic[T_co]):
             TimeoutError: the run has not ended by then. It continues.
             InvalidInput: the function returned something else than its annotation says.
         """
-        return self._read(await self.wait(timeout))
+        run = await self.wait(timeout)
+        kept = _kept_result(run)
+        if kept is not None:
+            text = await self._app.perform(
+                lambda client: client.read_artifact(kept.artifact, sha256=kept.sha256)
+            )
+            run = _with_result(run, text)
+        return self._read(run)
 
     def result_sync(self, timeout: float | timedelta | None = None) -> T_co:
         """Like `result`, for code without an event loop."""
-        return self._read(self.wait_sync(timeout))
+        run = self.wait_sync(timeout)
+        kept = _kept_result(run)
+        if kept is not None:
+            text = self._app.perform_sync(
+                lambda client: client.read_artifact(kept.artifact, sha256=kept.sha256)
+            )
+            run = _with_result(run, text)
+        return self._read(run)
+
+    async def artifacts(self) -> list[ArtifactView]:
+        """Return the files that the run's last attempt has left behind, by name."""
+        return await self._app.perform(lambda client: _list_all(client, self.id))
+
+    def artifacts_sync(self) -> list[ArtifactView]:
+        """Like `artifacts`, for code without an event loop."""
+        return self._app.perform_sync(lambda client: _list_all(client, self.id))
 
     def _read(self, run: RunView) -> T_co:
         status = RunState(run.status)
@@ -137,6 +163,27 @@ class RunHandle(Generic[T_co]):
             raise ResultLeftOut(self.id, left_out.reason, left_out.note)
         result: T_co = run.result if self._codec is None else self._codec.decode(run.result, "result")
         return result
+
+
+def _kept_result(run: RunView) -> ResultReference | None:
+    """Return where the result of a run is that was too large for it."""
+    return read_reference(run.result) if RunState(run.status) is RunState.SUCCEEDED else None
+
+
+def _with_result(run: RunView, text: bytes) -> RunView:
+    """Return a run with the result that was kept elsewhere."""
+    import msgspec
+
+    return msgspec.structs.replace(run, result=msgspec.json.decode(text))
+
+
+async def _list_all(client: AsyncClient, run_id: str) -> list[ArtifactView]:
+    page = await client.list_artifacts(run_id)
+    found = page.items
+    while page.next is not None:
+        page = await client.list_artifacts(run_id, after=page.next)
+        found += page.items
+    return found
 
 
 async def wait_for_run(client: AsyncClient, run_id: str, timeout: float | timedelta | None = None) -> RunView:

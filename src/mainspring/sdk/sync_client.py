@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from datetime import date, datetime, timedelta
-from typing import Any, Protocol, TypeVar, Unpack
+from typing import Any, BinaryIO, Protocol, TypeVar, Unpack
 
 from mainspring.core.redrives import USUAL_RATE
 from mainspring.sdk.client import AsyncClient
@@ -26,6 +26,7 @@ from mainspring.wire.alerts import (
 )
 from mainspring.wire.applying import AppliedView, DefinitionsView
 from mainspring.wire.archive import ArchivePage
+from mainspring.wire.artifacts import ArtifactPage, ArtifactView
 from mainspring.wire.audit import AuditCheckView, AuditPage
 from mainspring.wire.backfills import BackfillAnswer, BackfillPage, BackfillView
 from mainspring.wire.blackouts import BlackoutList
@@ -848,6 +849,34 @@ class SyncClient(Lists):
         `next` of the answer is `before` of the call that goes on; it is None when there are no more.
         """
         return self._perform(lambda client: client.list_archive_days(before=before, limit=limit))
+
+    def list_artifacts(self, run_id: str, *, after: str | None = None, limit: int = 100) -> ArtifactPage:
+        """Return a page of the files that the last attempt of a run has left behind, by name."""
+        return self._perform(lambda client: client.list_artifacts(run_id, after=after, limit=limit))
+
+    def get_artifact(self, artifact_id: str) -> ArtifactView:
+        """Return what is known of a file of a run."""
+        return self._perform(lambda client: client.get_artifact(artifact_id))
+
+    def fetch_artifact(self, artifact_id: str, file: BinaryIO, *, sha256: str | None = None) -> int:
+        """Write the bytes of an artifact into an open binary file. Return how many they are.
+
+        Args:
+            sha256: what they have to come to, in hexadecimal digits; None takes what the server says of the artifact.
+
+        Raises:
+            MainspringError: they do not come to that. The file has them all the same.
+            NotFound: there is no such artifact, or it is not kept any more.
+        """
+        return self._perform(lambda client: client.fetch_artifact(artifact_id, file, sha256=sha256))
+
+    def read_artifact(self, artifact_id: str, *, sha256: str | None = None) -> bytes:
+        """Return the bytes of an artifact, which are held in memory. `fetch_artifact` writes large ones into a file.
+
+        Args:
+            sha256: as for `fetch_artifact`.
+        """
+        return self._perform(lambda client: client.read_artifact(artifact_id, sha256=sha256))
 
     def list_alerts(
         self, *, state: str = "open", scope: str = "tenant", before: int | None = None, limit: int = 100

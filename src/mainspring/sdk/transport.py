@@ -197,7 +197,7 @@ class Transport:
             request = request._replace(headers={**request.headers, **self.credentials.headers})
             server, status, text = await self._ask(request, may_repeat=may_repeat)
         if status >= 400:
-            refusal = _refusal(status, text, operation, key)
+            refusal = make_refusal(status, text, operation, key)
             if isinstance(refusal, StoreUnavailable):
                 self._leave(server)
             raise refusal
@@ -248,7 +248,7 @@ class Transport:
                     self._move_others(server)
                 if server != asked[-1] and (may_repeat or isinstance(error, _NOTHING_SENT)):
                     continue
-                raise Unreachable(_explain(error, server)) from error
+                raise Unreachable(explain(error, server)) from error
             self._chosen = server
             return server, status, text
         raise AssertionError("there is a server to ask")
@@ -267,11 +267,15 @@ class Transport:
                     params=request.query,
                     headers=request.headers,
                     timeout=aiohttp.ClientTimeout(connect=_CONNECT_SECONDS),
-                    ssl=self.credentials.tls(is_own=request.is_own) if server.startswith("https:") else True,
+                    ssl=self._tls(server, is_own=request.is_own),
                 ) as response:
                     return response.status, await response.read()
             finally:
                 self._movable.pop(limit, None)
+
+    def _tls(self, server: str, *, is_own: bool = False) -> ssl.SSLContext | bool:
+        """Return how a connection to a server is secured; True is as usual."""
+        return self.credentials.tls(is_own=is_own) if server.startswith("https:") else True
 
     def _move_others(self, server: str) -> None:
         """Give up the requests that wait for a silent server and may go elsewhere."""
@@ -300,7 +304,8 @@ class _Request(NamedTuple):
     is_own: bool  # to this process's own server
 
 
-def _explain(error: Exception, server: str) -> str:
+def explain(error: Exception, server: str) -> str:
+    """Return why a server has not answered, for people."""
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     if isinstance(cause, ssl.SSLCertVerificationError):
         return (
@@ -333,7 +338,8 @@ def _encode(operation: Operation[Any], body: object) -> bytes:
     return body.encode() if isinstance(body, str) else body
 
 
-def _refusal(status: int, text: bytes, operation: Operation[Any], key: str | None) -> MainspringError:
+def make_refusal(status: int, text: bytes, operation: Operation[Any], key: str | None) -> MainspringError:
+    """Return the error that an answer stands for."""
     try:
         problem = msgspec.json.decode(text, type=_Problem)
     except msgspec.DecodeError:

@@ -22,6 +22,7 @@ from mainspring.executors.runners import InlineRunner
 from mainspring.ports.executor import AttemptContext, Outcome
 from mainspring.ports.gateway import Lease
 from mainspring.registry import FunctionRegistry, RegisteredFunction
+from mainspring.testing.files import drop_files
 from mainspring.testing.outside import Outside
 from mainspring.worker.attempt import make_context
 
@@ -62,6 +63,7 @@ class Caller:
             BaseException: what is no error of the function: `KeyboardInterrupt`, or the failure of a test.
         """
         contexts = [make_context(lease, _SESSION, lease.trace) for lease in leases]
+        drop_files(contexts)
         caught: list[Raised] = []
         function = self._find(leases[0], caught)
         if function is None:
@@ -79,6 +81,7 @@ class Caller:
     async def carry_out_async(self, leases: Sequence[Lease]) -> Sequence[Outcome]:
         """Do the same on the running loop. A sync function gets a thread, as it does in a worker."""
         contexts = [make_context(lease, _SESSION, lease.trace) for lease in leases]
+        drop_files(contexts)
         caught: list[Raised] = []
         function = self._find(leases[0], caught)
         if function is None:

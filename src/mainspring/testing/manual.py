@@ -25,6 +25,7 @@ from mainspring.engine.usecases.client import Client
 from mainspring.engine.usecases.definitions import Accepted
 from mainspring.executors import FunctionExecutor
 from mainspring.executors.runners import InlineRunner
+from mainspring.objects import ObjectStreams
 from mainspring.ports.channel import Pinger, Sender
 from mainspring.ports.executor import Executor
 from mainspring.ports.gateway import ClaimCall, ClaimReply, Lease, Registration, Report, ReportResult
@@ -162,6 +163,7 @@ class ManualRuntime:
         sender: delivers what alerts tell; without one, no alerts are judged.
         pinger: tells a monitor elsewhere that alerts are judged.
         public_url: where messages of alerts link to.
+        files: where the files lie that runs leave behind; None keeps none.
     """
 
     def __init__(
@@ -176,6 +178,7 @@ class ManualRuntime:
         sender: Sender | None = None,
         pinger: Pinger | None = None,
         public_url: str | None = None,
+        files: ObjectStreams | None = None,
     ) -> None:
         self.registry: FunctionRegistry = registry or FunctionRegistry()
         self.clock: FakeClock = clock or FakeClock()
@@ -190,7 +193,9 @@ class ManualRuntime:
             ),
             sender=sender,
             pinger=pinger,
+            files=files,
         )
+        self._takes_files = files is not None
         self.wakeups: Wakeups = self._engine.wakeups
         self.matcher: Matcher = self._engine.matcher
         self.gateway: LocalGateway = self._engine.gateway
@@ -225,7 +230,11 @@ class ManualRuntime:
             "functions": tuple(sorted(self.registry.names())),
             "labels": (TAKES_BATCHES,),
         }
-        executor = FunctionExecutor(self.registry, runner=InlineRunner())
+        executor = FunctionExecutor(
+            self.registry,
+            runner=InlineRunner(),
+            artifacts=self.gateway if self._takes_files else None,
+        )
         await executor.start()
         self._executors.append(executor)
         executors: dict[str, Executor] = {"function": executor}

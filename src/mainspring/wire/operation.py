@@ -57,6 +57,7 @@ class Body:
         shape: the type that describes it.
         decoded_as: the type that its handler gets: `shape`, a plain `dict[str, Any]`, or `Any` JSON value; `bytes` if
             it is not JSON.
+        is_streamed: the handler reads it piece by piece, whatever its type, and judges its length.
         limit: the most bytes; a setting may name another number.
         is_optional: whether a request may leave it out; an empty body counts as an empty object.
         media_types: the types to describe. Every operation accepts both JSON types, or else just the one named here.
@@ -67,6 +68,7 @@ class Body:
     limit: int = BODY_LIMIT
     is_optional: bool = False
     media_types: tuple[str, ...] = (JSON,)
+    is_streamed: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -5,17 +5,20 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from httpx import AsyncClient, Response
 
+from mainspring import current_attempt
 from mainspring.api.hiding import HIDDEN_FIELDS, NOT_HIDDEN
 from mainspring.core.channel_settings import ChannelConfig
 from mainspring.core.ids import format_run_id
 from mainspring.core.notifications import Message
 from mainspring.engine.usecases.identities import Identities
+from mainspring.objects import ObjectPlace, open_streams
 from mainspring.registry import FunctionRegistry
 from mainspring.testing.clock import ManualWaiter
 from mainspring.testing.factories import IdSequence
@@ -173,6 +176,39 @@ def blank(plain: Any) -> Any:
     if str(plain.get("field", "")).startswith("payload"):
         hidden |= {"before", "after"}
     return {key: None if key in hidden else blank(item) for key, item in plain.items()}
+
+
+async def test_files_of_runs_are_hidden(tmp_path: Path) -> None:
+    registry = FunctionRegistry()
+
+    async def work(**_: object) -> str:
+        return await current_attempt().artifact(f"{CANARY}.txt", CANARY.encode())
+
+    registry.add("work", work)
+    files = open_streams(ObjectPlace("folder", str(tmp_path)), feature="", extra="")
+    async with ManualRuntime(registry, files=files) as runtime:
+        identities = Identities(
+            runtime.store, clock=runtime.clock, ids=IdSequence(1000), waiter=ManualWaiter()
+        )
+        async with client_of(api_of(runtime, identities=identities)) as http:
+            office = Office(http)
+            first = await office.ask("", "POST", "tokens", {"name": "first", "role": "admin"})
+            office.admin = first.json()["token"]
+            job = (await office.ask(office.admin, "POST", "jobs", {"name": "a", "function": "work"})).json()
+            made = await office.ask(office.admin, "POST", f"jobs/{job['job_id']}/runs", {})
+            await (await runtime.worker(tenant="shop")).work()
+            run = made.json()["run_id"]
+            text = await office.token("eve", "viewer", hides_payloads=["shop"])
+            for caller, is_hidden in ((office.admin, False), (text, True)):
+                listed = await office.ask(caller, "GET", f"runs/{run}/artifacts")
+                [item] = listed.json()["items"]
+                path = f"artifacts/{item['artifact_id']}"
+                shown = [listed.text, (await office.ask(caller, "GET", path)).text]
+                content = await office.ask(caller, "GET", f"{path}/content")
+                assert [CANARY in one for one in shown] == [not is_hidden] * 2
+                assert item["sha256"] is None if is_hidden else item["size"] == len(CANARY)
+                assert content.status_code == (403 if is_hidden else 200)
+                assert (CANARY in content.text) is not is_hidden
 
 
 async def test_what_is_hidden_cannot_be_asked_by(office: Office, runtime: ManualRuntime) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import io
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -15,15 +16,17 @@ import pytest
 
 import mainspring.api
 from mainspring.api.app import ENDPOINTS
-from mainspring.api.call import Answer, Endpoint
+from mainspring.api.call import Answer, Endpoint, Streamed
 from mainspring.api.routing import Routes
 from mainspring.core.ids import RunId, SessionId
 from mainspring.core.rights import Right
+from mainspring.ports.artifacts import ArtifactUpload
 from mainspring.ports.executor import Success
 from mainspring.ports.gateway import ClaimCall, Registration, Report
 from mainspring.sdk.access_calls import AccessCalls
 from mainspring.sdk.alert_calls import AlertCalls
 from mainspring.sdk.archive_calls import ArchiveCalls
+from mainspring.sdk.artifact_calls import ArtifactCalls
 from mainspring.sdk.audit_calls import AuditCalls
 from mainspring.sdk.capacity_calls import CapacityCalls
 from mainspring.sdk.client import AsyncClient
@@ -48,7 +51,19 @@ WITHOUT_CALL = {
     "run_job_now",  # the same as `submit_run`
     *("get_login_page", "post_login_form", "post_logout_form", "login_oidc", "login_callback"),  # browsers
     *("get_ping", "get_ping_start", "get_ping_extend", "get_ping_fail"),  # the same as by POST
+    *("get_artifact_content", "put_artifact_content"),  # piece by piece: `fetch_artifact`, `put_artifact`
+    "worker_confirm",  # after `worker_artifact`, in the same call
 }
+UPLOAD = ArtifactUpload(
+    run_id=RunId(1),
+    token=1,
+    name="a.txt",
+    content_type="text/plain",
+    size=0,
+    sha256=bytes(32),
+    md5=bytes(16),
+    open=io.BytesIO,
+)
 ids = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
 
 
@@ -92,6 +107,7 @@ def methods() -> dict[str, Callable[..., Any]]:
             **vars(CapacityCalls),
             **vars(UsageCalls),
             **vars(ArchiveCalls),
+            **vars(ArtifactCalls),
             **vars(AlertCalls),
             **vars(LogCalls),
             **vars(WorkflowCalls),
@@ -121,6 +137,7 @@ async def call_gateway() -> list[Asked]:
         ),
         lambda: gateway.beat(session, ()),
         lambda: gateway.report(session, (report,)),
+        lambda: gateway.put_artifact(session, UPLOAD),
         lambda: gateway.leave(session),
     ]
     return [await what_asks(call) for call in calls]
@@ -153,8 +170,9 @@ def test_handler_takes_and_answers_what_is_described(endpoint: Endpoint) -> None
         (answer,) = get_args(answer)
     body = endpoint.operation.body
     answers = get_args(answer) if isinstance(answer, UnionType) else (answer,)
+    answers = tuple(one for one in answers if one is not Streamed)  # which is not JSON
     assert answers == (endpoint.operation.answer, *endpoint.operation.other_answers)
-    assert list(hints.values())[1:] == ([] if body is None else [body.decoded_as])
+    assert list(hints.values())[1:] == ([] if body is None or body.is_streamed else [body.decoded_as])
 
 
 def test_handlers_read_no_query_that_is_not_described() -> None:
@@ -266,6 +284,7 @@ def test_rights_are_those_of_the_design() -> None:
             *("list_calendars", "get_calendar", "list_calendar_versions", "list_calendar_days"),
             *("list_limits", "get_limit", "list_limit_keys", "get_run_why"),
             *("list_redrives", "get_redrive", "get_usage"),
+            *("list_run_artifacts", "get_artifact", "get_artifact_content"),
             *("list_alerts", "list_alert_rules", "get_alert_rule", "list_channels", "get_channel"),
             *("list_silences", "list_monitors", "get_monitor", "list_slos", "get_slo", "get_capacity"),
             *("list_redrives", "get_redrive", "get_usage"),
@@ -314,7 +333,10 @@ def test_rights_are_those_of_the_design() -> None:
             "list_archive_days",
             *("list_tenant_blackouts", "upsert_tenant_blackouts", "list_blackouts", "upsert_blackouts"),
         },
-        Right.WORK: {f"worker_{verb}" for verb in ("register", "claim", "beat", "report", "leave")},
+        Right.WORK: {
+            *(f"worker_{verb}" for verb in ("register", "claim", "beat", "report", "leave")),
+            *("worker_artifact", "worker_confirm", "put_artifact_content"),
+        },
     }
 
 

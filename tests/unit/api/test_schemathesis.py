@@ -90,6 +90,7 @@ def client(ids: dict[str, str]) -> Iterator[Blocking]:
         slo = {"kind": "success", "objective": 0.99}
         assert client.ask("PUT", "/api/v1/slos/good", json=slo).status_code == 201
         ids["slo"] = "good"
+        ids["artifact_id"] = f"art_{'0' * 13}"
         ids["monitor"], ids["key"] = "dump", made["ping_path"].rpartition("/")[2]
         yield client
 

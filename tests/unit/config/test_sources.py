@@ -91,6 +91,9 @@ def test_every_setting_has_a_variable_and_a_place_in_the_file(tmp_path: Path) ->
         "executors.shell.limits": ("{ nproc = 5 }", "nproc=5"),
         "archive.url": ('"/srv/archive"', "/srv/archive"),
         "archive.memory": ('"1GB"', "1GB"),
+        "artifacts.url": ('"s3://files"', "s3://files"),
+        "artifacts.limit": ('"1GB"', "1GB"),
+        "artifacts.keep": ('"7d"', "7d"),
         "public_url": ('"https://jobs.example.org"', "https://jobs.example.org"),
         "watchdog.ping_url": ('"https://hc.example.com/0e1f"', "https://hc.example.com/0e1f"),
         "mail.url": ('"smtp://me@mail.example.com"', "smtp://me@mail.example.com"),
@@ -138,7 +141,7 @@ def test_every_field_of_settings_is_a_setting_with_its_default() -> None:
     [
         ("[worker]\nslot = 1", "worker.slot: there is no such setting; did you mean 'worker.slots'?"),
         ("slots = 1", "slots: there is no such setting; did you mean 'worker.slots'?"),
-        ("[wroker]\nslots = 1", "wroker: there is no such table; known are api, archive, audit, auth,"),
+        ("[wroker]\nslots = 1", "wroker: there is no such table; known are api, archive, artifacts, audit,"),
         ("callback_allow = []", "callback_allow: there is no such setting; did you mean 'executors.http.allow'?"),
         ("no_api = true", "no_api: there is no such setting; did you mean 'api.enabled'?"),
         ("zzz = 1", "zzz: there is no such setting; `mainspring config show` lists all"),

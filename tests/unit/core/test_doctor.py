@@ -109,6 +109,7 @@ SETTINGS = SettingFacts(
     tzdata="2026a",
     history_keep=30 * DAY,
     archive="/srv/archive",
+    artifacts="/srv/files",
     vault_secrets=3,
     keys=["k2", "k1"],
 )
@@ -240,6 +241,12 @@ WRONG: list[tuple[str, InstallationFacts, Grade, str]] = [
         with_settings(archive_error="there is no folder /srv/archive"),
         FAILURE,
         "the archive cannot be used: there is no folder /srv/archive",
+    ),
+    (
+        "artifacts",
+        with_settings(artifacts_error="there is no folder /srv/files"),
+        FAILURE,
+        "the place for files of runs cannot be used: there is no folder /srv/files",
     ),
     ("archive", with_cluster(unarchived_for=33 * DAY), WARNING, "ended 33 days ago is not in the archive"),
     (

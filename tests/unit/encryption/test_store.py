@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from mainspring.core.admission import SubmissionVerdict
+from mainspring.core.artifacts import ArtifactVerdict
 from mainspring.core.ciphertexts import is_encrypted_bytes, show_hidden, why_unreadable
 from mainspring.core.dead_letters import DeadFilter
 from mainspring.core.ids import RedriveId, RunId
@@ -28,6 +29,7 @@ from mainspring.engine.usecases.submissions import JobForm, Submission, make_sub
 from mainspring.errors import CannotDecrypt, InvalidInput
 from mainspring.ports.store import Store
 from mainspring.ports.store.applying import JobsChange
+from mainspring.ports.store.artifacts import ArtifactAdded
 from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimRequest
 from mainspring.ports.store.flows import FlowVerdict, KeptFlow
 from mainspring.ports.store.jobs import JobEdit, NewJob
@@ -35,6 +37,7 @@ from mainspring.ports.store.redrives import NewRedrive
 from mainspring.ports.store.runs import NewRun
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.clock import FakeClock
+from mainspring.testing.conformance.artifacts import make_artifact
 from mainspring.testing.conformance.flows import end_of, make_start, make_step_run, make_turn
 from mainspring.testing.factories import (
     START,
@@ -453,3 +456,12 @@ async def test_start_with_a_missing_or_another_key_is_refused(bare: MemoryStore,
 
 def test_new_job_type_has_the_definition() -> None:
     assert reaches(NewJob, set())
+
+
+async def test_a_result_is_not_kept_elsewhere_in_plain_text(bare: MemoryStore) -> None:
+    store = encrypted(bare, NEW)
+    held = await running_run(store)
+    added = await store.add_artifact(make_artifact(held, is_result=True), most=10)
+    assert added == ArtifactAdded(ArtifactVerdict.SEALED)
+    added = await store.add_artifact(make_artifact(held), most=10)
+    assert added.verdict is ArtifactVerdict.ADDED

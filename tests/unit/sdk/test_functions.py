@@ -14,7 +14,7 @@ from mainspring.sdk.definitions import job_body
 from mainspring.sdk.function import NO_PAYLOAD
 from mainspring.sdk.portal import Portal
 from mainspring.sdk.sync_client import SyncClient
-from mainspring.sdk.transport import Transport
+from mainspring.sdk.transfers import Transfers
 
 
 async def test_a_job_is_still_its_function() -> None:
@@ -364,7 +364,7 @@ def test_a_number_is_no_delay_as_it_could_be_an_argument() -> None:
 
 def test_a_client_without_a_loop_has_every_method() -> None:
     called = {name for name in dir(AsyncClient) if inspect.iscoroutinefunction(getattr(AsyncClient, name))}
-    methods = {name for name in called if not hasattr(Transport, name)}
+    methods = {name for name in called if not hasattr(Transfers, name)}
     assert methods == {name for name in vars(SyncClient) if not name.startswith("_")}
     for name in methods:
         assert inspect.signature(getattr(AsyncClient, name)).parameters.keys() == (

@@ -34,7 +34,7 @@ async def register(call: Call, body: dict[str, Any]) -> protocol.SessionGranted:
 @handles(operations.WORKER_CLAIM)
 async def claim(call: Call, body: protocol.ClaimBody) -> protocol.ClaimAnswerView:
     claim_call = protocol.to_claim(body)
-    if not await _is_own(call, claim_call.session_id):
+    if not await is_own(call, claim_call.session_id):
         return protocol.from_claim_reply(ClaimReply(is_session_live=False))
     return protocol.from_claim_reply(await _claim_while_connected(call, claim_call))
 
@@ -48,7 +48,7 @@ def _bind(call: Call, offer: Registration) -> Registration:
     if call.identity is None:
         return offer
     queues = _cut(offer.queues, call.identity.token.queues)
-    return replace(offer, account=call.identity.name, tenant=_tenant_of(call), queues=queues)
+    return replace(offer, account=call.identity.name, tenant=tenant_of(call), queues=queues)
 
 
 def _cut(queues: tuple[str, ...], bounds: tuple[str, ...]) -> tuple[str, ...]:
@@ -70,12 +70,12 @@ def _name(queues: Sequence[str]) -> str:
     return f"the queue {shown}" if len(queues) == 1 else f"the queues {shown}"
 
 
-def _tenant_of(call: Call) -> str | None:
+def tenant_of(call: Call) -> str | None:
     """Return the only tenant for which the caller may work; None if it may for all."""
     return None if Right.WORK in call.principal.shared_rights else call.tenant
 
 
-async def _is_own(call: Call, session_id: SessionId) -> bool:
+async def is_own(call: Call, session_id: SessionId) -> bool:
     """Return whether a session is the caller's, and reaches no further than its token.
 
     Another one's does not live for the caller, as one that was never there.
@@ -83,7 +83,7 @@ async def _is_own(call: Call, session_id: SessionId) -> bool:
     if call.identity is None:
         return True
     return await call.engine.session_owners.is_of(
-        session_id, call.identity.name, tenant=_tenant_of(call), queues=call.identity.token.queues
+        session_id, call.identity.name, tenant=tenant_of(call), queues=call.identity.token.queues
     )
 
 
@@ -113,7 +113,7 @@ async def _wait_for_disconnect(call: Call) -> None:
 async def beat(call: Call, body: protocol.BeatBody) -> protocol.BeatView:
     session_id = protocol.read_session(body.session_id)
     held = protocol.to_keys(body.held)
-    if not await _is_own(call, session_id):
+    if not await is_own(call, session_id):
         return protocol.from_beat_reply(BeatReply(is_session_live=False))
     return protocol.from_beat_reply(
         await call.services.gateway.beat(session_id, held, answered=body.answered)
@@ -124,16 +124,16 @@ async def beat(call: Call, body: protocol.BeatBody) -> protocol.BeatView:
 async def report(call: Call, body: protocol.ReportBody) -> protocol.ReportView:
     reports = tuple(protocol.to_report(item, index) for index, item in enumerate(body.reports))
     session_id = protocol.read_session(body.session_id)
-    if not await _is_own(call, session_id):
+    if not await is_own(call, session_id):
         return protocol.ReportView(results=[ReportResult.STALE.value] * len(reports))
-    results = await call.services.gateway.report(session_id, reports, tenant=_tenant_of(call))
+    results = await call.services.gateway.report(session_id, reports, tenant=tenant_of(call))
     return protocol.ReportView(results=[result.value for result in results])
 
 
 @handles(operations.WORKER_LEAVE)
 async def leave(call: Call, body: protocol.SessionBody) -> None:
     session_id = protocol.read_session(body.session_id)
-    if await _is_own(call, session_id):
+    if await is_own(call, session_id):
         await call.services.gateway.leave(session_id)
 
 

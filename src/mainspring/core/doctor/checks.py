@@ -40,6 +40,7 @@ CHECKS: dict[str, Sequence[Check]] = {
         setting_checks.shell,
         setting_checks.zone_data,
         setting_checks.archive,
+        setting_checks.artifacts,
     ),
     "cluster": (
         cluster_checks.servers,

@@ -38,6 +38,8 @@ class SettingFacts:
         key_checks: by id, what tells each of these from another one of its id.
         tzdata: the version of this host's zone data.
         history_keep: how long ended runs are kept.
+        artifacts: where the files of runs lie; None if none are kept.
+        artifacts_error: why that cannot be used from here; None if it can.
         archive: where days of the history are written before they are removed; None without an archive.
         archive_error: why that cannot be used from here; None if it can.
         archive_owner: the installation that it belongs to; None if no installation has used it yet.
@@ -56,6 +58,8 @@ class SettingFacts:
     key_checks: Mapping[str, bytes] = field(default_factory=dict)
     tzdata: str = ""
     history_keep: float = 0.0
+    artifacts: str | None = None
+    artifacts_error: str | None = None
     archive: str | None = None
     archive_error: str | None = None
     archive_owner: str | None = None

@@ -161,6 +161,20 @@ def archive(facts: InstallationFacts) -> Finding | None:
     return fine(f"the archive {found.archive} can be reached, and has what is over")
 
 
+def artifacts(facts: InstallationFacts) -> Finding | None:
+    """Files that runs leave behind get to where they are kept."""
+    found = facts.settings
+    if found.artifacts is None:
+        return None
+    if found.artifacts_error is not None:
+        return fail(
+            f"the place for files of runs cannot be used: {found.artifacts_error}",
+            "a job that leaves a file behind fails, and what is over is not removed",
+            "see that it is there, and that this user may write to it; then servers go on by themselves",
+        )
+    return fine(f"files of runs can be written to {found.artifacts}")
+
+
 def _no_archive(facts: InstallationFacts) -> Finding | None:
     """Every server knows the archive that one of them writes."""
     cluster = facts.store.cluster

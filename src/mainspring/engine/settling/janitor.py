@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from typing import Protocol
 
 import structlog
 
@@ -34,12 +35,19 @@ class Retention:
     sessions: timedelta = timedelta(days=1)
 
 
+class Sweep(Protocol):
+    """Removes a batch of what lies outside the store, and returns how much it was."""
+
+    async def __call__(self, *, now: datetime) -> int: ...
+
+
 class Janitor:
     """Removes rows whose retention has ended, a bounded batch at a time.
 
     Args:
         archives: the history is removed by whole days, and only those that are in the archive. So it is, too, if the
             store says that another server writes an archive.
+        sweep: removes files of runs whose time is over; None if this process reaches none.
     """
 
     name = "janitor"
@@ -52,12 +60,14 @@ class Janitor:
         retention: Retention,
         period: float = 60.0,
         archives: bool = False,
+        sweep: Sweep | None = None,
     ) -> None:
         self._store = store
         self.waiter = waiter
         self._retention = retention
         self._period = period
         self._archives = archives
+        self._sweep = sweep
         self._told: date | None = None  # the day that was told to wait for another server's archive
         self._keys_after: UniqueKeyPlace | None = None  # the next look at the keys goes on there
 
@@ -76,7 +86,9 @@ class Janitor:
             await self._store.prune_limits(now=now, limit=BATCH),
         )
         _, self._keys_after = await self._store.prune_unique_keys(now=now, after=self._keys_after, limit=KEYS)
-        return 0.5 if max(removed) >= BATCH or self._keys_after is not None else self._period
+        swept = 0 if self._sweep is None else await self._sweep(now=now)
+        has_more = max(removed) >= BATCH or swept > 0 or self._keys_after is not None
+        return 0.5 if has_more else self._period
 
     async def _history_before(self, now: datetime) -> datetime:
         """Return the instant before which the history may go."""

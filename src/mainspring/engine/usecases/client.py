@@ -20,6 +20,7 @@ from mainspring.engine.usecases.access import AccessControl
 from mainspring.engine.usecases.alerts import AlertRules, Alerts
 from mainspring.engine.usecases.applying import Applying
 from mainspring.engine.usecases.archiving import ArchiveDays
+from mainspring.engine.usecases.artifacts import Artifacts
 from mainspring.engine.usecases.audit_trail import KEEP, AuditTrail
 from mainspring.engine.usecases.backfills import Backfills
 from mainspring.engine.usecases.blackouts import Blackouts
@@ -67,7 +68,8 @@ class Client:
     `client.backfills` makes the runs of jobs for a range that is past, `client.redriving` runs a failed one again and
     `client.redrives` many at a rate, `client.ledgers` compares owed fires with records, and `client.overviews` says
     what all of it does. `client.audit` says who changed what, and `client.access` knows accounts and their tokens.
-    `client.archive` says which days of the history were written elsewhere.
+    `client.archive` says which days of the history were written elsewhere, and `client.artifacts` has the files that
+    runs left behind.
     `client.alert_rules` says what is worth telling, `client.alerts` has what they found, and `client.channels` where
     it is told. `client.objectives` says how many runs are to start in time or to succeed, and how many do.
     """
@@ -91,6 +93,7 @@ class Client:
         backfill_limits: BackfillLimits | None = None,
         sender: Sender | None = None,
         traces: RunTraces | None = None,
+        artifacts: Artifacts | None = None,
     ) -> None:
         self._store, self._clock = store, clock
         wakeups, calendars = wakeups or Wakeups(), calendars or CalendarReader(store)
@@ -127,6 +130,7 @@ class Client:
         )
         self.audit: AuditTrail = AuditTrail(store, keep=audit_kept)
         self.archive: ArchiveDays = ArchiveDays(store)
+        self.artifacts: Artifacts = artifacts or Artifacts(store, clock=clock)
         self.usage: UsageReader = UsageReader(store, clock=clock)
         self.limits: Limits = Limits(store, clock=clock, wakeups=wakeups)
         self.caps: CapSwitch = CapSwitch(store, clock=clock, wakeups=wakeups)

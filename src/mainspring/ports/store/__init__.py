@@ -23,6 +23,7 @@ from mainspring.ports.store.access import AccessStore
 from mainspring.ports.store.alerts import AlertStore
 from mainspring.ports.store.applying import ApplyStore
 from mainspring.ports.store.archive import ArchiveStore
+from mainspring.ports.store.artifacts import ArtifactIndex
 from mainspring.ports.store.audit import AuditStore
 from mainspring.ports.store.backfills import BackfillStore
 from mainspring.ports.store.browse import BrowseStore
@@ -94,6 +95,7 @@ class Store(
     StorageStore,
     ObjectiveStore,
     FlowStore,
+    ArtifactIndex,
     Protocol,
 ):
     """The durable truth."""

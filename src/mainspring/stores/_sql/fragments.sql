@@ -116,3 +116,6 @@ id, channel_tenant, channel, message, made_at, attempts;
 
 -- fragment: monitor_columns
 id, tenant, name, monitor, revision;
+
+-- fragment: artifact_columns
+id, tenant, run_id, token, name, location, content_type, size, sha256, is_ready, created_at, expires_at;

@@ -13,6 +13,7 @@ from mainspring.stores.memory.access import AccessTables, MemoryAccessStore
 from mainspring.stores.memory.alerts import AlertTables, MemoryAlertStore
 from mainspring.stores.memory.applying import MemoryApplyStore
 from mainspring.stores.memory.archive import ArchiveParts, MemoryArchiveStore
+from mainspring.stores.memory.artifacts import ArtifactTables, MemoryArtifactStore
 from mainspring.stores.memory.audit import MemoryAuditStore
 from mainspring.stores.memory.backfills import MemoryBackfillStore
 from mainspring.stores.memory.browse import MemoryBrowseStore
@@ -89,6 +90,7 @@ class MemoryStore(
     MemoryStorageStore,
     MemoryObjectiveStore,
     MemoryFlowStore,
+    MemoryArtifactStore,
 ):
     """A `Store` that lasts as long as the process.
 
@@ -103,6 +105,7 @@ class MemoryStore(
         self._usage = UsageTables()
         self._archive: ArchiveParts = {}
         self._objectives = {}
+        self._artifacts = ArtifactTables()
         self._alerts = AlertTables()
         self._time = time
 

@@ -72,6 +72,24 @@ CREATE TABLE archive_part (
 );
 CREATE INDEX archive_part_verified ON public.archive_part USING btree (day) WHERE (state = 'VERIFIED'::text);
 
+CREATE TABLE artifact (
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    tenant text NOT NULL,
+    run_id bigint NOT NULL,
+    token integer NOT NULL,
+    name text NOT NULL,
+    location text NOT NULL,
+    content_type text NOT NULL,
+    size bigint NOT NULL,
+    sha256 bytea NOT NULL,
+    is_ready boolean NOT NULL DEFAULT false,
+    created_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    CONSTRAINT artifact_name UNIQUE (run_id, token, name),
+    CONSTRAINT artifact_pkey PRIMARY KEY (id)
+);
+CREATE INDEX artifact_expiring ON public.artifact USING btree (expires_at);
+
 CREATE TABLE at_start (
     job_id uuid NOT NULL,
     CONSTRAINT at_start_pkey PRIMARY KEY (job_id)
@@ -868,6 +886,7 @@ CREATE TABLE usage_minute (
 -- FUNCTION reopen_archive_day()
 -- FUNCTION watch_archive_day(date)
 -- SEQUENCE alert_id_seq
+-- SEQUENCE artifact_id_seq
 -- SEQUENCE audit_id_seq
 -- SEQUENCE concurrency_key_id_seq
 -- SEQUENCE fire_range_id_seq

@@ -17,6 +17,7 @@ from mainspring.stores.postgres.access import PostgresAccessStore
 from mainspring.stores.postgres.alerts import PostgresAlertStore
 from mainspring.stores.postgres.applying import PostgresApplyStore
 from mainspring.stores.postgres.archive import PostgresArchiveStore
+from mainspring.stores.postgres.artifacts import PostgresArtifactStore
 from mainspring.stores.postgres.audit import PostgresAuditStore
 from mainspring.stores.postgres.backfills import PostgresBackfillStore
 from mainspring.stores.postgres.browse import PostgresBrowseStore
@@ -104,6 +105,7 @@ class PostgresStore(
     PostgresStorageStore,
     PostgresObjectiveStore,
     PostgresFlowStore,
+    PostgresArtifactStore,
 ):
     """Implements `Store` on PostgreSQL 15 or later.
 

@@ -16,6 +16,7 @@ from mainspring.stores.sqlite.access import SqliteAccessStore
 from mainspring.stores.sqlite.alerts import SqliteAlertStore
 from mainspring.stores.sqlite.applying import SqliteApplyStore
 from mainspring.stores.sqlite.archive import SqliteArchiveStore
+from mainspring.stores.sqlite.artifacts import SqliteArtifactStore
 from mainspring.stores.sqlite.audit import SqliteAuditStore
 from mainspring.stores.sqlite.backfills import SqliteBackfillStore
 from mainspring.stores.sqlite.browse import SqliteBrowseStore
@@ -103,6 +104,7 @@ class SqliteStore(
     SqliteStorageStore,
     SqliteObjectiveStore,
     SqliteFlowStore,
+    SqliteArtifactStore,
 ):
     """Implements `Store` on one SQLite file in WAL mode with synchronous=FULL.
 

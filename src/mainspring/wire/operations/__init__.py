@@ -36,6 +36,15 @@ from mainspring.wire.operations.alerts import (
     UPSERT_CHANNEL,
 )
 from mainspring.wire.operations.archive import LIST_ARCHIVE_DAYS
+from mainspring.wire.operations.artifacts import (
+    ANY_TYPE,
+    GET_ARTIFACT,
+    GET_ARTIFACT_CONTENT,
+    LIST_RUN_ARTIFACTS,
+    PUT_ARTIFACT_CONTENT,
+    WORKER_ARTIFACT,
+    WORKER_CONFIRM,
+)
 from mainspring.wire.operations.audit import LIST_AUDIT, VERIFY_AUDIT
 from mainspring.wire.operations.backfills import (
     CANCEL_BACKFILL,
@@ -227,6 +236,9 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     CANCEL_REDRIVE,
     GET_RUN,
     GET_RUN_WHY,
+    LIST_RUN_ARTIFACTS,
+    GET_ARTIFACT,
+    GET_ARTIFACT_CONTENT,
     CANCEL_RUN,
     COUNT_RUNS,
     LIST_CALENDARS,
@@ -338,6 +350,9 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     WORKER_CLAIM,
     WORKER_BEAT,
     WORKER_REPORT,
+    WORKER_ARTIFACT,
+    PUT_ARTIFACT_CONTENT,
+    WORKER_CONFIRM,
     WORKER_LEAVE,
 )
 """All operations, in the order of the reference page."""
@@ -345,6 +360,7 @@ OPERATIONS: tuple[Operation[Any], ...] = (
 __all__ = [
     "ACKNOWLEDGE_ALERT",
     "ADD_SILENCE",
+    "ANY_TYPE",
     "APPLY_DEFINITIONS",
     "APPLY_JOBS",
     "BEAT_LIMIT",
@@ -372,6 +388,8 @@ __all__ = [
     "END_SILENCE",
     "GET_ACCOUNT",
     "GET_ALERT_RULE",
+    "GET_ARTIFACT",
+    "GET_ARTIFACT_CONTENT",
     "GET_BACKFILL",
     "GET_CALENDAR",
     "GET_CAPACITY",
@@ -432,6 +450,7 @@ __all__ = [
     "LIST_QUEUE_BLACKOUTS",
     "LIST_REDRIVES",
     "LIST_RUNS",
+    "LIST_RUN_ARTIFACTS",
     "LIST_RUN_STEPS",
     "LIST_SILENCES",
     "LIST_SLOS",
@@ -458,6 +477,7 @@ __all__ = [
     "POST_PING_FAIL",
     "POST_PING_START",
     "PREVIEW_TRIGGER",
+    "PUT_ARTIFACT_CONTENT",
     "REDRIVE_RUN",
     "REPLACE_JOB",
     "RESUME_ALL",
@@ -492,8 +512,10 @@ __all__ = [
     "UPSERT_TENANT",
     "UPSERT_TENANT_BLACKOUTS",
     "VERIFY_AUDIT",
+    "WORKER_ARTIFACT",
     "WORKER_BEAT",
     "WORKER_CLAIM",
+    "WORKER_CONFIRM",
     "WORKER_LEAVE",
     "WORKER_REGISTER",
     "WORKER_REPORT",

@@ -1,5 +1,6 @@
-"""The open worker protocol in both directions: register, claim, beat, report, leave (design 3.2, 4)."""
+"""The open worker protocol in both directions: register, claim, beat, report, files, leave (design 3.2, 4)."""
 
+from mainspring.wire.protocol.artifacts import ArtifactBody, ArtifactPlaceView, ConfirmBody
 from mainspring.wire.protocol.beats import (
     BeatAnswerIn,
     BeatBody,
@@ -47,6 +48,8 @@ from mainspring.wire.protocol.sessions import (
 
 __all__ = [
     "WORKER_PROTOCOL",
+    "ArtifactBody",
+    "ArtifactPlaceView",
     "BeatAnswerIn",
     "BeatBody",
     "BeatView",
@@ -54,6 +57,7 @@ __all__ = [
     "ClaimAnswerIn",
     "ClaimAnswerView",
     "ClaimBody",
+    "ConfirmBody",
     "DefinitionView",
     "LeaseKey",
     "LeaseView",
