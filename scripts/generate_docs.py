@@ -281,6 +281,7 @@ def sync_client() -> str:
             "archive_calls.py",
             "alert_calls.py",
             "log_calls.py",
+            "run_log_calls.py",
         )
     ]
     nodes = [node for tree in trees for node in tree.body]

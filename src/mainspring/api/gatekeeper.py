@@ -48,6 +48,7 @@ from mainspring.wire.operations import (
     POST_LOGOUT_FORM,
     WORKER_BEAT,
     WORKER_LEAVE,
+    WORKER_LOG,
     WORKER_REPORT,
 )
 
@@ -56,7 +57,7 @@ Identify = Callable[[Scope], Principal]
 MOST_PASSES = 10_000
 UNKNOWN_TOKENS = Rate(20, timedelta(minutes=1))
 """How often one address may present a token that nobody knows."""
-_LAST_WORDS = frozenset(operation.id for operation in (WORKER_BEAT, WORKER_REPORT, WORKER_LEAVE))
+_LAST_WORDS = frozenset(operation.id for operation in (WORKER_BEAT, WORKER_LOG, WORKER_REPORT, WORKER_LEAVE))
 """What a worker may still call when its token has expired: it ends what it began."""
 _SIGNING_IN = frozenset(
     operation.id

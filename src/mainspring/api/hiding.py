@@ -10,6 +10,7 @@ from msgspec import Struct
 from mainspring.api.errors import Rejected
 from mainspring.wire.alerts import TriedView
 from mainspring.wire.limits import KeyView
+from mainspring.wire.run_logs import ProgressView
 from mainspring.wire.versions import ChangeView, VersionView
 from mainspring.wire.views import CancelView
 
@@ -39,6 +40,8 @@ def _hide_in(content: Struct) -> None:
             setattr(content, field, None)
         else:
             hide_payloads(getattr(content, field))
+    if isinstance(content, ProgressView):
+        content.message = None
     if isinstance(content, VersionView) and "payload" in content.definition:
         content.definition = {**content.definition, "payload": None}
 

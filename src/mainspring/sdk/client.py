@@ -18,6 +18,7 @@ from mainspring.sdk.log_calls import LogCalls
 from mainspring.sdk.monitor_calls import MonitorCalls
 from mainspring.sdk.objective_calls import ObjectiveCalls
 from mainspring.sdk.owner_calls import OwnerCalls
+from mainspring.sdk.run_log_calls import RunLogCalls
 from mainspring.sdk.usage_calls import UsageCalls
 from mainspring.signals import trace_headers
 from mainspring.wire import operations
@@ -70,6 +71,7 @@ class AsyncClient(
     UsageCalls,
     AlertCalls,
     LogCalls,
+    RunLogCalls,
     AsyncLists,
 ):
     """A server's API, for one tenant.

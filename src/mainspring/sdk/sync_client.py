@@ -931,3 +931,7 @@ class SyncClient(Lists):
     def set_logging(self, level: str, *, duration: str | timedelta = "10m") -> LoggingView:
         """Have the server that answers write other log lines for a while: `debug`, `info`, `warning` or `error`."""
         return self._perform(lambda client: client.set_logging(level, duration=duration))
+
+    def get_run_logs(self, run_id: str, *, attempt: int | None = None, offset: int = 0) -> str:
+        """Return what an attempt has written: the last one that has begun, unless its number is given."""
+        return self._perform(lambda client: client.get_run_logs(run_id, attempt=attempt, offset=offset))

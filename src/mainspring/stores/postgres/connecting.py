@@ -37,6 +37,7 @@ class Role(StrEnum):
     BEAT = "beat"
     PLAN = "plan"
     WATCH = "watch"
+    LOG = "log"
     EDIT = "edit"
     READ = "read"
     BROWSE = "browse"

@@ -160,6 +160,7 @@ from mainspring.wire.operations.runs import (
     CANCEL_RUN,
     COUNT_RUNS,
     GET_RUN,
+    GET_RUN_LOGS,
     GET_RUN_WHY,
     LIST_JOB_RUNS,
     LIST_RUNS,
@@ -181,6 +182,7 @@ from mainspring.wire.operations.worker import (
     WORKER_BEAT,
     WORKER_CLAIM,
     WORKER_LEAVE,
+    WORKER_LOG,
     WORKER_REGISTER,
     WORKER_REPORT,
 )
@@ -222,6 +224,7 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     RESUME_REDRIVE,
     CANCEL_REDRIVE,
     GET_RUN,
+    GET_RUN_LOGS,
     GET_RUN_WHY,
     CANCEL_RUN,
     COUNT_RUNS,
@@ -333,6 +336,7 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     WORKER_REGISTER,
     WORKER_CLAIM,
     WORKER_BEAT,
+    WORKER_LOG,
     WORKER_REPORT,
     WORKER_LEAVE,
 )
@@ -392,6 +396,7 @@ __all__ = [
     "GET_QUEUE",
     "GET_REDRIVE",
     "GET_RUN",
+    "GET_RUN_LOGS",
     "GET_RUN_WHY",
     "GET_SLO",
     "GET_TENANT",
@@ -488,6 +493,7 @@ __all__ = [
     "WORKER_BEAT",
     "WORKER_CLAIM",
     "WORKER_LEAVE",
+    "WORKER_LOG",
     "WORKER_REGISTER",
     "WORKER_REPORT",
 ]

@@ -1,4 +1,4 @@
-"""The open worker protocol in both directions: register, claim, beat, report, leave (design 3.2, 4)."""
+"""The open worker protocol in both directions: register, claim, beat, log, report, leave (design 3.2, 4)."""
 
 from mainspring.wire.protocol.beats import (
     BeatAnswerIn,
@@ -22,6 +22,15 @@ from mainspring.wire.protocol.leases import (
     LeaseKey,
     from_keys,
     to_keys,
+)
+from mainspring.wire.protocol.logs import (
+    LogBody,
+    LogItem,
+    LogPartItem,
+    LogView,
+    ProgressItem,
+    from_log_report,
+    to_log_report,
 )
 from mainspring.wire.protocol.reports import (
     CauseItem,
@@ -58,6 +67,11 @@ __all__ = [
     "LeaseKey",
     "LeaseView",
     "LeftOutResult",
+    "LogBody",
+    "LogItem",
+    "LogPartItem",
+    "LogView",
+    "ProgressItem",
     "RegisterBody",
     "ReportBody",
     "ReportItem",
@@ -70,6 +84,7 @@ __all__ = [
     "from_claim",
     "from_claim_reply",
     "from_keys",
+    "from_log_report",
     "from_registration",
     "from_report",
     "read_session",
@@ -78,6 +93,7 @@ __all__ = [
     "to_claim",
     "to_claim_reply",
     "to_keys",
+    "to_log_report",
     "to_registration",
     "to_report",
 ]
