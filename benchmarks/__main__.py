@@ -24,7 +24,7 @@ PARTS = (
         "rest",
         "remote",
     ),
-    *("pickup", "crash", "nodes", "sessions", "schedules", "growth", "scale", "browse", "idle"),
+    *("pickup", "crash", "nodes", "sessions", "schedules", "growth", "scale", "browse", "idle", "live_logs"),
 )
 IN_QUICK = ("cron", "stores", "engine", "throughput", "embedded", "submitting", "rest", "remote", "pickup")
 """What a look before and after a change is at."""

@@ -286,6 +286,7 @@ def sync_client() -> str:
             "alert_calls.py",
             "log_calls.py",
             "workflow_calls.py",
+            "run_log_calls.py",
         )
     ]
     nodes = [node for tree in trees for node in tree.body]

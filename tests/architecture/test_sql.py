@@ -37,6 +37,14 @@ ONLY_SQLITE = {
     "weigh_archived_runs": "PostgreSQL cuts a table by its pages, in cut_archive_pages",
     "weigh_archived_attempts": "the same",
     "copy_into": "PostgreSQL is copied by pg_dump",
+    "has_run_logs": "a file of their own, which may be lost",
+    "copy_log_chunks": "a file of their own, which goes into the copy",
+    "copy_run_progress": "the same",
+    "has_copied_logs": "the same",
+    "take_log_chunks": "the same",
+    "take_run_progress": "the same",
+    "drop_copied_chunks": "the same",
+    "drop_copied_progress": "the same",
     "check_pages": "one file, whose pages may be damaged",
     "begin_id_sequences": "a table has a sequence from its first row on",
     "raise_run_sequence": "a row; on PostgreSQL raise_id_sequences raises it, too",
@@ -123,6 +131,10 @@ ONLY_POSTGRES = {
     "describe_indexes": "for the snapshot",
     "describe_others": "for the snapshot",
     "list_closed_days": "partitions",
+    "prepare_run_logs": "partitions",
+    "list_closed_log_days": "partitions",
+    "list_detached_log_days": "partitions",
+    "detach_log_day": "partitions",
     "list_detached_days": "partitions",
     "detach_day": "partitions",
     "drop_day": "partitions",
@@ -185,6 +197,11 @@ ONLY_POSTGRES = {
 # query, by its name in the singular -> (parameters of SQLite alone, of PostgreSQL alone, why)
 _WANTED = {"tenant", "job_id", "queue", "reason", "error", "error_group", "since", "until", "run_id"}
 OTHER_PARAMETERS = {
+    "hold_logged_run": (
+        {"lease"},
+        {"run_id", "token", "session_id"},
+        "SQLite takes a list of leases as one JSON text",
+    ),
     "note_token_use": (
         {"prefix", "used_at"},
         {"prefixe", "time"},

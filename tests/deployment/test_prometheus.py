@@ -73,6 +73,7 @@ _QUIET = {
     ("mainspring-scheduler", "Alerts that fire"),
     ("mainspring-scheduler", "Hints between processes"),  # not on SQLite
     ("mainspring-scheduler", "Monitors that are down"),
+    ("mainspring-workers", "Output kept of runs under way"),  # no run takes long enough
     ("mainspring-scheduler", "Pings of the outer monitor"),  # without one
     ("mainspring-scheduler", "Requests denied"),
     ("mainspring-scheduler", "Requests with errors"),

@@ -213,6 +213,10 @@ async def test_query_can_be_prepared(watch: Any, name: str) -> None:
         (Role.PLAN, "read_due", {"job_clock_due", "job_pkey"}),
         (Role.WATCH, "find_expired", {"run_expiring"}),
         (Role.WATCH, "read_held", {"run_pkey"}),
+        (Role.LOG, "hold_logged_runs", {"run_pkey"}),
+        (Role.LOG, "list_log_chunks", {"log_chunk_default_run_id_token_start_idx"}),
+        (Role.LOG, "forget_log_chunks", {"log_chunk_default_run_id_token_start_idx"}),
+        (Role.READ, "get_run_progress", {"run_progress_pkey"}),
         (Role.BEAT, "lock_sessions", {"session_pkey"}),
         (Role.BEAT, "held_by_sessions", {"run_claimed"}),
         (Role.WATCH, "read_kept_waiting", {"lane_key", "run_ready"}),
@@ -248,6 +252,7 @@ async def test_hot_query_walks_its_indexes_and_sorts_nothing(
         (Role.APPLY, "lock_runs"),
         (Role.FLOW, "start_flows"),
         (Role.SUBMIT, "lock_holders"),
+        (Role.LOG, "hold_logged_runs"),
     ],
 )
 async def test_rows_are_locked_in_the_order_of_the_arguments(dsn: str, role: Role, name: str) -> None:

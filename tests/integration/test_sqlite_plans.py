@@ -27,6 +27,8 @@ BIG = (
     "flow",
     "mail",
     "artifact",
+    "log_chunk",
+    "run_progress",
 )
 BACKLOG = """
 WITH RECURSIVE series (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM series WHERE n < 2000)
@@ -126,6 +128,14 @@ JOB_KEY = "SEARCH job sqlite_autoindex_job_1"
         ("prune_alerts", [f"SEARCH alert {KEY}"]),
         ("settle_notification", [f"SEARCH notification {KEY}"]),
         ("take_notifications", [f"SEARCH notification {KEY}"]),
+        ("hold_logged_runs", [f"SEARCH run {KEY}"]),
+        ("list_log_chunks", ["SEARCH log_chunk sqlite_autoindex_log_chunk_1"]),
+        ("forget_log_chunks", ["SEARCH log_chunk sqlite_autoindex_log_chunk_1"]),
+        (
+            "prune_log_chunks",
+            ["SEARCH log_chunk sqlite_autoindex_log_chunk_1", "SEARCH log_chunk log_chunk_at"],
+        ),
+        ("get_run_progress", [f"SEARCH run_progress {KEY}"]),
         ("find_existing_job", [JOB_KEY]),
         ("read_key", ["SEARCH idempotency sqlite_autoindex_idempotency_1"]),
         ("fire_clock", [CLOCK_KEY]),

@@ -23,6 +23,8 @@ TABLES = (
     "run_history",
     "dead_run",
     "attempt",
+    "log_chunk",
+    "run_progress",
     "kept_attempt",
     "fire_range",
     "session",

@@ -23,6 +23,7 @@ from mainspring.core.preemption import PreemptionMark, Victim
 from mainspring.core.priorities import PriorityClass
 from mainspring.core.queues import Queue, QueueOrder
 from mainspring.core.rates import Rate
+from mainspring.core.run_logs import LogPart, RunProgress, deflate
 from mainspring.core.tenants import Tenant
 from mainspring.core.workflows.mail import StepEnded
 from mainspring.ports.store.applying import JobsChange, OwnedNames
@@ -35,6 +36,7 @@ from mainspring.ports.store.limits import LineQuota
 from mainspring.ports.store.policies import PermitRequest
 from mainspring.ports.store.preemption import PreemptionRequest
 from mainspring.ports.store.restrictions import BlackoutsWritten
+from mainspring.ports.store.run_logs import LogEntry
 from mainspring.ports.store.runs import IdempotencyKey, NewRun
 from mainspring.ports.store.schedule import DueClock, FireRangeStep
 from mainspring.ports.store.sessions import Beat
@@ -416,6 +418,18 @@ async def apply_batch(store: PostgresStore, scene: Scene) -> Any:
 async def apply_backwards(store: PostgresStore, scene: Scene) -> Any:
     ends = [outcomes.lost(facts_of(run), scene.job.spec, now=NOW) for run in (scene.held, scene.other)]
     return await store.apply(ends, now=NOW)
+
+
+@_verb()
+async def write_logs(store: PostgresStore, scene: Scene) -> Any:
+    """What the holders of two runs have written: kept while they hold them, and refused to who comes late."""
+    entries = [
+        LogEntry(
+            run.run_id, run.token, run.session_id, (LogPart(0, 4, deflate(b"one\n")),), None, RunProgress(1.0)
+        )
+        for run in (scene.other, scene.held)
+    ]
+    return await store.add_run_logs(entries, now=NOW)
 
 
 @_verb()

@@ -224,6 +224,11 @@ def judge_result(  # noqa: PLR0912 -- one verb after the other
                 end["token"] for end in tables["attempt"] if end["run_id"] == scene.held.run_id
             }
             assert held["state"] != "SUCCEEDED"
+    if name == "write_logs":
+        kept = {(row["run_id"], row["token"]) for row in tables["log_chunk"]}
+        told = {(row["run_id"], row["token"]) for row in tables["run_progress"]}
+        leases = [(run.run_id, run.token) for run in (scene.other, scene.held)]
+        assert kept == told == {lease for lease, is_held in zip(leases, result, strict=True) if is_held}
     if name in {"cancel", "cancel_batch"}:
         runs = (scene.waiting, scene.held.run_id, scene.quarantined, scene.other.run_id)
         for run_id, answer in zip(runs, result, strict=False):

@@ -97,7 +97,7 @@ def test_logs_are_those_of_each_attempt(url: str, ended: dict[int, str]) -> None
 def test_logs_of_an_attempt_that_there_is_not(url: str, ended: dict[int, str]) -> None:
     done = run("run", "logs", ended[0], "--attempt", "7", "--server", url)
     assert done.returncode == 2
-    assert done.stderr == f"error: attempt: no attempt 7 of {ended[0]} has ended\n"
+    assert done.stderr == f"error: attempt: no attempt 7 of {ended[0]} has begun\n"
 
 
 def test_times_are_those_of_the_terminal_and_utc_if_asked(url: str, ended: dict[int, str]) -> None:

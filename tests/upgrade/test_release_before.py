@@ -213,6 +213,7 @@ def test_every_row_is_the_same_but_for_names_and_sessions(upgraded: Upgraded) ->
         *("priority_class", "past_session", "ledger_check", "at_start", "after_end", "kept_attempt"),
         *("audit", "audit_horizon", "audit_seal"),
         *("usage_hour", "usage_minute", "slo", "archive_part", "encryption_key", "failover", "artifact"),
+        *("log_chunk", "run_progress"),
     }
     unowned = {"pause_note": None, "owner": None, "undefined_since": None}
     before["job"] = [job | unowned for job in before["job"]]
@@ -356,7 +357,7 @@ def _comparable(answer: Any) -> Any:
 NEW_FIELDS = frozenset(
     {
         *("job", "worker", "host", "redrive_of", "settled", "result_left_out", "attempts"),
-        *("owner", "undefined_since", "warnings", "trace_id"),
+        *("owner", "undefined_since", "warnings", "trace_id", "progress"),
     }
 )
 """What runs and jobs tell since then. Attempts have got a host."""

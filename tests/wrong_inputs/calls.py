@@ -100,6 +100,8 @@ REQUESTS = [
     http(_JOBS, "name=r", "content type", "must be application/json", content_type="text/plain"),
     http("POST /api/v1/jobs/nope/run", "{}", "no job 'nope'", "GET /api/v1/jobs?name=nope"),
     http("GET /api/v1/runs/17", "", "no run '17'", "GET /api/v1/runs lists"),
+    http("GET /api/v1/runs/run_00000000zzz00/logs?follow=maybe", "", "follow", "true, false"),
+    http("GET /api/v1/runs/run_00000000zzz00/logs?offset=-1", "", "offset", "from 0 to"),
     http("GET /api/v1/runs?limit=0", "", "limit", "from 1 to 1000"),
     http("GET /api/v1/runs?state=DONE", "", "state", "SUCCEEDED, FAILED"),
     http("GET /api/v1/runs?stat=FAILED", "", "stat", "did you mean 'state'?"),

@@ -151,6 +151,8 @@ COMMANDS = [
     cli(f"job add report {_HOOK} --timeout -5s", "timeout", "'90s', '5m', '1h30m'"),
     cli(f"job add report {_HOOK} --retry-on 'status 9xx'", "retry_on", "'status 5xx'"),
     cli("job add add --function add", "name", "Try: mainspring job add --update"),
+    cli("run logs 17 -f", "run", "of the form run_ and 13 characters"),
+    cli("run logs run_00000000zzz00 -f --json", "follow", "does not go with --json"),
     cli("run show 17", "run", "of the form run_ and 13 characters"),
     cli("run show run_00000000zzz00", "run_00000000zzz00", "Try: mainspring run list"),
     cli("run list --state DONE", "state", "SUCCEEDED, FAILED"),

@@ -32,6 +32,8 @@ from mainspring.ports.gateway import (
     BeatReply,
     ClaimCall,
     ClaimReply,
+    LogReport,
+    LogResult,
     Registration,
     Report,
     ReportResult,
@@ -329,6 +331,10 @@ class FarGateway:
     async def report(self, session_id: SessionId, reports: tuple[Report, ...]) -> tuple[ReportResult, ...]:
         """Report how attempts ended."""
         return await self._ask(lambda gateway: gateway.report(session_id, reports))
+
+    async def log(self, session_id: SessionId, reports: tuple[LogReport, ...]) -> tuple[LogResult, ...]:
+        """Tell what attempts have written."""
+        return await self._ask(lambda gateway: gateway.log(session_id, reports))
 
     async def leave(self, session_id: SessionId) -> None:
         """End the session."""

@@ -28,6 +28,7 @@ from mainspring.api.hiding import check_filters, hide_payloads
 from mainspring.api.reading import refuse_body
 from mainspring.api.request_times import Denial
 from mainspring.api.routing import Found, Route, Routes
+from mainspring.api.streaming import Stream, send_stream
 from mainspring.core.access import Identity
 from mainspring.core.rights import Principal, Right
 from mainspring.objects import ObjectsUnavailable
@@ -46,7 +47,7 @@ _HEADERS = {
     name.lower().encode(): name.lower()
     for name in (
         *("Host", "Origin", "Authorization", "Content-Type", "Content-Length", "X-Request-Id"),
-        *("Cookie", CSRF_HEADER),
+        *("Cookie", CSRF_HEADER, "Last-Event-ID"),
         *(header.name for operation in OPERATIONS for header in operation.all_headers),
     )
 }
@@ -97,6 +98,7 @@ class Admission:
         route: Route | None = None
         identity: Identity | None = None
         is_known = False
+        reply: Reply | Stream
         try:
             if repeated is not None:
                 raise Rejected(400, f"the header {repeated.title()} is given twice; give it once")
@@ -124,10 +126,17 @@ class Admission:
         except Exception as error:  # noqa: BLE001 - every error gets an answer; an unexpected one is logged
             reply = answer_error(error, path=scope["path"], request_id=request_id)
             self._note_denial(error, reply.status, is_known=is_known)
-        await _send(send, reply, request_id, _for_browsers(scope, headers, route, identity))
+        browsers = _for_browsers(scope, headers, route, identity)
+        if isinstance(reply, Reply):
+            await _send(send, reply, request_id, browsers)
+        self._note(route, 200 if isinstance(reply, Stream) else reply.status, begun_at)
+        if isinstance(reply, Stream):  # its end is not the server's doing
+            await send_stream(reply, receive, send, _headers_of(reply, request_id, browsers))
+
+    def _note(self, route: Route | None, status: int, begun_at: float) -> None:
         if self._observe is not None:
             seconds = self._monotonic() - begun_at
-            self._observe("" if route is None else route.operation.id, reply.status, seconds)
+            self._observe("" if route is None else route.operation.id, status, seconds)
 
     def _note_denial(self, error: Exception, status: int, *, is_known: bool) -> None:
         reason = None if self._deny is None else _why_denied(error, status, is_known=is_known)
@@ -169,7 +178,9 @@ class Admission:
             request_id=request_id,
         )
 
-    async def _carry_out(self, route: Route, call: Call, receive: Receive, headers: dict[str, str]) -> Reply:
+    async def _carry_out(
+        self, route: Route, call: Call, receive: Receive, headers: dict[str, str]
+    ) -> Reply | Stream:
         if route.body is None:
             if not route.is_streamed:
                 await refuse_body(receive)
@@ -181,6 +192,8 @@ class Admission:
                 length=headers.get("content-length", ""),
             )
             content = await route.handle(call, body)
+        if isinstance(content, Stream):
+            return content
         status, more = route.status, _NO_HEADERS
         given: tuple[str, ...] = ()
         if isinstance(content, Answer):
@@ -256,6 +269,19 @@ def _answer_unrouted(method: str, path: str, found: Found | None) -> Reply:
     if method == "OPTIONS":
         return Reply(204, b"", headers=allow)
     raise Rejected(405, f"{method} is not allowed here; see /openapi.json", headers=allow)
+
+
+def _headers_of(
+    stream: Stream, request_id: str, more: Sequence[tuple[bytes, bytes]]
+) -> list[tuple[bytes, bytes]]:
+    own = [(name.encode(), text.encode()) for name, text in stream.headers.items()]
+    names = {name for name, _ in own}
+    return [
+        (b"x-request-id", request_id.encode()),
+        (b"content-type", stream.media_type.encode()),
+        *own,
+        *(header for header in more if header[0] not in names),
+    ]
 
 
 async def _send(send: Send, reply: Reply, request_id: str, more: Sequence[tuple[bytes, bytes]] = ()) -> None:

@@ -15,6 +15,7 @@ from mainspring.api.ics import IcsReader
 from mainspring.api.login_desk import LoginDesk
 from mainspring.api.ping_gate import PingGate
 from mainspring.api.store_probe import StoreProbe
+from mainspring.api.streaming import Stream
 from mainspring.config.access import Access
 from mainspring.core.access import Identity
 from mainspring.core.actors import Actor, ActorKind
@@ -201,10 +202,12 @@ class Endpoint:
     handle: Callable[..., Awaitable[Any]]
 
 
-def handles(operation: Operation[A]) -> Callable[[Callable[..., Awaitable[A | Answer[A]]]], Endpoint]:
+def handles(
+    operation: Operation[A],
+) -> Callable[[Callable[..., Awaitable[A | Answer[A] | Stream]]], Endpoint]:
     """Bind the decorated handler to an operation."""
 
-    def bind(handle: Callable[..., Awaitable[A | Answer[A]]]) -> Endpoint:
+    def bind(handle: Callable[..., Awaitable[A | Answer[A] | Stream]]) -> Endpoint:
         return Endpoint(operation, handle)
 
     return bind

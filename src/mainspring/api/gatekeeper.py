@@ -51,6 +51,7 @@ from mainspring.wire.operations import (
     WORKER_BEAT,
     WORKER_CONFIRM,
     WORKER_LEAVE,
+    WORKER_LOG,
     WORKER_REPORT,
 )
 
@@ -62,7 +63,7 @@ UNKNOWN_TOKENS = Rate(20, timedelta(minutes=1))
 _LAST_WORDS = frozenset(
     operation.id
     for operation in (
-        *(WORKER_BEAT, WORKER_REPORT, WORKER_LEAVE),
+        *(WORKER_BEAT, WORKER_LOG, WORKER_REPORT, WORKER_LEAVE),
         *(WORKER_ARTIFACT, PUT_ARTIFACT_CONTENT, WORKER_CONFIRM),
     )
 )

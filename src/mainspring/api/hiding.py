@@ -10,6 +10,7 @@ from msgspec import Struct
 from mainspring.api.errors import Rejected
 from mainspring.wire.alerts import TriedView
 from mainspring.wire.limits import KeyView
+from mainspring.wire.run_logs import ProgressView
 from mainspring.wire.versions import ChangeView, VersionView
 from mainspring.wire.views import CancelView, JobView
 from mainspring.wire.written import JobWritten
@@ -39,13 +40,15 @@ def _hide_in(content: Struct) -> None:
     for field in content.__struct_fields__:
         if field in HIDDEN_FIELDS and not isinstance(content, NOT_HIDDEN):
             setattr(content, field, None)
+        elif field == "target" and isinstance(content, JobView | JobWritten):
+            setattr(content, field, _without(getattr(content, field)))
         else:
             hide_payloads(getattr(content, field))
+    if isinstance(content, ProgressView):
+        content.message = None
     if isinstance(content, VersionView) and "payload" in content.definition:
         target = _without(content.definition["target"])
         content.definition = {**content.definition, "payload": None, "target": target}
-    elif isinstance(content, JobView | JobWritten) and isinstance(content.target, Mapping):
-        content.target = _without(content.target)
 
 
 def _without(value: Any) -> Any:

@@ -10,6 +10,7 @@ import msgspec
 
 from mainspring.api.errors import MEDIA_TYPE, RETRY_AFTER_SECONDS, Problem
 from mainspring.wire.operation import Operation, Parameter
+from mainspring.wire.run_logs import EVENT_STREAM
 
 _TITLE = {
     "title": "Mainspring",
@@ -111,6 +112,8 @@ def _successes(operation: Operation[Any], shapes: Mapping[str, Any]) -> dict[str
         if operation.other_answers:
             schema = {"anyOf": [schema, *(shapes[str(answer)] for answer in operation.other_answers)]}
         content = {"content": {operation.media_type.partition(";")[0]: {"schema": schema}}}
+        if operation.is_followed:
+            content["content"][EVENT_STREAM] = {"schema": {"type": "string"}}
     return {
         str(status): {"description": HTTPStatus(status).description, **content}
         for status in operation.statuses

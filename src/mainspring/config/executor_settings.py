@@ -45,6 +45,22 @@ EXECUTOR_SETTINGS = (
         words="Keep what functions print, and what they log to stdout or stderr, as the output of their runs.",
     ),
     Setting(
+        name="run_logs.flush",
+        kind=Duration(_SHORTEST_PERIOD, timedelta(minutes=1)),
+        default=timedelta(seconds=1),
+        field="log_flush",
+        used_by=_EXECUTING,
+        words="How long what an attempt writes waits until it is sent: what a killed worker loses, at most.",
+    ),
+    Setting(
+        name="run_logs.limit",
+        kind=Whole(128 * 1024, 1024**3),
+        default=10 * 1024 * 1024,
+        field="log_limit",
+        used_by=_EXECUTING,
+        words="Bytes of what an attempt writes: if it writes more, the first half is kept, and the newest 64 KiB.",
+    ),
+    Setting(
         name="executors.shell.enabled",
         kind=Flag(),
         default=False,

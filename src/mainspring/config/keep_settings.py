@@ -53,6 +53,14 @@ KEEP_SETTINGS = (
         words="How long it is kept by the hour what became of runs.",
     ),
     Setting(
+        name="run_logs.keep",
+        kind=Duration(_DAY, _YEARS),
+        default=7 * _DAY,
+        field="keep_run_logs",
+        used_by=_HOSTS,
+        words="How long it is kept what runs wrote while they ran. The end of their output stays with the run.",
+    ),
+    Setting(
         name="sessions.keep",
         kind=Duration(timedelta(minutes=1), _YEARS),
         default=_DAY,

@@ -89,6 +89,24 @@ class Fields:
         """Encrypt an output."""
         return None if output is None else self._encrypt_text(output, place.context("output", run_id), "")
 
+    def encrypt_message(self, message: str | None, place: Place, run_id: RunId) -> str | None:
+        """Encrypt what a run says beside its progress."""
+        return None if message is None else self._encrypt_text(message, place.context("progress", run_id), "")
+
+    def encrypt_log(self, data: bytes, place: Place, run_id: RunId, token: int, start: int) -> bytes:
+        """Encrypt a part of what an attempt wrote."""
+        return self._cipher.encrypt(data, place.context(f"log {token} {start}", run_id))
+
+    def decrypt_log(self, data: bytes, place: Place, run_id: RunId, token: int, start: int) -> bytes:
+        """Decrypt a part of what an attempt wrote.
+
+        Raises:
+            CannotDecrypt: it is a ciphertext that cannot be read here.
+        """
+        if not is_encrypted_bytes(data):
+            return data
+        return self._cipher.decrypt(data, place.context(f"log {token} {start}", run_id))
+
     def show_text(self, text: str | None, field: str, place: Place, run_id: RunId) -> str | None:
         """Return an error or output for people: one that cannot be decrypted says so."""
         if not is_encrypted_text(text) or text is None:

@@ -11,6 +11,7 @@ from mainspring.engine.common.definitions import Definitions
 from mainspring.engine.common.event_log import EventLog
 from mainspring.engine.common.exchange import ServedExchange
 from mainspring.engine.common.hints import HintExchange
+from mainspring.engine.common.log_feed import LogFeed
 from mainspring.engine.common.policies import PolicyFollower
 from mainspring.engine.common.queue_expiries import QueueExpiryFollower
 from mainspring.engine.common.restrictions import RestrictionFollower, RestrictionReader
@@ -135,6 +136,7 @@ class Engine:
             keep=settings.keep_artifacts,
             limit=settings.artifact_limit,
         )
+        log_feed = LogFeed(store, waiter=tools.waiter())
         self.gateway: LocalGateway = LocalGateway(
             store,
             self.matcher,
@@ -146,6 +148,7 @@ class Engine:
             write_health=self._write_health,
             event_log=self._event_log,
             artifacts=self._artifacts,
+            log_feed=log_feed,
         )
         self.client: Client = Client(
             store,
@@ -165,6 +168,7 @@ class Engine:
             sender=sender,
             traces=self._traces,
             artifacts=self._artifacts,
+            log_feed=log_feed,
         )
         self.ownership: Ownership = Ownership()
         self.shards: Shards | None = None
@@ -182,7 +186,7 @@ class Engine:
             store, restriction_reader, wakeups=self.wakeups, waiter=tools.waiter()
         )
         restrictions.tell(self.matcher.follow_restrictions)
-        services: list[Service] = [self._policies, restrictions, self.matcher, self._event_log]
+        services: list[Service] = [self._policies, restrictions, self.matcher, self._event_log, log_feed]
         self._exchange: HintExchange | None = None
         if hints is not None:
             self._exchange = HintExchange(

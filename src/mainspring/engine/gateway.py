@@ -29,15 +29,17 @@ from mainspring.core.states import FINAL_STATES
 from mainspring.core.text import storable
 from mainspring.core.workflows.step_jobs import WORKFLOW
 from mainspring.engine.claiming.batches import group_calls
-from mainspring.engine.claiming.lease_book import LeaseBook, NotedLeases, find_tenants
+from mainspring.engine.claiming.lease_book import LeaseBook, NotedLeases, find_tenants, make_lease
 from mainspring.engine.claiming.matcher import Matcher
 from mainspring.engine.claiming.tally import Tally
 from mainspring.engine.claiming.unreadable import Specs, has_unreadable, settle_unreadable
 from mainspring.engine.common.definitions import Definitions
 from mainspring.engine.common.event_log import EventLog
 from mainspring.engine.common.group_commit import GroupCommit
+from mainspring.engine.common.log_feed import LogFeed
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.common.write_health import WriteHealth
+from mainspring.engine.log_intake import LogIntake
 from mainspring.engine.settling.reaper import facts_of
 from mainspring.engine.usecases.artifacts import Artifacts
 from mainspring.errors import InvalidInput, StoreUnavailable
@@ -50,7 +52,8 @@ from mainspring.ports.gateway import (
     ClaimReply,
     Ending,
     HandedBack,
-    Lease,
+    LogReport,
+    LogResult,
     Registration,
     Report,
     ReportResult,
@@ -97,6 +100,7 @@ class LocalGateway:
         write_health: WriteHealth,
         event_log: EventLog,
         artifacts: Artifacts | None = None,
+        log_feed: LogFeed,
     ) -> None:
         self._store = store
         self._artifacts = artifacts or Artifacts(store, clock=clock)
@@ -111,6 +115,8 @@ class LocalGateway:
         self._beats: GroupCommit[Beat, BeatResult] = GroupCommit(self._beat_all, most=MOST_BEATS)
         self._reports: GroupCommit[_SessionReport, ReportResult] = GroupCommit(self._report_all)
         self._releases: GroupCommit[HeldRun, None] = GroupCommit(self._release_all)
+        self._log_feed = log_feed
+        self._logs = LogIntake(store, log_feed, clock=clock)
         self._book = LeaseBook()
         self.tally: Tally = Tally()
         self.stale_reports: int = 0
@@ -123,6 +129,7 @@ class LocalGateway:
         yield Measure("leases_released_total", self.released)
         yield Measure("attempts_preempted_total", self.preempted)
         yield from self.tally.measures()
+        yield from self._logs.measures()
         for verb, calls in (("beat", self._beats), ("report", self._reports), ("release", self._releases)):
             yield Measure("group_commit_items", calls.sizes.read(), (verb,))
 
@@ -170,7 +177,7 @@ class LocalGateway:
         runs: Sequence[ClaimedRun] = answer.runs
         if has_unreadable(runs, specs):
             runs = await self._settle_unreadable(call.session_id, runs, specs)
-        leases = tuple([_lease(run, specs[run.job_id, run.version]) for run in runs])
+        leases = tuple([make_lease(run, specs[run.job_id, run.version]) for run in runs])
         if leases:
             self._book.note_keys(answer.keys)
             now = self._clock.now()
@@ -288,6 +295,7 @@ class LocalGateway:
         if others:
             self._note_others(transitions, results, held, specs)
         self._note_ends(reports, transitions, results, now, are_successes=not others)
+        self._log_feed.note_ends(report.run_id for _, report in reports)
         ended = self._book.take_keys(report.run_id for _, report in reports)
         if others:
             self._wakeups.runs_ready(keys=ended)
@@ -402,6 +410,10 @@ class LocalGateway:
         """Keep a file; see `ArtifactGateway`."""
         return await self._artifacts.put(session_id, upload)
 
+    async def log(self, session_id: SessionId, reports: tuple[LogReport, ...]) -> tuple[LogResult, ...]:
+        """Keep what attempts under way have written. Return one result per report."""
+        return await self._logs.keep(session_id, reports)
+
     async def leave(self, session_id: SessionId) -> None:
         """End the session. Whatever it still holds counts as lost at once."""
         self._matcher.forget(session_id)
@@ -436,26 +448,6 @@ def _storable(report: Report) -> Report:
         texts = {"error": storable(ending.error), "output": storable(ending.output)}
         ending = replace(ending, **texts)
     return replace(report, ending=ending)
-
-
-def _lease(run: ClaimedRun, spec: JobSpec) -> Lease:
-    return Lease(
-        run.run_id,
-        run.token,
-        run.job_id,
-        run.version,
-        run.tenant,
-        run.attempt,
-        run.fire_at,
-        run.due_at,
-        spec.payload if run.payload is None else run.payload,
-        run.target_key,
-        run.is_quarantined,
-        run.is_cancel_requested,
-        spec,
-        None,  # batches are made of leases
-        run.trace,
-    )
 
 
 def _outcome(ending: Ending) -> AttemptOutcome:

@@ -20,17 +20,23 @@ from contextvars import ContextVar
 from typing import Any, TextIO
 
 from mainspring.executors._text import OUTPUT_LIMIT, join_cut
+from mainspring.ports.executor import OpenLog
 from mainspring.signals import find_attempt
 
 _HALF = OUTPUT_LIMIT // 2
 
 
 class Kept:
-    """The output of one attempt, in bounded memory: its begin, and its end."""
+    """The output of one attempt, in bounded memory: its begin, and its end.
 
-    __slots__ = ("_dropped", "_head", "_head_size", "_lock", "_tail", "_tail_size")
+    Args:
+        live: takes all of it, too, to send it while the attempt runs; None if nobody does.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_dropped", "_head", "_head_size", "_live", "_lock", "_tail", "_tail_size")
+
+    def __init__(self, live: OpenLog | None = None) -> None:
+        self._live = live
         self._lock = threading.Lock()  # a function may print from several threads
         self._head: list[str] = []
         self._head_size = 0
@@ -40,6 +46,8 @@ class Kept:
 
     def write(self, text: str) -> None:
         """Take text in."""
+        if self._live is not None:
+            self._live.write(text)
         with self._lock:
             room = _HALF - self._head_size
             if room > 0:
@@ -83,7 +91,7 @@ def _find() -> Kept | None:
         return _of_batch.get()
     kept: Kept | None = attempt.kept
     if kept is None:
-        kept = attempt.kept = Kept()  # type: ignore[misc]
+        kept = attempt.kept = Kept(attempt.open_log())  # type: ignore[misc]
     return kept
 
 

@@ -26,6 +26,7 @@ from mainspring.egress.secrets import NoSecrets, Revealer
 from mainspring.errors import InvalidInput, MainspringError
 from mainspring.executors._files import AttemptFiles
 from mainspring.executors._leftovers import MARKER, sweep_leftovers, worker_marker
+from mainspring.executors._live_shell import LiveShell
 from mainspring.executors._shell_files import VARIABLE, ArtifactFolders
 from mainspring.executors._shell_supervisor.processes import hide_from_user
 from mainspring.executors._spawner import Spawner
@@ -38,6 +39,8 @@ from mainspring.ports.secrets import SecretMissing, Secrets
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _TYPE = ShellType()
 _NONE = NoSecrets()
+_LIVE_AFTER = 0.5
+"""Seconds after which what a command writes is passed on while it runs. What ends sooner costs nothing more."""
 _SLACK = 15.0  # how long after its own deadline a supervisor may stay silent
 
 
@@ -151,7 +154,7 @@ class ShellExecutor:
                 return NotBegun()  # the supervisor, which is not told of a command, ends
             try:
                 async with asyncio.timeout(context.timeout.total_seconds() + self._grace + _SLACK):
-                    reply = await _ask(control, request)
+                    reply = await _ask(control, request, LiveShell(context, revealer))
             except asyncio.CancelledError:
                 await self._cancel(control)
                 raise
@@ -191,6 +194,8 @@ class ShellExecutor:
             "timeout": context.timeout.total_seconds(),
             "soft_timeout": context.soft_timeout.total_seconds() if context.soft_timeout else None,
             "grace": self._grace,
+            "live_after": None if context.room is None else _LIVE_AFTER,
+            "live_limit": 0 if context.room is None else context.room.limit,
         }
         body = json.dumps(request).encode()
         return b"%08x" % len(body) + body
@@ -254,9 +259,16 @@ def _is_own(name: str) -> bool:
         return False
 
 
-async def _ask(control: socket.socket, request: bytes) -> bytes:
-    await asyncio.get_running_loop().sock_sendall(control, request)
-    return await _read_all(control)
+async def _ask(control: socket.socket, request: bytes, live: LiveShell) -> bytes:
+    """Send the request, and return the reply. What comes before it is what the command writes meanwhile."""
+    loop = asyncio.get_running_loop()
+    await loop.sock_sendall(control, request)
+    data = bytearray()
+    while chunk := await loop.sock_recv(control, 1 << 17):
+        data += chunk
+        live.read_frames(data)
+    live.end()
+    return bytes(data[1:]) if data[:1] == b"R" else b""
 
 
 async def _read_all(control: socket.socket) -> bytes:

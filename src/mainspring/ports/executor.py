@@ -19,6 +19,7 @@ from mainspring.core.ids import (
     key_for_target,
 )
 from mainspring.core.outcomes import Failure
+from mainspring.core.run_logs import RunProgress, make_progress
 from mainspring.core.tracing import show_trace_id
 from mainspring.core.values import value
 from mainspring.errors import Conflict
@@ -55,6 +56,34 @@ class FileKeeper(Protocol):
 
     def keep_result_sync(self, context: AttemptContext, result: bytes) -> bytes:
         """Do the same while the calling thread waits."""
+
+
+class OpenLog(Protocol):
+    """Where the output of an attempt goes while it runs. It may be written to from any thread."""
+
+    def write(self, text: str) -> None:
+        """Take in what the attempt has written. No secret may stand there."""
+        ...
+
+    def skip(self, count: int) -> None:
+        """Note bytes that were written and are gone."""
+        ...
+
+    def tell(self, progress: RunProgress) -> None:
+        """Note how far the attempt says it is."""
+        ...
+
+
+class LogRoom(Protocol):
+    """Opens what takes the output of attempts under way."""
+
+    @property
+    def limit(self) -> int:
+        """The most bytes that are kept of an attempt, but for the newest ones."""
+        ...
+
+    def open(self, context: AttemptContext) -> OpenLog:
+        """Return where an attempt's output goes."""
         ...
 
 
@@ -73,6 +102,8 @@ class AttemptContext:
         soft_timeout: when to ask the job to end; None means only the hard limit.
         session_id: the worker session that holds the lease. With it and the token, a job can end its run itself.
         trace: the trace context (`core.tracing`) that it passes on; None if its run is not traced.
+        room: where its output goes while it runs; None if it goes there only at its end.
+        log: what `room` has opened for it; None as long as it has written nothing.
         kept: where the executor keeps what the job prints; None as long as it has printed nothing.
         files: takes the files that the job leaves behind; None where none are taken.
     """
@@ -92,6 +123,8 @@ class AttemptContext:
     soft_timeout: timedelta | None = None
     session_id: SessionId = SessionId(0)
     trace: bytes | None = None
+    room: LogRoom | None = field(default=None, repr=False, compare=False)
+    log: OpenLog | None = field(default=None, init=False, repr=False, compare=False)
     kept: Any = field(default=None, init=False, repr=False, compare=False)
     files: FileKeeper | None = field(default=None, init=False, repr=False, compare=False)
 
@@ -133,6 +166,31 @@ class AttemptContext:
         if self.files is None:
             return _without_files(self, name)
         return self.files.keep_sync(self, name, content, content_type)
+
+    def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
+        """Say how far the work is: `mainspring run show` and the API tell it while the run is RUNNING.
+
+        Call it as often as you like: about once a second, the newest one is sent. What a job says in its first second
+        is not sent if it ends by then.
+
+        Args:
+            done: how much is done.
+            total: how much there is to do; None if that is not known.
+            message: a few words for people; of longer ones the first 200 characters are kept.
+
+        Raises:
+            InvalidInput: a number is negative or not finite, or the message is no text.
+        """
+        told = make_progress(done, total, message)
+        log = self.open_log()
+        if log is not None:
+            log.tell(told)
+
+    def open_log(self) -> OpenLog | None:
+        """Return where the attempt's output goes while it runs; None if it goes there only at its end."""
+        if self.log is None and self.room is not None:
+            self.log = self.room.open(self)  # type: ignore[misc]  # it is the same object each time
+        return self.log
 
     def trace_headers(self) -> dict[str, str]:
         """Return the headers by which a request carries on the trace; empty without one.

@@ -1,4 +1,4 @@
-"""How a worker reaches the engine: register, claim, beat, report, leave (design 3.2, 4).
+"""How a worker reaches the engine: register, claim, beat, log, report, leave (design 3.2, 4).
 
 `LocalGateway` (engine) implements it within the server's process or directly on PostgreSQL; `HttpGateway` implements
 it over the open worker protocol. Every call is batched.
@@ -14,6 +14,7 @@ from typing import Protocol
 from mainspring.core.ids import JobId, RunId, SessionId, key_for_target
 from mainspring.core.model import JobSpec
 from mainspring.core.outcomes import Failure
+from mainspring.core.run_logs import LogPart, RunProgress
 from mainspring.core.values import value
 from mainspring.ports.executor import Snooze, Success
 
@@ -199,6 +200,33 @@ class ReportResult(StrEnum):
     MISSING = "missing"
 
 
+@value()
+class LogReport:
+    """What an attempt under way has written, or says of its progress. Its fields are positional for speed.
+
+    Attributes:
+        parts: by their places.
+        forget: the places from and to which parts are not kept any longer; None if all stay.
+        progress: None if there is nothing new.
+    """
+
+    run_id: RunId
+    token: int
+    parts: tuple[LogPart, ...] = ()
+    forget: tuple[int, int] | None = None
+    progress: RunProgress | None = None
+
+
+class LogResult(StrEnum):
+    """The result of a log report."""
+
+    KEPT = "kept"
+    STALE = "stale"
+    """The session does not hold the lease any more; nothing is kept."""
+    UNKNOWN = "unknown"
+    """The server is of a release that keeps no output of attempts under way. Their reports bring it."""
+
+
 class WorkerGateway(Protocol):
     """The engine as a worker sees it. After `Unreachable` or `StoreUnavailable`, a call may be repeated."""
 
@@ -223,6 +251,10 @@ class WorkerGateway(Protocol):
 
     async def report(self, session_id: SessionId, reports: tuple[Report, ...]) -> tuple[ReportResult, ...]:
         """Report how attempts ended. Return one result per report."""
+        ...
+
+    async def log(self, session_id: SessionId, reports: tuple[LogReport, ...]) -> tuple[LogResult, ...]:
+        """Keep what attempts under way have written. Return one result per report. It may be repeated."""
         ...
 
     async def leave(self, session_id: SessionId) -> None:

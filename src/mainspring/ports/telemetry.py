@@ -63,6 +63,16 @@ METRICS = MappingProxyType(
         metric.name: metric
         for metric in (
             Metric("reports_stale_total", _COUNTER, "Reports refused because the run had moved on."),
+            Metric(
+                "run_log_bytes_total",
+                _COUNTER,
+                "Bytes of what runs under way have written, before they are deflated.",
+            ),
+            Metric(
+                "run_logs_stale_total",
+                _COUNTER,
+                "Output refused because the worker did not hold the lease any more.",
+            ),
             Metric("attempts_preempted_total", _COUNTER, "Attempts that were stopped for more urgent work."),
             Metric("leases_released_total", _COUNTER, "Leases taken back because no worker knew them."),
             Metric("sessions_lost_total", _COUNTER, "Worker sessions declared dead by this process."),

@@ -363,6 +363,7 @@ def _retention(settings: Settings) -> Retention:
         usage_minutes=settings.keep_usage_minutes,
         usage_hours=settings.keep_usage_hours,
         sessions=settings.keep_sessions,
+        run_logs=settings.keep_run_logs,
     )
 
 

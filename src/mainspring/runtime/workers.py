@@ -87,7 +87,7 @@ def make_worker(
     _warn_of_reach(settings)
     executors = load_plugins().make_executors(_executor_context(settings, registry, gateway, secrets, tracer))
     registration = _registration(settings, registry, executors, name)
-    waiters = WorkerWaiters(claim=LoopWaiter(), beat=LoopWaiter(), report=LoopWaiter())
+    waiters = WorkerWaiters(claim=LoopWaiter(), beat=LoopWaiter(), report=LoopWaiter(), log=LoopWaiter())
     worker = Worker(
         gateway,
         executors,
@@ -96,6 +96,8 @@ def make_worker(
             long_poll=settings.long_poll,
             prefetch=settings.prefetch,
             split_after=settings.trace_split_after,
+            log_flush=settings.log_flush,
+            log_limit=settings.log_limit,
         ),
         waiters=waiters,
         random=system_random(),

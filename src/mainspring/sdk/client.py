@@ -19,6 +19,7 @@ from mainspring.sdk.log_calls import LogCalls
 from mainspring.sdk.monitor_calls import MonitorCalls
 from mainspring.sdk.objective_calls import ObjectiveCalls
 from mainspring.sdk.owner_calls import OwnerCalls
+from mainspring.sdk.run_log_calls import RunLogCalls
 from mainspring.sdk.usage_calls import UsageCalls
 from mainspring.sdk.workflow_calls import WorkflowCalls
 from mainspring.signals import trace_headers
@@ -74,6 +75,7 @@ class AsyncClient(
     AlertCalls,
     LogCalls,
     WorkflowCalls,
+    RunLogCalls,
     AsyncLists,
 ):
     """A server's API, for one tenant.

@@ -13,7 +13,7 @@ from mainspring.clock import LoopWaiter
 from mainspring.core.ids import ArtifactId, RunId, SessionId, format_run_id
 from mainspring.core.outcomes import Failure
 from mainspring.core.results import read_mark
-from mainspring.errors import Conflict, InvalidInput, StoreUnavailable, Unreachable
+from mainspring.errors import Conflict, InvalidInput, NotFound, StoreUnavailable, Unreachable
 from mainspring.ports.artifacts import ArtifactUpload
 from mainspring.ports.clock import RandomSource
 from mainspring.ports.executor import Success
@@ -22,6 +22,8 @@ from mainspring.ports.gateway import (
     ClaimCall,
     ClaimReply,
     HandedBack,
+    LogReport,
+    LogResult,
     Registration,
     Report,
     ReportResult,
@@ -69,6 +71,7 @@ class HttpGateway:
         self._transport = Transfers(server, random=random)
         self._silence = ANSWER_SECONDS  # the worker gives up sooner
         self._tells_durations = True
+        self._takes_logs = True
 
     async def start(self) -> None:
         """Open the HTTP session."""
@@ -82,7 +85,7 @@ class HttpGateway:
         """Open a session."""
         body = protocol.from_registration(registration)
         granted = await self._transport.call_as(operations.WORKER_REGISTER, SessionGrantedIn, body=body)
-        self._tells_durations = True
+        self._tells_durations = self._takes_logs = True
         beat_period = timedelta(seconds=granted.beat_period_seconds)
         if len(self._transport.servers) > 1:
             self._silence = min(granted.beat_period_seconds * _FIRST_SHARE, _LONGEST_SILENCE)
@@ -129,7 +132,7 @@ class HttpGateway:
 
     async def _report(self, session_id: SessionId, reports: tuple[Report, ...]) -> tuple[ReportResult, ...]:
         results: list[ReportResult] = []
-        for part in _parts(reports):
+        for part in _parts([_encode(protocol.from_report(report)) for report in reports]):
             body = {"session_id": protocol.show_session(session_id), "reports": part}
             view = await self._transport.call(
                 operations.WORKER_REPORT,
@@ -172,6 +175,27 @@ class HttpGateway:
             if error.field != "artifact":
                 raise
 
+    async def log(self, session_id: SessionId, reports: tuple[LogReport, ...]) -> tuple[LogResult, ...]:
+        """Send what attempts under way have written, in as many requests as needed.
+
+        A server of an earlier release takes none; then nothing more is sent in this session.
+        """
+        results: list[LogResult] = []
+        items = [_encode(protocol.from_log_report(report)) for report in reports]
+        for part in _parts(items):
+            if not self._takes_logs:
+                break
+            body = {"session_id": protocol.show_session(session_id), "reports": part}
+            try:
+                view = await self._transport.call(
+                    operations.WORKER_LOG, body=body, may_repeat=True, may_move=True, seconds=self._silence
+                )
+            except NotFound:
+                self._takes_logs = False
+            else:
+                results += [LogResult(result) for result in view.results]
+        return (*results, *[LogResult.UNKNOWN] * (len(reports) - len(results)))
+
     async def leave(self, session_id: SessionId) -> None:
         """End the session."""
         body = SessionBody(session_id=protocol.show_session(session_id))
@@ -208,15 +232,14 @@ def _without_news(report: Report) -> Report:
     return replace(report, ending=ending, took=None)
 
 
-def _parts(reports: Iterable[Report]) -> Iterator[list[msgspec.Raw]]:
-    """Split reports into requests that a server accepts; a longer report goes by itself.
+def _parts(reports: Iterable[bytes]) -> Iterator[list[msgspec.Raw]]:
+    """Split encoded reports into requests that a server accepts; a longer report goes by itself.
 
     Each report is encoded once: the bytes that are measured are the bytes that are sent.
     """
     part: list[msgspec.Raw] = []
     size = 0
-    for report in reports:
-        item = _encode(protocol.from_report(report))
+    for item in reports:
         length = len(item) + 1
         if part and size + length > _PART_BYTES:
             yield part

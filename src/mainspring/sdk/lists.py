@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
+from mainspring.sdk.log_streams import follow_lines, follow_lines_sync
+
 if TYPE_CHECKING:
     from mainspring.wire.dead_letters import DeadRunView
     from mainspring.wire.pages import BriefView
@@ -114,6 +116,15 @@ class AsyncLists:
         """Yield all live worker sessions, in order of their start."""
         return _walk(lambda at, limit: self.list_workers(after=at, limit=limit))
 
+    def follow_logs(self: Any, run_id: str, *, attempt: int | None = None) -> AsyncIterator[str]:
+        """Yield the lines that a run writes, while it writes them, until it has ended.
+
+        Args:
+            attempt: only those of this attempt; None begins with the last one that has begun, and goes on with those
+                after it.
+        """
+        return follow_lines(lambda work: work(self), run_id, attempt)
+
 
 class Lists:
     """The same for code without an event loop, for `for`. The methods `list_…` return their answers."""
@@ -141,6 +152,10 @@ class Lists:
     def workers(self: Any) -> Iterator[WorkerView]:
         """Yield all live worker sessions, in order of their start."""
         return _walk_sync(lambda at, limit: self.list_workers(after=at, limit=limit))
+
+    def follow_logs(self: Any, run_id: str, *, attempt: int | None = None) -> Iterator[str]:
+        """Yield the lines that a run writes, as `AsyncLists.follow_logs` does."""
+        return follow_lines_sync(self._perform, run_id, attempt)
 
 
 async def _walk(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic
 
@@ -9,6 +10,7 @@ from mainspring.clock import LoopWaiter, monotonic
 from mainspring.core.artifacts import ResultReference, read_reference
 from mainspring.core.states import FINAL_STATES, RunState
 from mainspring.errors import ResultLeftOut, RunCancelled, RunFailed, RunSkipped
+from mainspring.sdk.log_streams import follow_lines, follow_lines_sync
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -74,6 +76,18 @@ class RunHandle(Generic[T_co]):
     def why_sync(self) -> WhyView:
         """Like `why`, for code without an event loop."""
         return self._app.perform_sync(lambda client: client.get_run_why(self.id))
+
+    def logs(self, *, attempt: int | None = None) -> AsyncIterator[str]:
+        """Yield the lines that the run writes, while it writes them, until it has ended.
+
+        Args:
+            attempt: only those of this attempt; None begins with the last one that has begun.
+        """
+        return follow_lines(self._app.perform, self.id, attempt)
+
+    def logs_sync(self, *, attempt: int | None = None) -> Iterator[str]:
+        """Like `logs`, for code without an event loop."""
+        return follow_lines_sync(self._app.perform_sync, self.id, attempt)
 
     async def retry(self, *, definition: str = "newest", **body: Any) -> RunHandle:
         """Run it again, if it FAILED or was CANCELLED, and return the new run.

@@ -977,3 +977,7 @@ class SyncClient(Lists):
     def list_steps(self, run_id: str, *, after: str | None = None, limit: int = 100) -> StepPage:
         """Return a page of the steps of a workflow's run, parents before their children."""
         return self._perform(lambda client: client.list_steps(run_id, after=after, limit=limit))
+
+    def get_run_logs(self, run_id: str, *, attempt: int | None = None, offset: int = 0) -> str:
+        """Return what an attempt has written: the last one that has begun, unless its number is given."""
+        return self._perform(lambda client: client.get_run_logs(run_id, attempt=attempt, offset=offset))

@@ -6,7 +6,7 @@ import asyncio
 import os
 import re
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypedDict, TypeVar, Unpack
 
@@ -175,22 +175,7 @@ class Transport:
         self, operation: Operation[Any], answer: type[T], key: str | None = None, **given: Unpack[Given]
     ) -> T:
         """Do the same as `call`, and decode the answer as another type than the operation's own."""
-        body = given.get("body", msgspec.UNSET)
-        query = given.get("query", {})
-        headers = given.get("headers", {})
-        if operation.variable is not None:
-            check_key(operation.variable, key)
-        check_texts({operation.variable or "path": key, **query, **headers})
-        request = _Request(
-            operation.method,
-            operation.url(key),
-            None if body is msgspec.UNSET else _encode(operation, body),
-            {name: str(value) for name, value in query.items() if value is not None},
-            {**self._headers, **self.credentials.headers, "Content-Type": _media_type(operation), **headers},
-            given.get("seconds", ANSWER_SECONDS),
-            given.get("may_move", False) and len(self.servers) > 1,
-            self.credentials.is_lent,
-        )
+        request = self._make_request(operation, key, given)
         may_repeat = given.get("may_repeat", False) or operation.method == "GET"
         server, status, text = await self._ask(request, may_repeat=may_repeat)
         if status == 401 and self.credentials.renew(request.headers):
@@ -201,10 +186,10 @@ class Transport:
             if isinstance(refusal, StoreUnavailable):
                 self._leave(server)
             raise refusal
-        if answer is type(None) or not text:
-            return None  # type: ignore[return-value]  # the caller expects no body
         if answer is str:
             return text.decode()  # type: ignore[return-value]  # so `T` is `str`
+        if answer is type(None) or not text:
+            return None  # type: ignore[return-value]  # the caller expects no body
         try:
             return msgspec.json.decode(text, type=answer)
         except msgspec.ValidationError as error:  # another try would get the same
@@ -212,6 +197,69 @@ class Transport:
             raise MainspringError(message) from error
         except msgspec.DecodeError as error:
             raise Unreachable(f"the answer of {server} cannot be read: {error}") from error
+
+    def _make_request(self, operation: Operation[Any], key: str | None, given: Given) -> _Request:
+        body = given.get("body", msgspec.UNSET)
+        query = given.get("query", {})
+        headers = given.get("headers", {})
+        if operation.variable is not None:
+            check_key(operation.variable, key)
+        check_texts({operation.variable or "path": key, **query, **headers})
+        return _Request(
+            operation.method,
+            operation.url(key),
+            None if body is msgspec.UNSET else _encode(operation, body),
+            {name: str(value) for name, value in query.items() if value is not None},
+            {**self._headers, **self.credentials.headers, "Content-Type": _media_type(operation), **headers},
+            given.get("seconds", ANSWER_SECONDS),
+            given.get("may_move", False) and len(self.servers) > 1,
+            self.credentials.is_lent,
+        )
+
+    async def open_stream(
+        self, operation: Operation[Any], key: str, *, silence: float, **given: Unpack[Given]
+    ) -> AsyncIterator[bytes]:
+        """Begin an answer that comes line by line, and return its lines. Close the iterator to end it.
+
+        Args:
+            silence: the seconds without a line after which the server counts as gone.
+
+        Raises:
+            Unreachable: no answer came. While lines are read, it means that the answer broke off.
+            NotFound, InvalidInput, NeedsRight, NotAuthenticated, StoreUnavailable: as `call`.
+        """
+        request = self._make_request(operation, key, given)
+        check_allowed(self._chosen)
+        await self.start()
+        assert self._session is not None
+        server = self._chosen
+        try:
+            response = await self._session.get(
+                f"{server}{request.path}",
+                params=request.query,
+                headers=request.headers,
+                timeout=aiohttp.ClientTimeout(total=None, connect=_CONNECT_SECONDS, sock_read=silence),
+                ssl=self.credentials.tls(is_own=request.is_own) if server.startswith("https:") else True,
+            )
+            if response.status >= 400:
+                text = await response.read()
+                raise make_refusal(response.status, text, operation, key)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            self._leave(server)
+            raise Unreachable(explain(error, server)) from error
+        except StoreUnavailable:
+            self._leave(server)
+            raise
+        return self._lines_of(response, server)
+
+    async def _lines_of(self, response: aiohttp.ClientResponse, server: str) -> AsyncIterator[bytes]:
+        async with response:
+            try:
+                async for line in response.content:
+                    yield line
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                self._leave(server)
+                raise Unreachable(explain(error, server)) from error
 
     async def _ask(self, request: _Request, *, may_repeat: bool) -> tuple[str, int, bytes]:
         """Return the server that answered, its status and its body."""

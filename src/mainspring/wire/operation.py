@@ -86,6 +86,7 @@ class Operation(Generic[A]):
         statuses: the statuses of success, the usual one first.
         body: the request's body; None if it takes none. Then a body that says anything is refused.
         media_type: of the answer. One that is not JSON is text.
+        is_followed: whether its answer may be events instead, one after another (`text/event-stream`).
         is_conflicting: whether it may answer 409.
         is_rationed: whether it may answer 429.
         is_shared: whether it is about what all tenants share, though it needs no right of an administrator.
@@ -106,6 +107,7 @@ class Operation(Generic[A]):
     headers: tuple[Parameter, ...] = ()
     other_answers: tuple[Any, ...] = ()
     media_type: str = JSON
+    is_followed: bool = False
     is_conflicting: bool = False
     is_rationed: bool = False
     is_shared: bool = False

@@ -12,8 +12,10 @@ from mainspring.core.ids import format_run_id
 from mainspring.core.model import Attempt, Run
 from mainspring.core.outcomes import AttemptOutcome
 from mainspring.core.states import RunState
+from mainspring.ports.store.run_logs import KeptProgress
 from mainspring.ports.store.sessions import WorkerName
 from mainspring.wire.dead_letters import SettledView, view_settled
+from mainspring.wire.run_logs import ProgressView, view_progress
 from mainspring.wire.views import Instant, RunView, run_fields
 
 
@@ -43,6 +45,10 @@ class RunDetail(RunView, kw_only=True):
         ),
     ] = None
     host: Annotated[str | None, Meta(description="The host of that worker.")] = None
+    progress: Annotated[
+        ProgressView | None,
+        Meta(description="How far the last attempt said it was; null if it has said nothing, or long ago."),
+    ] = None
     redrive_of: Annotated[str | None, Meta(description="The run that this one repeats.")] = None
     settled: Annotated[
         SettledView | None,
@@ -57,6 +63,7 @@ def view_run_detail(
     job: str | None,
     worker: WorkerName | None,
     settled: SettledLetter | None,
+    progress: KeptProgress | None = None,
 ) -> RunDetail:
     """Show a run with its attempts.
 
@@ -65,6 +72,7 @@ def view_run_detail(
         job: the name of its job.
         worker: who had the last one; None if that is not known.
         settled: what became of it as a dead letter; None if it is none, or open.
+        progress: how far the last attempt said it was; None if that is not known.
     """
     views = [_view_attempt(attempt) for attempt in attempts]
     if run.state is RunState.SUCCEEDED and run.token not in {attempt.token for attempt in attempts}:
@@ -77,6 +85,7 @@ def view_run_detail(
         host=None if worker is None else worker.host,
         redrive_of=None if run.redrive_of is None else format_run_id(run.redrive_of),
         settled=None if settled is None else view_settled(settled),
+        progress=None if progress is None else view_progress(progress),
     )
 
 

@@ -10,7 +10,15 @@ import structlog
 from mainspring.core.ids import SessionId, format_run_id
 from mainspring.core.outcomes import Failure
 from mainspring.core.targets import BUILT_IN
-from mainspring.ports.executor import GENTLY, AttemptContext, CallbackExecutor, Executor, NotBegun, Outcome
+from mainspring.ports.executor import (
+    GENTLY,
+    AttemptContext,
+    CallbackExecutor,
+    Executor,
+    LogRoom,
+    NotBegun,
+    Outcome,
+)
 from mainspring.ports.gateway import Ending, HandedBack, Lease, Stopped
 from mainspring.worker.outcome_check import check_outcome
 from mainspring.worker.tracing import AttemptTrace
@@ -28,6 +36,7 @@ class AttemptTask:
     Attributes:
         begun_at: when it got its slot, in monotonic seconds, if that is measured.
         ending: how the attempt ended; None while it runs.
+        room: where its output goes while it runs; None if it goes there only at its end.
         is_dropped: whether the lease is lost, so that the ending is not reported.
         task: the task that runs or stops the attempt; None if the executor alone does so.
         trace: its trace; None if its run is not traced.
@@ -46,6 +55,7 @@ class AttemptTask:
         "ending",
         "is_dropped",
         "lease",
+        "room",
         "session_id",
         "task",
         "trace",
@@ -61,6 +71,7 @@ class AttemptTask:
         self.ending: Ending | None = None
         self.is_dropped: bool = False
         self.trace: AttemptTrace | None = None
+        self.room: LogRoom | None = None
         self._on_end = on_end
         self._executor: CallbackExecutor | None = None
         self._handle: object | None = None
@@ -103,7 +114,7 @@ class AttemptTask:
     def context(self) -> AttemptContext:
         """Return what the executor may know about the attempt."""
         trace = self.trace
-        return make_context(self.lease, self.session_id, None if trace is None else trace.context)
+        return make_context(self.lease, self.session_id, None if trace is None else trace.context, self.room)
 
     def refuse(self) -> None:
         """Hand the attempt back without starting it."""
@@ -201,11 +212,14 @@ async def _checked(outcome: Awaitable[object]) -> Outcome:
     return check_outcome(await outcome)
 
 
-def make_context(lease: Lease, session_id: SessionId, trace: bytes | None = None) -> AttemptContext:
+def make_context(
+    lease: Lease, session_id: SessionId, trace: bytes | None = None, room: LogRoom | None = None
+) -> AttemptContext:
     """Return what the executor may know about an attempt.
 
     Args:
         trace: the trace context that it passes on.
+        room: where its output goes while it runs.
     """
     spec = lease.spec
     return AttemptContext(
@@ -224,4 +238,5 @@ def make_context(lease: Lease, session_id: SessionId, trace: bytes | None = None
         spec.soft_timeout,
         session_id,
         trace,
+        room,
     )

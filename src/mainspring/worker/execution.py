@@ -16,6 +16,7 @@ from mainspring.ports.logs import LEVEL
 from mainspring.worker.attempt import AttemptTask
 from mainspring.worker.batches import BatchMember, BatchTask
 from mainspring.worker.leases import HeldLeases, LeaseKey
+from mainspring.worker.live_logs import LogShipper
 from mainspring.worker.session import WorkerSession
 from mainspring.worker.settings import WorkerCounters, WorkerWaiters
 from mainspring.worker.tracing import AttemptTraces
@@ -39,8 +40,10 @@ class Execution:
         waiters: WorkerWaiters,
         counters: WorkerCounters,
         traces: AttemptTraces,
+        logs: LogShipper | None = None,
     ) -> None:
         self._traces = traces
+        self._logs = logs
         self._executors = executors
         self._callbacks = {
             kind: executor for kind, executor in executors.items() if isinstance(executor, CallbackExecutor)
@@ -153,6 +156,7 @@ class Execution:
         self, key: LeaseKey, lease: Lease, session_id: SessionId, *, is_cancelled: bool = False
     ) -> None:
         attempt = AttemptTask(lease, session_id, self._end)
+        attempt.room = self._logs
         if lease.trace is not None:
             attempt.trace = self._traces.begin(lease)
         if is_cancelled or lease.is_cancel_requested:
@@ -183,6 +187,7 @@ class Execution:
         batch.members[0].begun_at = self._session.now()  # the slot's time counts once
         held.shared += len(leases) - 1
         for member in batch.members:
+            member.room = self._logs
             held.active[member.lease.run_id, member.lease.token] = member
             if member.lease.trace is not None:
                 member.trace = self._traces.begin(member.lease)
@@ -285,6 +290,8 @@ class Execution:
             self._traces.end(attempt.trace, attempt.lease, None if attempt.is_dropped else attempt.ending)
         if LEVEL.is_debug:
             _tell_end(attempt)
+        if self._logs is not None and self._logs.open_logs:
+            self._end_log(key, attempt)
         if attempt.is_dropped or attempt.ending is None:
             self._counters.dropped += 1
         else:
@@ -301,6 +308,13 @@ class Execution:
             self._waiters.claim.signal()
         if self.on_room is not None:
             self._tell_room()
+
+    def _end_log(self, key: LeaseKey, attempt: AttemptTask) -> None:
+        assert self._logs is not None
+        if attempt.is_dropped or attempt.ending is None:
+            self._logs.forget(key)
+        else:
+            self._logs.end(key)
 
     def _tell_room(self) -> None:
         if self._leases.waiting:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 
 from mainspring.core.ids import SessionId, format_run_id
@@ -26,6 +26,7 @@ class Reporter:
 
     Args:
         batch: the most endings in one report.
+        finish_logs: sends the last output of attempts before they are reported; None if none is sent.
         patience: how long endings may wait for more, in seconds, while the worker claims ahead.
     """
 
@@ -40,6 +41,7 @@ class Reporter:
         waiters: WorkerWaiters,
         counters: WorkerCounters,
         random: RandomSource,
+        finish_logs: Callable[[Iterable[LeaseKey]], Awaitable[None]] | None = None,
     ) -> None:
         self._gateway = gateway
         self._session = session
@@ -49,6 +51,7 @@ class Reporter:
         self._waiters = waiters
         self._counters = counters
         self._random = random
+        self._finish_logs = finish_logs
         self._refusals: dict[LeaseKey, int] = {}
         self._is_stopping = False
 
@@ -97,6 +100,8 @@ class Reporter:
         return bool(leases.active) and len(leases.ended) < leases.report_goal and not self._is_stopping
 
     async def _report(self, session_id: SessionId, keys: Sequence[LeaseKey]) -> None:
+        if self._finish_logs is not None:
+            await self._finish_logs(keys)  # while the leases are held: afterwards nobody takes their output
         ended = self._leases.ended
         reports = tuple([ended[key][1] for key in keys])
         results = await self._gateway.report(session_id, reports)

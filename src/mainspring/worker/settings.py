@@ -18,6 +18,8 @@ class WorkerSettings:
         long_poll: how long one claim may wait for work.
         prefetch: how much work may wait in the worker for a slot, by how fast its attempts end; zero means none.
         report_batch: the most endings in one report.
+        log_flush: how long what an attempt writes waits until it is sent.
+        log_limit: the most bytes that are kept of what an attempt writes, but for the newest ones.
         split_after: how long after it was due a run is that gets a trace of its own.
     """
 
@@ -26,6 +28,8 @@ class WorkerSettings:
     prefetch: timedelta = timedelta(milliseconds=100)
     report_batch: int = 4000
     split_after: timedelta = timedelta(hours=1)
+    log_flush: timedelta = timedelta(seconds=1)
+    log_limit: int = 10 * 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -45,8 +49,9 @@ class WorkerCounters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerWaiters:
-    """One waiter for each of the worker's loops."""
+    """One waiter for each of the worker's loops. Without the last one, no output is sent while attempts run."""
 
     claim: Waiter
     beat: Waiter
     report: Waiter
+    log: Waiter | None = None

@@ -13,6 +13,7 @@ from mainspring.worker.claiming import Claimer
 from mainspring.worker.execution import Execution
 from mainspring.worker.heartbeat import Heartbeat
 from mainspring.worker.leases import HeldLeases, LeaseKey
+from mainspring.worker.live_logs import LogShipper
 from mainspring.worker.outages import log_failure
 from mainspring.worker.prefetch import Prefetch
 from mainspring.worker.reporting import Reporter
@@ -25,7 +26,7 @@ _LAST_SECONDS = 10.0
 
 
 class Worker:
-    """Runs three loops over one session: claim, beat, report.
+    """Runs four loops over one session: claim, beat, log, report.
 
     Jobs run elsewhere (the function executor has its own event loop and threads), so a job that blocks does not hold
     up the heartbeat. The worker keeps endings that are not reported yet, and repeats their report until the gateway
@@ -52,6 +53,15 @@ class Worker:
         self._waiters = waiters
         self._session = WorkerSession(monotonic)
         self._leases = HeldLeases(settings.registration.slots)
+        self._logs: LogShipper | None = None
+        if waiters.log is not None:
+            self._logs = LogShipper(
+                gateway,
+                period=settings.log_flush.total_seconds(),
+                limit=settings.log_limit,
+                waiter=waiters.log,
+                monotonic=monotonic,
+            )
         self._execution = Execution(
             executors,
             self._session,
@@ -59,6 +69,7 @@ class Worker:
             waiters=waiters,
             counters=self.counters,
             traces=AttemptTraces(tracer, split_after=settings.split_after, worker=settings.registration.name),
+            logs=self._logs,
         )
         self._claimer = Claimer(
             gateway,
@@ -89,6 +100,7 @@ class Worker:
             waiters=waiters,
             counters=self.counters,
             random=random,
+            finish_logs=None if self._logs is None else self._logs.finish,
         )
         self._loops: list[asyncio.Task[None]] = []
         self._claiming: asyncio.Task[None] | None = None
@@ -127,6 +139,8 @@ class Worker:
             asyncio.create_task(self._heartbeat.run(), name="worker-beat"),
             asyncio.create_task(self._reporter.run(), name="worker-report"),
         ]
+        if self._logs is not None:
+            self._loops.append(asyncio.create_task(self._logs.run(), name="worker-log"))
 
     async def stop(self, *, grace: float = 30.0) -> None:
         """Drain: stop claiming, let attempts end within `grace` seconds, hand back the rest, and leave."""
@@ -141,6 +155,8 @@ class Worker:
         await self._execution.wait_for_end(_LAST_SECONDS)
         self._reporter.stop()
         self._heartbeat.stop()
+        if self._logs is not None:
+            self._logs.stop()
         await asyncio.gather(*self._loops)
         await self._leave()
         await self._execution.stop()

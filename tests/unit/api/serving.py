@@ -18,6 +18,8 @@ from mainspring.ports.gateway import (
     BeatReply,
     ClaimCall,
     ClaimReply,
+    LogReport,
+    LogResult,
     Registration,
     Report,
     ReportResult,
@@ -47,6 +49,9 @@ class PromptGateway:
         self, session_id: SessionId, reports: tuple[Report, ...], *, tenant: str | None = None
     ) -> tuple[ReportResult, ...]:
         return await self._runtime.gateway.report(session_id, reports, tenant=tenant)
+
+    async def log(self, session_id: SessionId, reports: tuple[LogReport, ...]) -> tuple[LogResult, ...]:
+        return await self._runtime.gateway.log(session_id, reports)
 
     async def leave(self, session_id: SessionId) -> None:
         await self._runtime.gateway.leave(session_id)

@@ -18,11 +18,12 @@ import mainspring.api
 from mainspring.api.app import ENDPOINTS
 from mainspring.api.call import Answer, Endpoint, Streamed
 from mainspring.api.routing import Routes
+from mainspring.api.streaming import Stream
 from mainspring.core.ids import RunId, SessionId
 from mainspring.core.rights import Right
 from mainspring.ports.artifacts import ArtifactUpload
 from mainspring.ports.executor import Success
-from mainspring.ports.gateway import ClaimCall, Registration, Report
+from mainspring.ports.gateway import ClaimCall, LogReport, Registration, Report
 from mainspring.sdk.access_calls import AccessCalls
 from mainspring.sdk.alert_calls import AlertCalls
 from mainspring.sdk.archive_calls import ArchiveCalls
@@ -37,6 +38,7 @@ from mainspring.sdk.log_calls import LogCalls
 from mainspring.sdk.monitor_calls import MonitorCalls
 from mainspring.sdk.objective_calls import ObjectiveCalls
 from mainspring.sdk.owner_calls import OwnerCalls
+from mainspring.sdk.run_log_calls import RunLogCalls
 from mainspring.sdk.transport import Transport
 from mainspring.sdk.usage_calls import UsageCalls
 from mainspring.sdk.workflow_calls import WorkflowCalls
@@ -111,6 +113,7 @@ def methods() -> dict[str, Callable[..., Any]]:
             **vars(AlertCalls),
             **vars(LogCalls),
             **vars(WorkflowCalls),
+            **vars(RunLogCalls),
             **vars(AsyncClient),
         }.items()
         if inspect.iscoroutinefunction(method) and not name.startswith("_")
@@ -138,6 +141,7 @@ async def call_gateway() -> list[Asked]:
         lambda: gateway.beat(session, ()),
         lambda: gateway.report(session, (report,)),
         lambda: gateway.put_artifact(session, UPLOAD),
+        lambda: gateway.log(session, (LogReport(RunId(1), 1),)),
         lambda: gateway.leave(session),
     ]
     return [await what_asks(call) for call in calls]
@@ -166,6 +170,8 @@ def test_operation_is_found_by_its_path(operation: Operation[Any]) -> None:
 def test_handler_takes_and_answers_what_is_described(endpoint: Endpoint) -> None:
     hints = get_type_hints(endpoint.handle)
     answer = hints.pop("return")
+    if endpoint.operation.is_followed:
+        (answer,) = set(get_args(answer)) - {Stream}
     if get_origin(answer) is Answer:
         (answer,) = get_args(answer)
     body = endpoint.operation.body
@@ -282,7 +288,7 @@ def test_rights_are_those_of_the_design() -> None:
             ),
             *("check_workflow", "get_job_graph", "list_run_steps"),
             *("list_calendars", "get_calendar", "list_calendar_versions", "list_calendar_days"),
-            *("list_limits", "get_limit", "list_limit_keys", "get_run_why"),
+            *("list_limits", "get_limit", "list_limit_keys", "get_run_why", "get_run_logs"),
             *("list_redrives", "get_redrive", "get_usage"),
             *("list_run_artifacts", "get_artifact", "get_artifact_content"),
             *("list_alerts", "list_alert_rules", "get_alert_rule", "list_channels", "get_channel"),
@@ -334,7 +340,7 @@ def test_rights_are_those_of_the_design() -> None:
             *("list_tenant_blackouts", "upsert_tenant_blackouts", "list_blackouts", "upsert_blackouts"),
         },
         Right.WORK: {
-            *(f"worker_{verb}" for verb in ("register", "claim", "beat", "report", "leave")),
+            *(f"worker_{verb}" for verb in ("register", "claim", "beat", "log", "report", "leave")),
             *("worker_artifact", "worker_confirm", "put_artifact_content"),
         },
     }

@@ -11,15 +11,19 @@ import apsw
 import pytest
 
 from mainspring.core.backups import FORMAT, BackupManifest, FileFacts, Restored
+from mainspring.core.run_logs import LogPart, RunProgress, deflate, join_parts
 from mainspring.errors import Conflict, InvalidInput, StoreLocked, StoreUnavailable
 from mainspring.ports.backups import Saved
+from mainspring.ports.store.run_logs import LogEntry, LogPlace
 from mainspring.ports.store.sessions import NewSession
 from mainspring.stores._sql.migrate import read_migrations
 from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.sqlite import SqliteStore
 from mainspring.stores.sqlite.backups import SqliteBackups
+from mainspring.stores.sqlite.connection import logs_path
 from mainspring.stores.sqlite.rows import to_micros
 from mainspring.stores.sqlite.store import migrate
+from mainspring.testing.factories import running_run
 
 NOW = datetime(2026, 11, 27, 12, tzinfo=UTC)
 HOLDING = (
@@ -234,3 +238,48 @@ async def test_a_copy_that_is_given_up_ends_at_once(tmp_path: Path, monkeypatch:
         await task
     await asyncio.get_running_loop().shutdown_default_executor()
     assert ended == ["copy_into"]
+
+
+async def test_what_attempts_have_written_is_in_the_copy_and_comes_back(tmp_path: Path) -> None:
+    old, new = tmp_path / "old" / "mainspring.db", tmp_path / "new" / "mainspring.db"
+    await fill(old)
+    store = SqliteStore(old)
+    await store.open()
+    held = await running_run(store, now=NOW)
+    entry = LogEntry(
+        held.run_id, held.token, held.session_id, (LogPart(0, 4, deflate(b"one\n")),), None, RunProgress(1.0)
+    )
+    assert await store.add_run_logs([entry], now=NOW) == [True]
+    copy = tmp_path / "copy"
+    copy.touch()
+    saved = await SqliteBackups(old).save(copy)  # beside the process that uses it
+    await store.close()
+    assert (saved.facts.rows["log_chunk"], saved.facts.rows["run_progress"]) == (1, 1)
+    new.parent.mkdir()
+    restored = await SqliteBackups(new).restore(copy, manifest_of(saved), now=NOW)
+    assert restored.found == saved.facts
+    assert logs_path(new).stat().st_mode & 0o777 == 0o600
+    store = SqliteStore(new)
+    await store.open()
+    [parts] = await store.list_log_parts([LogPlace(held.run_id, held.token)], limit=10)
+    assert join_parts(parts, 0).text == "one\n"
+    [told] = await store.get_progress([held.run_id])
+    assert told is not None
+    await store.close()
+    with apsw.Connection(str(new)) as db:
+        assert rows_of(db, "SELECT name FROM sqlite_schema WHERE name = 'log_chunk'") == []
+    db.close()
+
+
+async def test_a_store_whose_file_of_logs_is_gone_makes_another(tmp_path: Path) -> None:
+    path = tmp_path / "mainspring.db"
+    await fill(path)
+    for end in ("", "-wal", "-shm"):
+        (tmp_path / f"mainspring-logs.db{end}").unlink(missing_ok=True)
+    store = SqliteStore(path)
+    await store.open()
+    held = await running_run(store, now=NOW)
+    entry = LogEntry(held.run_id, held.token, held.session_id, (LogPart(0, 4, deflate(b"one\n")),))
+    assert await store.add_run_logs([entry], now=NOW) == [True]
+    await store.close()
+    assert logs_path(path).stat().st_mode & 0o777 == 0o600

@@ -26,6 +26,8 @@ from mainspring.ports.gateway import (
     Ending,
     HandedBack,
     Lease,
+    LogReport,
+    LogResult,
     Registration,
     Report,
     ReportResult,
@@ -70,6 +72,8 @@ class Server:
         self.granted = Session(id=SessionId(0), beat_period=timedelta(seconds=0.02))
         self.is_live = True
         self.batches: list[int] = []
+        self.logged: tuple[LogReport, ...] = ()
+        self.log_result = LogResult.KEPT
         self.refused = 0
         self.claims_waiting = 0
         self.claims: list[tuple[int, int]] = []
@@ -119,6 +123,11 @@ class Server:
             self.endings[report.run_id] = report.ending
             self.reported_under[report.run_id] = session_id
         return (ReportResult.APPLIED,) * len(reports)
+
+    async def log(self, session_id: SessionId, reports: tuple[LogReport, ...]) -> tuple[LogResult, ...]:
+        self._fail("log")
+        self.logged += reports
+        return (self.log_result,) * len(reports)
 
     async def leave(self, session_id: SessionId) -> None:
         self._fail("leave")

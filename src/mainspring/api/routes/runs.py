@@ -192,7 +192,10 @@ async def get_run(call: Call) -> RunDetail:
     attempts = await runs.attempts(tenant, key)
     is_dead = run.state is RunState.FAILED
     settled = await call.engine.dead_letters.settled(key) if is_dead else None
-    return view_run_detail(run, attempts, job=names.get(run.job_id), worker=worker, settled=settled)
+    progress = await call.engine.run_logs.progress(run, now=call.engine.now())
+    return view_run_detail(
+        run, attempts, job=names.get(run.job_id), worker=worker, settled=settled, progress=progress
+    )
 
 
 @handles(operations.GET_RUN_WHY)

@@ -12,7 +12,7 @@ from mainspring.api.errors import Rejected
 from mainspring.api.reading import convert
 from mainspring.core.ids import SessionId
 from mainspring.core.rights import Right
-from mainspring.ports.gateway import BeatReply, ClaimCall, ClaimReply, Registration, ReportResult
+from mainspring.ports.gateway import BeatReply, ClaimCall, ClaimReply, LogResult, Registration, ReportResult
 from mainspring.wire import operations, protocol
 
 _MOST_NAMED = 10
@@ -130,6 +130,16 @@ async def report(call: Call, body: protocol.ReportBody) -> protocol.ReportView:
     return protocol.ReportView(results=[result.value for result in results])
 
 
+@handles(operations.WORKER_LOG)
+async def log(call: Call, body: protocol.LogBody) -> protocol.LogView:
+    reports = tuple(protocol.to_log_report(item, index) for index, item in enumerate(body.reports))
+    session_id = protocol.read_session(body.session_id)
+    if not await is_own(call, session_id):
+        return protocol.LogView(results=[LogResult.STALE.value] * len(reports))
+    results = await call.services.gateway.log(session_id, reports)
+    return protocol.LogView(results=[result.value for result in results])
+
+
 @handles(operations.WORKER_LEAVE)
 async def leave(call: Call, body: protocol.SessionBody) -> None:
     session_id = protocol.read_session(body.session_id)
@@ -137,4 +147,4 @@ async def leave(call: Call, body: protocol.SessionBody) -> None:
         await call.services.gateway.leave(session_id)
 
 
-ROUTES: list[Endpoint] = [register, claim, beat, report, leave]
+ROUTES: list[Endpoint] = [register, claim, beat, log, report, leave]

@@ -89,6 +89,7 @@ def _fields(run: RunDetail, why: WhyView | None) -> dict[str, object]:
         "ended": _ended(run),
         "attempt": run.attempt if is_begun else None,
         "crashes": run.crashes or None,
+        "progress": _progress(run),
         "worker": _worker(run),
         "key": run.idempotency_key,
         "trace": run.trace_id,
@@ -116,6 +117,15 @@ def _ended(run: RunDetail) -> str | None:
 
 def _worker(run: RunDetail) -> str | None:
     return None if run.worker is None else f"{run.worker} on {run.host}"
+
+
+def _progress(run: RunDetail) -> str | None:
+    told = run.progress
+    if told is None:
+        return None
+    share = f" ({100 * told.done / told.total:.0f} %)" if told.total else ""
+    amount = f"{told.done:,g}" if told.total is None else f"{told.done:,g} of {told.total:,g}{share}"
+    return amount if told.message is None else f"{amount}: {told.message}"
 
 
 def _settled(run: RunDetail) -> str | None:
@@ -147,22 +157,22 @@ def _attempt_rows(run: RunDetail) -> Iterator[tuple[Any, ...]]:
 
 @click.command("logs")
 @click.argument("run")
+@click.option("-f", "--follow", is_flag=True, help="Go on with what it writes, until it has ended.")
 @kind_option("--attempt", Whole(1, 1_000_000), words="Only the output of this attempt.")
 @caller_options
 @json_option
-def logs_command(run: str, attempt: int | None, server: str, *, as_json: bool) -> None:
-    """Print what a run wrote, attempt by attempt, as far as it is kept.
+def logs_command(run: str, attempt: int | None, server: str, *, follow: bool, as_json: bool) -> None:
+    """Print what a run wrote, attempt by attempt, as far as it is kept; with -f, while it writes it.
 
-    The output of an attempt is kept when the attempt ends.
+    What an attempt writes is kept about once a second, and the last of it when the attempt ends.
     """
-
-    async def work(client: AsyncClient) -> RunDetail:
-        return await client.get_run(checked_run(run))
-
-    found = call(server, work)
-    outputs = [each for each in _outputs(found) if attempt is None or each[0] == attempt]
-    if attempt is not None and not outputs:
-        raise InvalidInput("attempt", f"no attempt {attempt} of {run} has ended")
+    checked_run(run)
+    if follow:
+        if as_json:
+            raise InvalidInput("follow", "does not go with --json")
+        call(server, lambda client: _follow(client, run, attempt))
+        return
+    found, outputs = call(server, lambda client: _read_outputs(client, run, attempt))
     if as_json:
         print_json([dict(zip(("attempt", "outcome", "output"), each, strict=True)) for each in outputs])
         return
@@ -172,10 +182,51 @@ def logs_command(run: str, attempt: int | None, server: str, *, as_json: bool) -
         if output:
             click.echo(output, nl=not output.endswith("\n"))
     if not any(output for _, _, output in outputs):
-        still = "" if found.finished_at is not None else " so far: the output is kept when an attempt ends"
+        still = "" if found.finished_at is not None else " so far; follow it with -f"
         click.echo(f"{run} has no output{still}", err=True)
 
 
-def _outputs(run: RunDetail) -> Iterator[tuple[int, str, str | None]]:
-    for each in run.attempts:
-        yield each.number, each.outcome, each.output
+_Output = tuple[int, str, str | None]
+
+
+async def _read_outputs(
+    client: AsyncClient, run: str, attempt: int | None
+) -> tuple[RunDetail, list[_Output]]:
+    """Return a run, and the output of each of its attempts. One that was begun anew counts once."""
+    found = await client.get_run(run)
+    outputs: dict[int, _Output] = {
+        each.number: (each.number, each.outcome, each.output) for each in found.attempts
+    }
+    if found.status == "RUNNING":
+        outputs[found.attempt] = found.attempt, "running", None
+    chosen = [each for number, each in outputs.items() if attempt is None or number == attempt]
+    if attempt is not None and not chosen:
+        raise InvalidInput("attempt", f"no attempt {attempt} of {run} has begun")
+    return found, [
+        (number, outcome, await _read(client, run, number, output)) for number, outcome, output in chosen
+    ]
+
+
+async def _read(client: AsyncClient, run: str, number: int, output: str | None) -> str | None:
+    try:
+        return await client.get_run_logs(run, attempt=number) or output
+    except NotFound:  # a server of an earlier release knows only what came with the attempt's end
+        return output
+
+
+async def _follow(client: AsyncClient, run: str, attempt: int | None) -> None:
+    """Print what a run writes until it has ended."""
+    from mainspring.sdk.log_streams import LogStream
+
+    stream = LogStream(run, attempt)
+    last, is_line_open = 0, False
+    while (event := await stream.read(client)) is not None:
+        if last not in {0, event.attempt}:
+            click.echo(nl=is_line_open)
+            click.echo(f"--- attempt {event.attempt}", err=True)
+        last, is_line_open = event.attempt, not event.text.endswith("\n")
+        click.echo(event.text, nl=False)
+    if is_line_open:
+        click.echo()
+    if not last:
+        click.echo(f"{run} has no output", err=True)

@@ -11,6 +11,7 @@ from mainspring.core.workflows.step_jobs import is_step_job
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.gateway import Lease
 from mainspring.ports.store import Store
+from mainspring.ports.store.claims import ClaimedRun
 
 _MOST = 50_000
 
@@ -111,3 +112,24 @@ async def find_tenants(store: Store, run_ids: Sequence[RunId]) -> dict[RunId, st
     except StoreUnavailable:
         return {}
     return {run.id: run.tenant for run in runs if run is not None}
+
+
+def make_lease(run: ClaimedRun, spec: JobSpec) -> Lease:
+    """Return what a worker gets of a run that it has claimed."""
+    return Lease(
+        run.run_id,
+        run.token,
+        run.job_id,
+        run.version,
+        run.tenant,
+        run.attempt,
+        run.fire_at,
+        run.due_at,
+        spec.payload if run.payload is None else run.payload,
+        run.target_key,
+        run.is_quarantined,
+        run.is_cancel_requested,
+        spec,
+        None,  # batches are made of leases
+        run.trace,
+    )

@@ -9,6 +9,7 @@ from mainspring.core.ids import SessionId
 from mainspring.core.serving import Offers, is_of_engine
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.capacity import CapacityReader
+from mainspring.engine.common.log_feed import LogFeed
 from mainspring.engine.common.queue_expiries import QueueExpiryFollower
 from mainspring.engine.common.restrictions import RestrictionReader
 from mainspring.engine.common.run_counts import RunCounts
@@ -43,6 +44,7 @@ from mainspring.engine.usecases.priority_classes import PriorityClasses
 from mainspring.engine.usecases.queues import Queues
 from mainspring.engine.usecases.redrives import Redrives
 from mainspring.engine.usecases.redriving import Redriving
+from mainspring.engine.usecases.run_logs import RunLogs
 from mainspring.engine.usecases.runs import KEY_LIFETIME, Runs, WaitingSlots
 from mainspring.engine.usecases.session_owners import SessionOwners
 from mainspring.engine.usecases.tenants import Tenants
@@ -68,8 +70,8 @@ class Client:
     `client.backfills` makes the runs of jobs for a range that is past, `client.redriving` runs a failed one again and
     `client.redrives` many at a rate, `client.ledgers` compares owed fires with records, and `client.overviews` says
     what all of it does. `client.audit` says who changed what, and `client.access` knows accounts and their tokens.
-    `client.archive` says which days of the history were written elsewhere, and `client.artifacts` has the files that
-    runs left behind.
+    `client.archive` says which days of the history were written elsewhere, `client.artifacts` has the files that runs
+    left behind, and `client.run_logs` has what they write.
     `client.alert_rules` says what is worth telling, `client.alerts` has what they found, and `client.channels` where
     it is told. `client.objectives` says how many runs are to start in time or to succeed, and how many do.
     """
@@ -81,6 +83,7 @@ class Client:
         clock: Clock,
         ids: IdSource,
         accepted: Accepted,
+        log_feed: LogFeed,
         wakeups: Wakeups | None = None,
         slots: WaitingSlots | None = None,
         calendars: CalendarReader | None = None,
@@ -162,6 +165,7 @@ class Client:
             key_lifetime=key_lifetime,
             list_budget=list_budget,
         )
+        self.run_logs: RunLogs = RunLogs(store, self.runs, log_feed)
         self.dead_letters: DeadLetters = DeadLetters(store, clock=clock)
         self.redrives: Redrives = Redrives(store, self.dead_letters, clock=clock, ids=ids)
         self.redriving: Redriving = Redriving(

@@ -100,10 +100,10 @@ def _be_supervisor(control_fd: int, worker: int) -> NoReturn:
         request = _read_request(control)
         if request is not None:
             prctl(SET_SUBREAPER, 1)
-            header, output = CommandSupervisor(request, control, worker).run()
+            live, header, output = CommandSupervisor(request, control, worker).run()
             control.settimeout(30)
             with contextlib.suppress(OSError):
-                control.sendall(json.dumps(header).encode() + b"\n" + output)
+                control.sendall(live + b"R" + json.dumps(header).encode() + b"\n" + output)
     except BaseException:  # noqa: BLE001 -- it must never return into the spawner's loop
         sys.excepthook(*sys.exc_info())
         os._exit(1)

@@ -13,6 +13,7 @@ import time
 from typing import Any
 
 from .command import become_command, open_stdin
+from .live import LiveOutput
 from .processes import descendants_of, group_of, make_poll, send_signal, wake_on_child
 
 _KEPT_END = 32 * 1024
@@ -39,9 +40,10 @@ class CommandSupervisor:
         self._kill_at: float | None = None
         self._main = 0
         self._output = -1
+        self._live: LiveOutput | None = None
 
-    def run(self) -> tuple[dict[str, Any], bytes]:
-        """Run the command. Return the reply's header and the kept output."""
+    def run(self) -> tuple[bytes, dict[str, Any], bytes]:
+        """Run the command. Return what is to be sent before the reply, the reply's header and the kept output."""
         folder = tempfile.mkdtemp(prefix=folder_prefix(os.getpid())) if self._request["cwd"] is None else None
         wake = wake_on_child()
         try:
@@ -60,7 +62,7 @@ class CommandSupervisor:
             "dropped": self._size - len(self._head) - len(self._tail),
             "is_clean": is_clean,
         }
-        return header, self._head + self._tail
+        return b"" if self._live is None else self._live.rest(), header, self._head + self._tail
 
     def _start(self, cwd: str) -> list[str] | None:
         """Fork the command. If it could not be started, return where and why."""
@@ -80,12 +82,19 @@ class CommandSupervisor:
     def _watch(self, wake: int) -> None:
         """Wait until the command ends, or end it."""
         now = _monotonic()
+        if self._request["live_after"] is not None:
+            begin_at = now + self._request["live_after"]
+            self._live = LiveOutput(self._control, begin_at, self._request["live_limit"])
         hard_at = now + self._request["timeout"]
         soft_at = now + self._request["soft_timeout"] if self._request["soft_timeout"] is not None else None
         poll = make_poll(self._control.fileno(), self._worker, wake, self._output)
         while not self._has_ended():
-            wait = min(at for at in (soft_at, hard_at, self._kill_at) if at is not None) - _monotonic()
-            ready = {fd for fd, _ in poll.poll(min(max(0.0, wait), _LONGEST_POLL) * 1000 + 1)}
+            live_at = self._push_live(poll)
+            wait = (
+                min(at for at in (soft_at, hard_at, self._kill_at, live_at) if at is not None) - _monotonic()
+            )
+            events = dict(poll.poll(min(max(0.0, wait), _LONGEST_POLL) * 1000 + 1))
+            ready = {fd for fd, event in events.items() if event != select.POLLOUT}
             if self._output in ready and not self._read_output():
                 poll.unregister(self._output)
             if wake in ready:
@@ -105,6 +114,15 @@ class CommandSupervisor:
             if now >= hard_at:
                 self._terminate("timeout")
                 hard_at = float("inf")
+
+    def _push_live(self, poll: select.poll) -> float | None:
+        """Pass on what the command has written. Return when to do so again."""
+        live = self._live
+        if live is None:
+            return None
+        live.push(_monotonic())
+        poll.modify(self._control.fileno(), select.POLLIN | (select.POLLOUT if live.is_blocked else 0))
+        return live.next_at()
 
     def _terminate(self, reason: str, kill_at: float | None = None) -> None:
         """Ask everything to end, and set the time at which it is killed."""
@@ -168,6 +186,8 @@ class CommandSupervisor:
         except BlockingIOError:
             return True
         self._size += len(data)
+        if self._live is not None:
+            self._live.add(data)
         room = _KEPT_END - len(self._head)
         if room > 0:
             self._head += data[:room]

@@ -50,6 +50,7 @@ from mainspring.ports.store.preemption import PreemptionStore
 from mainspring.ports.store.priorities import PriorityStore
 from mainspring.ports.store.redrives import RedriveStore
 from mainspring.ports.store.restrictions import RestrictionStore
+from mainspring.ports.store.run_logs import RunLogStore
 from mainspring.ports.store.runs import RunStore
 from mainspring.ports.store.schedule import ScheduleStore
 from mainspring.ports.store.sessions import SessionStore
@@ -96,6 +97,7 @@ class Store(
     ObjectiveStore,
     FlowStore,
     ArtifactIndex,
+    RunLogStore,
     Protocol,
 ):
     """The durable truth."""

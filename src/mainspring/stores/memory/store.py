@@ -40,6 +40,7 @@ from mainspring.stores.memory.preemption import MemoryPreemptionStore
 from mainspring.stores.memory.priorities import MemoryPriorityStore
 from mainspring.stores.memory.redrives import MemoryRedriveStore
 from mainspring.stores.memory.restrictions import MemoryRestrictionStore
+from mainspring.stores.memory.run_logs import MemoryRunLogStore, RunLogTables
 from mainspring.stores.memory.runs import MemoryRunStore
 from mainspring.stores.memory.schedule import MemoryScheduleStore
 from mainspring.stores.memory.sessions import MemorySessionStore
@@ -91,6 +92,7 @@ class MemoryStore(
     MemoryObjectiveStore,
     MemoryFlowStore,
     MemoryArtifactStore,
+    MemoryRunLogStore,
 ):
     """A `Store` that lasts as long as the process.
 
@@ -106,6 +108,7 @@ class MemoryStore(
         self._archive: ArchiveParts = {}
         self._objectives = {}
         self._artifacts = ArtifactTables()
+        self._run_logs = RunLogTables()
         self._alerts = AlertTables()
         self._time = time
 

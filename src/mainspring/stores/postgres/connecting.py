@@ -38,6 +38,7 @@ class Role(StrEnum):
     BEAT = "beat"
     PLAN = "plan"
     WATCH = "watch"
+    LOG = "log"
     EDIT = "edit"
     READ = "read"
     BROWSE = "browse"

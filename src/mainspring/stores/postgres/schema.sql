@@ -497,6 +497,18 @@ CREATE INDEX limit_use_job ON public.limit_use USING btree (job_id);
 
 -- VIEW live_run (id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, ready_at, created_at, started_at, finished_at, attempt, token, crashes, session_id, is_cancel_requested, error, payload, result, output, target_key, fire_range_id, redrive_of, trace, flow_id, step, item)
 
+CREATE TABLE log_chunk (
+    run_id bigint NOT NULL,
+    token integer NOT NULL,
+    start bigint NOT NULL,
+    size integer NOT NULL,
+    at timestamp with time zone NOT NULL,
+    data bytea NOT NULL
+) PARTITION BY RANGE (at);
+CREATE INDEX log_chunk_run ON ONLY public.log_chunk USING btree (run_id, token, start);
+
+-- PARTITION log_chunk_default DEFAULT
+
 CREATE TABLE mail (
     shard smallint NOT NULL,
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
@@ -743,6 +755,16 @@ CREATE INDEX run_history_unusual ON ONLY public.run_history USING btree (state, 
 
 -- PARTITION run_history_default DEFAULT
 
+CREATE TABLE run_progress (
+    run_id bigint NOT NULL,
+    token integer NOT NULL,
+    done double precision NOT NULL,
+    total double precision,
+    message text,
+    at timestamp with time zone NOT NULL,
+    CONSTRAINT run_progress_pkey PRIMARY KEY (run_id)
+) WITH (fillfactor=50);
+
 CREATE TABLE run_tally (
     tenant text NOT NULL,
     day date NOT NULL,
@@ -872,6 +894,7 @@ CREATE TABLE usage_minute (
 
 -- FUNCTION cut_archive_pages(text,date,bigint,bigint,bigint,bigint,bigint)
 -- FUNCTION detach_day(text,date)
+-- FUNCTION detach_log_day(date)
 -- FUNCTION drop_audit(timestamp with time zone)
 -- FUNCTION drop_day(text)
 -- FUNCTION drop_history(timestamp with time zone)
@@ -883,6 +906,7 @@ CREATE TABLE usage_minute (
 -- FUNCTION outline_archive(text,date,bigint)
 -- FUNCTION prepare_audit(timestamp with time zone,integer)
 -- FUNCTION prepare_history(timestamp with time zone,integer)
+-- FUNCTION prepare_run_logs(timestamp with time zone,integer)
 -- FUNCTION reopen_archive_day()
 -- FUNCTION watch_archive_day(date)
 -- SEQUENCE alert_id_seq

@@ -50,6 +50,7 @@ from mainspring.stores.postgres.priorities import PostgresPriorityStore
 from mainspring.stores.postgres.redrives import PostgresRedriveStore
 from mainspring.stores.postgres.refusals import explain_connect, explain_schema, refuse_unnamed_pooler
 from mainspring.stores.postgres.restrictions import PostgresRestrictionStore
+from mainspring.stores.postgres.run_logs import PostgresRunLogStore
 from mainspring.stores.postgres.runs import PostgresRunStore
 from mainspring.stores.postgres.schedule import PostgresScheduleStore
 from mainspring.stores.postgres.schema import PACKAGE, migrate
@@ -106,6 +107,7 @@ class PostgresStore(
     PostgresObjectiveStore,
     PostgresFlowStore,
     PostgresArtifactStore,
+    PostgresRunLogStore,
 ):
     """Implements `Store` on PostgreSQL 15 or later.
 

@@ -24,11 +24,18 @@ from mainspring.core.backups import (
 )
 from mainspring.errors import Conflict, InvalidInput, StoreUnavailable
 from mainspring.ports.backups import Saved
-from mainspring.stores.sqlite.connection import LockFile, make_private_file, translate
+from mainspring.stores.sqlite.connection import (
+    LockFile,
+    attach_logs,
+    logs_path,
+    make_private_file,
+    translate,
+)
 from mainspring.stores.sqlite.rows import make_job_id, to_instant, to_micros, to_optional_instant
 from mainspring.stores.sqlite.statements import execute, fetch_row, fetch_rows, fetch_value, fetch_values
 from mainspring.stores.sqlite.store import migrate
 
+_LOG_TABLES = 2
 _PATIENCE = 10_000
 """Milliseconds to wait for a lock of the process that uses the store."""
 
@@ -65,9 +72,25 @@ class SqliteBackups:
                 execute(db, "copy_into", {"file": str(file)})
             finally:
                 self._copying = None
+        self._copy_logs(file)
         _sync(file)
         with _opened(file, apsw.SQLITE_OPEN_READONLY) as db:
             return Saved(f"sqlite {apsw.sqlite_lib_version()}", taken_at, _read_facts(db))
+
+    def _copy_logs(self, file: Path) -> None:
+        """Put into the copy what attempts have written, too; it is in a file of its own."""
+        logs = logs_path(self._path)
+        if not logs.exists():  # of an earlier release
+            return
+        with _opened(file, apsw.SQLITE_OPEN_READWRITE) as db:
+            attach_logs(db, logs)
+            self._copying = db
+            try:
+                if fetch_value(db, "has_run_logs") == _LOG_TABLES:
+                    execute(db, "copy_log_chunks")
+                    execute(db, "copy_run_progress")
+            finally:
+                self._copying = None
 
     async def restore(self, file: Path, manifest: BackupManifest, *, now: datetime) -> Restored:
         """See `BackupStore`."""
@@ -83,7 +106,9 @@ class SqliteBackups:
             make_private_file(part)
             shutil.copyfile(file, part)
             restored = _make_ours(part, manifest, now)
-            _sync(part)
+            for made in (logs_path(part), part):
+                _sync(made)
+            logs_path(part).replace(logs_path(self._path))
             part.replace(self._path)
             _sync(self._path.parent)
             return restored
@@ -92,12 +117,13 @@ class SqliteBackups:
                 f"{self._path.parent} cannot take the copy: {error.strerror or error}"
             ) from error
         finally:
-            for left in (part, *_beside(part)):
+            for left in (part, *_beside(part), logs_path(part), *_beside(logs_path(part))):
                 left.unlink(missing_ok=True)
             lock.release()
 
     def _refuse_full(self) -> None:
-        for path in (self._path, *_beside(self._path)):
+        logs = logs_path(self._path)
+        for path in (self._path, *_beside(self._path), logs, *_beside(logs)):
             if path.exists():
                 raise Conflict("store", f"{path} is there; a restore needs a folder without a store")
 
@@ -109,11 +135,22 @@ def _make_ours(part: Path, manifest: BackupManifest, now: datetime) -> Restored:
         if (said := fetch_value(db, "check_pages")) != "ok":
             raise InvalidInput("file", f"it is damaged: {said}")
         found = _read_facts(db)
+        make_private_file(logs_path(part))
+        attach_logs(db, logs_path(part))
+        db.execute("PRAGMA logs.journal_mode = DELETE")  # so that it is one file, which can be moved
         db.execute("BEGIN IMMEDIATE")
         migrate(db)
+        _take_logs(db)
         sessions, runs = _step_over(db, step, to_micros(now))
         db.execute("COMMIT")
     return Restored(found=found, step=step, sessions=sessions, runs=runs)
+
+
+def _take_logs(db: apsw.Connection) -> None:
+    """Put what attempts have written into a file of its own."""
+    if fetch_value(db, "has_copied_logs") == _LOG_TABLES:
+        for name in ("take_log_chunks", "take_run_progress", "drop_copied_chunks", "drop_copied_progress"):
+            execute(db, name)
 
 
 def _step_over(db: apsw.Connection, step: int, now: int) -> tuple[int, int]:

@@ -137,6 +137,28 @@ def make_private_file(path: Path) -> None:
         raise StoreUnavailable(f"{path} cannot be made: {error.strerror}") from error
 
 
+def logs_path(path: Path) -> Path:
+    """Return the file of what attempts write while they run, beside the store's."""
+    return path.with_name(f"{path.stem}-logs{path.suffix}")
+
+
+def attach_logs(connection: apsw.Connection, path: Path | None = None) -> None:
+    """Attach the schema `logs`, unless it is there.
+
+    What a killed process has written there stays, as it is the kernel's by then. Only a power cut may take the last of
+    it, because nobody waits for the disk.
+
+    Args:
+        path: None is nowhere: it lasts as long as the connection.
+    """
+    if "logs" in connection.db_names():
+        return
+    connection.execute("ATTACH ? AS logs", (":memory:" if path is None else str(path),))
+    if path is not None:
+        connection.execute("PRAGMA logs.journal_mode = WAL")
+        connection.execute("PRAGMA logs.synchronous = NORMAL")
+
+
 class Transactions:
     """A connection, and how it runs calls: a reader one by one, a writer as one transaction for a group.
 
@@ -170,6 +192,7 @@ class Transactions:
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         for pragma in _PRAGMAS:
             connection.execute(pragma)
+        attach_logs(connection, logs_path(self._path))
         if self._is_limited:
             connection.set_progress_handler(self._is_given_up, _STEPS)
         self._connection = connection

@@ -536,6 +536,20 @@ CREATE TABLE limit_use (
 
 CREATE INDEX limit_use_job ON limit_use (job_id);
 
+CREATE TABLE log_chunk (
+    run_id INTEGER NOT NULL,
+    token INTEGER NOT NULL,
+    -- Its place: how many bytes the attempt had written before it.
+    start INTEGER NOT NULL,
+    -- Before it was deflated.
+    size INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    data BLOB NOT NULL,
+    PRIMARY KEY (run_id, token, start)
+) STRICT;
+
+CREATE INDEX log_chunk_at ON log_chunk (at);
+
 CREATE TABLE mail (
     -- An id is never used again: AUTOINCREMENT.
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -781,6 +795,15 @@ CREATE INDEX run_history_flow ON run_history (flow_id, id) WHERE flow_id > 0;
 CREATE INDEX run_history_job ON run_history (job_id);
 
 CREATE INDEX run_history_unusual ON run_history (state) WHERE state <> 'SUCCEEDED';
+
+CREATE TABLE run_progress (
+    run_id INTEGER NOT NULL PRIMARY KEY,
+    token INTEGER NOT NULL,
+    done REAL NOT NULL,
+    total REAL,
+    message TEXT,
+    at INTEGER NOT NULL
+) STRICT;
 
 CREATE TABLE run_sequence (
     id INTEGER PRIMARY KEY CHECK (id = 1),

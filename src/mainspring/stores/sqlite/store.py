@@ -29,6 +29,8 @@ from mainspring.stores.sqlite.connection import (
     DatabaseThread,
     LockFile,
     Transactions,
+    attach_logs,
+    logs_path,
     make_private_file,
     translate,
 )
@@ -53,6 +55,7 @@ from mainspring.stores.sqlite.priorities import SqlitePriorityStore
 from mainspring.stores.sqlite.redrives import SqliteRedriveStore
 from mainspring.stores.sqlite.restrictions import SqliteRestrictionStore
 from mainspring.stores.sqlite.rows import to_instant
+from mainspring.stores.sqlite.run_logs import SqliteRunLogStore
 from mainspring.stores.sqlite.runs import SqliteRunStore
 from mainspring.stores.sqlite.schedule import SqliteScheduleStore
 from mainspring.stores.sqlite.sessions import SqliteSessionStore
@@ -62,6 +65,7 @@ from mainspring.stores.sqlite.upkeep import SqliteUpkeepStore
 from mainspring.stores.sqlite.usage import SqliteUsageStore
 
 _PACKAGE = "mainspring.stores.sqlite"
+_RUN_LOGS = "run_logs"
 _CAPABILITIES = StoreCapabilities(
     concurrent_writers=False, is_durable=True, time_precision=timedelta(microseconds=1)
 )
@@ -105,8 +109,11 @@ class SqliteStore(
     SqliteObjectiveStore,
     SqliteFlowStore,
     SqliteArtifactStore,
+    SqliteRunLogStore,
 ):
     """Implements `Store` on one SQLite file in WAL mode with synchronous=FULL.
+
+    What attempts write while they run is in a second file beside it, which is not waited for.
 
     Args:
         path: the database file. Its folder is created if it is missing, and locked for one process at a time. Only this
@@ -145,6 +152,7 @@ class SqliteStore(
         self._browser = self._make_database("sqlite-browser", is_writer=False, patience=self._browse_timeout)
         try:
             make_private_file(self._path)
+            make_private_file(logs_path(self._path))
             self._writer.start()
             await self._writer.call(migrate)
             self._reader.start()
@@ -186,20 +194,29 @@ def migrate(db: apsw.Connection, *, migrations: Sequence[Migration] | None = Non
         SchemaMismatch: the schema is newer and not compatible with this program, was altered, or lacks a migration in
             between.
     """
+    attach_logs(db)
     execute(db, "make_migration_table")
     execute(db, "make_compatibility_table")
     applied = {
         row.number: Applied(row.checksum, row.compatible_from) for row in fetch_rows(db, "read_migrations")
     }
-    for migration in pending(applied, read_migrations(_PACKAGE) if migrations is None else migrations):
+    available = read_migrations(_PACKAGE) if migrations is None else migrations
+    for migration in pending(applied, available):
         values = {"number": migration.number, "name": migration.name, "checksum": migration.checksum}
         execute(db, "add_migration", values)
         values = {"number": migration.number, "compatible_from": migration.compatible_from}
         execute(db, "add_compatibility", values)
-        try:
-            db.execute(migration.text)
-        except apsw.Error as error:
-            raise translate(error) from error
+        _carry_out(db, migration)
+    for migration in available:
+        if migration.name == _RUN_LOGS and fetch_value(db, "has_run_logs") == 0:
+            _carry_out(db, migration)  # their file was lost, or a power cut took it back
+
+
+def _carry_out(db: apsw.Connection, migration: Migration) -> None:
+    try:
+        db.execute(migration.text)
+    except apsw.Error as error:
+        raise translate(error) from error
 
 
 def _nothing() -> None:

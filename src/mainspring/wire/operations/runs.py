@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from mainspring.core.rights import Right
+from mainspring.core.run_logs import MOST_PLACE
 from mainspring.wire.bodies import BulkSubmitItem, RedriveBody, SubmitBody
 from mainspring.wire.operation import BULK_LIMIT, Body, Operation, Parameter
 from mainspring.wire.operations.common import API, BEFORE, LIMIT, RUN_FILTERS, STATE
 from mainspring.wire.pages import BriefPage, RunPage
 from mainspring.wire.run_detail import RunDetail
+from mainspring.wire.run_logs import OFFSET_HEADER
 from mainspring.wire.views import BulkRunView, CancelView, CountsView, SubmittedView
 from mainspring.wire.why import WhyView
 
@@ -96,6 +98,33 @@ GET_RUN = Operation(
     summary="Get a run",
     description="Return a run with its attempts, output and result.",
     answer=RunDetail,
+)
+GET_RUN_LOGS = Operation(
+    id="get_run_logs",
+    method="GET",
+    path=f"{_RUN}/logs",
+    right=Right.READ,
+    summary="Read what a run writes",
+    description="Return what an attempt has written, as plain text. With `follow`, events (`text/event-stream`) tell "
+    "what is written, until the run or that attempt has ended: `log` with `attempt` and `text`, at last `end` with "
+    "`status`. The header `Last-Event-ID`, with the id of the last event that was read, goes on from there.",
+    query=(
+        Parameter(
+            "attempt",
+            "The number of the attempt; without it, the last one that has begun, and with `follow` those after it.",
+            bounds=(1, 2**31 - 1),
+        ),
+        Parameter(
+            "offset",
+            f"How many bytes to leave out: the header `{OFFSET_HEADER}` of the last answer.",
+            default=0,
+            bounds=(0, MOST_PLACE),
+        ),
+        Parameter("follow", "`true`: go on while the run is under way.", default="false"),
+    ),
+    answer=str,
+    media_type="text/plain; charset=utf-8",
+    is_followed=True,
 )
 GET_RUN_WHY = Operation(
     id="get_run_why",

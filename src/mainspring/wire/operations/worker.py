@@ -56,6 +56,16 @@ WORKER_REPORT = Operation(
     body=Body(protocol.ReportBody, protocol.ReportBody),
     answer=protocol.ReportView,
 )
+WORKER_LOG = Operation(
+    id="worker_log",
+    method="POST",
+    path=f"{_WORKER}/logs",
+    right=Right.WORK,
+    summary="Tell what attempts write",
+    description="Send what attempts under way have written, and how far they are. A repeat changes nothing.",
+    body=Body(protocol.LogBody, protocol.LogBody),
+    answer=protocol.LogView,
+)
 WORKER_LEAVE = Operation(
     id="worker_leave",
     method="POST",

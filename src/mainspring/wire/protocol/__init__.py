@@ -1,4 +1,4 @@
-"""The open worker protocol in both directions: register, claim, beat, report, files, leave (design 3.2, 4)."""
+"""The open worker protocol in both directions: register, claim, beat, log, report, files, leave (design 3.2, 4)."""
 
 from mainspring.wire.protocol.artifacts import ArtifactBody, ArtifactPlaceView, ConfirmBody
 from mainspring.wire.protocol.beats import (
@@ -23,6 +23,15 @@ from mainspring.wire.protocol.leases import (
     LeaseKey,
     from_keys,
     to_keys,
+)
+from mainspring.wire.protocol.logs import (
+    LogBody,
+    LogItem,
+    LogPartItem,
+    LogView,
+    ProgressItem,
+    from_log_report,
+    to_log_report,
 )
 from mainspring.wire.protocol.reports import (
     CauseItem,
@@ -62,6 +71,11 @@ __all__ = [
     "LeaseKey",
     "LeaseView",
     "LeftOutResult",
+    "LogBody",
+    "LogItem",
+    "LogPartItem",
+    "LogView",
+    "ProgressItem",
     "RegisterBody",
     "ReportBody",
     "ReportItem",
@@ -74,6 +88,7 @@ __all__ = [
     "from_claim",
     "from_claim_reply",
     "from_keys",
+    "from_log_report",
     "from_registration",
     "from_report",
     "read_session",
@@ -82,6 +97,7 @@ __all__ = [
     "to_claim",
     "to_claim_reply",
     "to_keys",
+    "to_log_report",
     "to_registration",
     "to_report",
 ]

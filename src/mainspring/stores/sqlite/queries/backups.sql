@@ -3,6 +3,29 @@
 -- name: copy_into
 VACUUM INTO :file;
 
+-- name: copy_log_chunks
+-- The copy is one file, which has what attempts write, too.
+CREATE TABLE main.log_chunk AS SELECT * FROM logs.log_chunk;
+
+-- name: copy_run_progress
+CREATE TABLE main.run_progress AS SELECT * FROM logs.run_progress;
+
+-- name: has_copied_logs
+SELECT count(*) FROM main.sqlite_schema WHERE type = 'table' AND name IN ('log_chunk', 'run_progress');
+
+-- name: take_log_chunks
+-- In a copy, the tables without a schema are those of its one file.
+INSERT INTO logs.log_chunk SELECT * FROM log_chunk;
+
+-- name: take_run_progress
+INSERT INTO logs.run_progress SELECT * FROM run_progress;
+
+-- name: drop_copied_chunks
+DROP TABLE log_chunk;
+
+-- name: drop_copied_progress
+DROP TABLE run_progress;
+
 -- name: list_tables
 SELECT name, 'SELECT count(*) FROM "' || replace(name, '"', '""') || '"' AS counting
 FROM sqlite_schema
