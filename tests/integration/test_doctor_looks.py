@@ -138,7 +138,10 @@ async def test_queues_without_a_worker_are_seen(subject: Subject) -> None:
         f" VALUES ('queue', 'paused', 'hold', '', 'me', {subject.instant(0)})"
     )
     one = NewSession(worker="w", host="h", pid=1, slots=4, queues=("served",))
-    await subject.store.add_sessions([one], now=subject.now)
+    of_a_server = replace(
+        one, queues=(), types=("workflow",)
+    )  # it begins workflows, and carries out nothing else
+    await subject.store.add_sessions([one, of_a_server], now=subject.now)
     cluster = (await subject.look()).cluster
     assert cluster is not None
     [found] = cluster.queues

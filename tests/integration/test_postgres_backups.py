@@ -23,6 +23,7 @@ NOW = datetime(2026, 11, 27, 12, tzinfo=UTC)
 HELD = """INSERT INTO run
     (id, job_id, version, lane_id, kind, state, due_at, ready_at, created_at, timeout_ms, session_id, claim_number)
 VALUES (256, '00000000-0000-0000-0000-000000000000', 1, 1, 'manual', 'RUNNING', now(), now(), now(), 1, $1, 5)"""
+HELD_BY_ENGINE = HELD.replace("256", "512").replace("$1, 5", "0, NULL")
 
 OLD_SESSION = """INSERT INTO session
     (worker, host, pid, slots, queues, types, functions, labels, started_at, last_beat_at)
@@ -55,6 +56,7 @@ async def fill(dsn: str) -> list[int]:
     await store.close()
     connection = await asyncpg.connect(dsn)
     await connection.execute(HELD, sessions[0])
+    await connection.execute(HELD_BY_ENGINE)
     await connection.execute("UPDATE shard_lease SET epoch = 7, node_id = 'n'")
     await connection.execute("UPDATE revision SET number = 3 WHERE name IN ('calendars', 'policies')")
     await connection.execute("SELECT nextval('run_sequence')")
@@ -93,9 +95,9 @@ async def test_nobody_of_before_is_taken_for_somebody_of_now(
         kept = [(holder, "dead", "a"), (other, "dead", "b"), (holder + step, "dead", "a")]
         assert [(row["id"], row["state"], row["worker"]) for row in rows] == kept
         assert rows[2]["queues"] == ["mail"]
-        held = await connection.fetchrow("SELECT session_id, claim_number FROM run")
-        assert held is not None
+        held, of_engine = await connection.fetch("SELECT session_id, claim_number FROM run ORDER BY id")
         assert (held["session_id"], held["claim_number"]) == (holder + step, 5), "its worker's index finds it"
+        assert of_engine["session_id"] == 0, "what the engine holds it holds on"
         assert (
             await connection.fetchval("SELECT min(epoch) FROM shard_lease WHERE node_id IS NULL") == 7 + step
         )

@@ -16,6 +16,7 @@ from mainspring.core.once import UniqueRule
 from mainspring.core.pauses import Pause, PauseScope
 from mainspring.engine.usecases.limits import check_limits
 from mainspring.errors import Conflict
+from mainspring.ports.store.restrictions import TELLS_FLOWS
 from mainspring.ports.store.sessions import Beat
 from mainspring.stores.postgres import PostgresStore
 from mainspring.stores.postgres.connecting import Role
@@ -180,3 +181,12 @@ async def test_cap_is_refused_while_an_older_worker_lives_and_its_end_is_not(
     assert found is not None
     assert not found.caps
     assert await store.write_caps([LaneCap(CAP.key, None)], now=START) == []
+
+
+async def test_programs_are_told_apart_by_what_they_know(store: PostgresStore, watch: Any) -> None:
+    await store.beat_node(make_node("new"), now=START)
+    await store.beat_node(make_node("before"), now=START)
+    await watch.execute("UPDATE node SET protocol = $1 WHERE id = 'before'", TELLS_FLOWS - 1)
+    assert await store.list_older_programs() == []
+    [named] = await store.list_older_programs(protocol=TELLS_FLOWS)
+    assert named.startswith("server before (")

@@ -152,7 +152,13 @@ JOB_KEY = "SEARCH job sqlite_autoindex_job_1"
         ("lock_flow", [f"SEARCH flow {KEY}"]),
         ("save_flow", [f"SEARCH flow {KEY}"]),
         ("find_step_runs", ["SEARCH run run_flow"]),
-        ("find_untold", ["SCAN flow", "SEARCH run run_flow", "SEARCH mail mail_shard"]),
+        (
+            "find_untold",
+            [
+                *("SCAN flow", "SEARCH run run_flow", "SEARCH mail mail_shard"),
+                *("SEARCH run_history run_history_flow", "SEARCH dead_run dead_run_flow"),
+            ],
+        ),
         (
             "tell_again",
             ["SEARCH run_history run_history_flow", "SEARCH dead_run dead_run_flow", "SEARCH run run_flow"],

@@ -11,6 +11,8 @@ import pytest
 
 from mainspring.core.ids import parse_run_id
 from mainspring.core.states import RunState
+from mainspring.stores._sql.migrate import read_migrations
+from mainspring.stores.postgres.schema import migrate
 from mainspring.testing import ManualRuntime
 from mainspring.testing.clock import FakeClock
 from mainspring.worker.attempt import make_context
@@ -19,6 +21,8 @@ from tests.support.postgres import execute, temporary_database
 from tests.support.postgres_databases import open_store
 
 PAGE = Path(__file__).parents[2] / "docs/howto/use-your-transaction.md"
+FLOWS = 48
+"""The migration from which on the end of a run may write mail."""
 OWNER, SHOP = f"mainspring_{os.getpid()}", f"shop_{os.getpid()}"
 
 
@@ -83,4 +87,27 @@ async def test_documented_rights_are_enough(shared_database: tuple[str, str, str
             states = [run.state for run in await store.get_runs([lease.run_id for lease in leases]) if run]
     assert states == [RunState.SUCCEEDED] * 4
     await shop.close()
+    await root.close()
+
+
+async def test_who_could_complete_before_there_was_mail_still_can(
+    shared_database: tuple[str, str, str],
+) -> None:
+    root_dsn, owner_dsn, _ = shared_database
+    root, owner = await asyncpg.connect(root_dsn), await asyncpg.connect(owner_dsn)
+    await root.execute(statements()[0])
+    await root.execute(f"ALTER ROLE {OWNER} SET search_path TO mainspring")
+    available = read_migrations("mainspring.stores.postgres")
+    before = tuple(one for one in available if one.number < FLOWS)
+    await owner.execute("SET search_path TO mainspring")
+    await migrate(owner, migrations=before)
+    await root.execute(f"GRANT SELECT, UPDATE, DELETE ON mainspring.run TO {SHOP}")
+    await migrate(owner)
+    may = "SELECT has_table_privilege($1, 'mainspring.mail', $2)"
+    assert [await root.fetchval(may, SHOP, right) for right in ("INSERT", "SELECT", "DELETE")] == [
+        True,
+        False,
+        False,
+    ]
+    await owner.close()
     await root.close()

@@ -30,7 +30,7 @@ from mainspring.ports.store.backfills import BackfillStep
 from mainspring.ports.store.calendars import CalendarDeletion, CalendarUse, CalendarUses, Replan
 from mainspring.ports.store.claims import ClaimResult, HeldRun
 from mainspring.ports.store.ends import FollowingFire
-from mainspring.ports.store.flows import MailPlace, TurnedFlow
+from mainspring.ports.store.flows import FlowVerdict, MailPlace, TurnedFlow
 from mainspring.ports.store.limits import LineQuota
 from mainspring.ports.store.policies import PermitRequest
 from mainspring.ports.store.preemption import PreemptionRequest
@@ -524,7 +524,7 @@ async def turn_anew(store: PostgresStore, scene: Scene) -> Any:
     ended = {mail.mail.step for mail in mine if isinstance(mail.mail, StepEnded)}
     [flow] = await store.read_flows([scene.flow])
     if flow is None or flow.revision or any(mail.revision != flow.revision for mail in mine):
-        return ["gone"]
+        return [FlowVerdict.LOST]
     turn = turn_of(
         scene,
         live=len({0, 1, 2} - ended),

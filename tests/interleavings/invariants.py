@@ -216,7 +216,7 @@ def judge_result(  # noqa: PLR0912 -- one verb after the other
                 ends = [(end["run_id"], end["token"]) for end in tables["attempt"]]
                 assert (leased.run_id, leased.token) in ends, "a lease ended without a record"
     held = the_run(tables, scene.held.run_id)
-    if result == [ApplyResult.APPLIED] and not name.endswith("_limited"):
+    if result == [ApplyResult.APPLIED] and not name.endswith(("_limited", "_step")):
         if name == "succeed":
             assert (held["state"], held["token"]) == ("SUCCEEDED", scene.held.token)
         else:

@@ -69,6 +69,9 @@ PIECEMEAL = {
         ),
         "passes over a run at which the submission looks; the next period makes up for it",
     ),
+    frozenset({"fail_step", "turn_anew"}): (
+        "reads the mail before the step fails; by the time that it cancels the step, that has ended"
+    ),
     **dict.fromkeys(
         (
             frozenset({"take_batch", other})

@@ -1,7 +1,8 @@
 """Typed ids and their text forms (design 3.2).
 
 A job's id is a UUIDv7 whose last byte is its shard. A run's id is `sequence * 256 + shard`, so the id shows the
-shard. Outside the program, ids appear as `job_` or `run_`, followed by Crockford base 32 in lower case.
+shard: that of its job, but for runs of workflows, which are spread over all shards. Outside the program, ids appear as
+`job_` or `run_`, followed by Crockford base 32 in lower case.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from typing import NewType
 from uuid import UUID
 
 SHARDS = 256
+SPREAD = -1
+"""In the place of a run's shard: one by its number, so that runs of one job are spread over all shards."""
 DEFAULT_TENANT = "default"
 """The tenant of those who name none."""
 
@@ -52,8 +55,8 @@ def run_shard(run_id: RunId) -> int:
 
 
 def make_run_id(sequence: int, shard: int) -> RunId:
-    """Build a run's id from the store's sequence and its job's shard."""
-    return RunId(sequence * SHARDS + shard)
+    """Build a run's id from the store's sequence and its shard, which may be `SPREAD`."""
+    return RunId(sequence * SHARDS + (sequence % SHARDS if shard == SPREAD else shard))
 
 
 def run_number(run_id: RunId) -> int:

@@ -98,13 +98,7 @@ class EncryptedRuns:
 
     async def apply(self, transitions: Sequence[Transition], *, now: datetime) -> list[ApplyResult]:
         """See `ClaimStore`."""
-        telling = [
-            end.run_id
-            for end in transitions
-            if end.result is not None or end.error is not None or end.output is not None
-        ]
-        places = await self._find_places(telling)
-        encrypted = [self._encrypt_end(end, places.get(end.run_id)) for end in transitions]
+        encrypted = await self._encrypt_ends(transitions)
         results = await self._store.apply(encrypted, now=now)
         for end in transitions:
             self._places.pop(end.run_id, None)
@@ -118,15 +112,16 @@ class EncryptedRuns:
         self, turns: Sequence[TurnedFlow], *, epochs: Epochs, now: datetime
     ) -> list[FlowVerdict]:
         """See `FlowStore`."""
-        telling = [turn.flow_id for turn in turns if turn.end is not None]
-        places = await self._find_places(telling)
+        ends = await self._encrypt_ends([turn.end for turn in turns if turn.end is not None])
+        ended = {end.run_id: end for end in ends}
         encrypted = [
-            turn
-            if turn.end is None
-            else replace(turn, end=self._encrypt_end(turn.end, places.get(turn.flow_id)))
+            turn if turn.end is None else replace(turn, end=ended[turn.end.run_id])
             for turn in self._encrypt_in(turns)
         ]
-        return await self._store.turn_flows(encrypted, epochs=epochs, now=now)
+        verdicts = await self._store.turn_flows(encrypted, epochs=epochs, now=now)
+        for run_id in ended:
+            self._places.pop(run_id, None)
+        return verdicts
 
     async def read_flows(self, flow_ids: Sequence[RunId]) -> list[KeptFlow | None]:
         """See `FlowStore`. What cannot be decrypted stays encrypted, so that no run is made with it, and says why."""
@@ -239,6 +234,15 @@ class EncryptedRuns:
             runs = await self._store.get_runs(missing)
             found |= {run.id: Place(run.tenant, run.job_id) for run in runs if run is not None}
         return found
+
+    async def _encrypt_ends(self, ends: Sequence[Transition]) -> list[Transition]:
+        telling = [
+            end.run_id
+            for end in ends
+            if end.result is not None or end.error is not None or end.output is not None
+        ]
+        places = await self._find_places(telling)
+        return [self._encrypt_end(end, places.get(end.run_id)) for end in ends]
 
     def _encrypt_end(self, end: Transition, place: Place | None) -> Transition:
         if end.result is None and end.error is None and end.output is None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.core.applying import CancelVerdict, LiveRun, judge_cancel, settle
-from mainspring.core.fencing import FIRST_TOKEN, is_held, is_repeat
+from mainspring.core.fencing import ENGINE_SESSION, FIRST_TOKEN, is_held, is_repeat
 from mainspring.core.ids import RunId, SessionId
 from mainspring.core.outcomes import AttemptOutcome, Transition
 from mainspring.core.states import FINAL_STATES, RunState, is_legal
@@ -118,7 +118,8 @@ def test_crashes_are_counted_those_alone_apart(run: LiveRun, end: Transition) ->
 
 @given(run=runs, end=ends)
 def test_only_a_success_at_the_first_claim_leaves_no_attempt_row(run: LiveRun, end: Transition) -> None:
-    is_first_success = end.outcome is AttemptOutcome.SUCCEEDED and run.token == FIRST_TOKEN
+    first = FIRST_TOKEN + 1 if run.session_id == ENGINE_SESSION else FIRST_TOKEN
+    is_first_success = end.outcome is AttemptOutcome.SUCCEEDED and run.token == first
     assert settle(end, run, now=START).writes_attempt is not is_first_success
 
 
@@ -126,6 +127,12 @@ def test_first_claim_has_the_token_1() -> None:
     end = make_end(RunState.SUCCEEDED, AttemptOutcome.SUCCEEDED)
     assert not settle(end, make_run(token=1), now=START).writes_attempt
     assert settle(end, make_run(token=2), now=START).writes_attempt
+
+
+def test_the_hand_over_to_the_engine_raises_the_token_of_the_first_attempt() -> None:
+    end = make_end(RunState.SUCCEEDED, AttemptOutcome.SUCCEEDED)
+    assert not settle(end, make_run(token=2, session_id=ENGINE_SESSION), now=START).writes_attempt
+    assert settle(end, make_run(token=5, session_id=ENGINE_SESSION), now=START).writes_attempt
 
 
 @pytest.mark.parametrize(

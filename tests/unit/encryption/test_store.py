@@ -29,11 +29,13 @@ from mainspring.errors import CannotDecrypt, InvalidInput
 from mainspring.ports.store import Store
 from mainspring.ports.store.applying import JobsChange
 from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimRequest
+from mainspring.ports.store.flows import FlowVerdict, KeptFlow
 from mainspring.ports.store.jobs import JobEdit, NewJob
 from mainspring.ports.store.redrives import NewRedrive
 from mainspring.ports.store.runs import NewRun
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.clock import FakeClock
+from mainspring.testing.conformance.flows import end_of, make_start, make_step_run, make_turn
 from mainspring.testing.factories import (
     START,
     IdSequence,
@@ -41,7 +43,9 @@ from mainspring.testing.factories import (
     add_session,
     at,
     make_new_job,
+    own_shards,
     read_job,
+    running_run,
     submit,
 )
 
@@ -124,6 +128,41 @@ async def test_whole_life_of_a_run(store: Store, bare: MemoryStore) -> None:
     ]
     assert await store.newest_runs([job.id], now=at(4)) == await store.list_runs(job.tenant) == [run]
     assert not holds(bare)
+
+
+async def test_whole_life_of_a_flow(store: Store, bare: MemoryStore) -> None:
+    job = await add_job(store, SPEC)
+    epochs = await own_shards(store)
+    secret = f'"{CANARY}"'.encode()
+    held = await running_run(store, job, payload=secret)
+    steps = [make_step_run(job, held.run_id, step, payload=secret) for step in range(2)]
+    start = make_start(job, held, runs=(steps[0],), live=1)
+    assert await store.start_flows([start], now=at(1)) == [FlowVerdict.STARTED]
+    [flow] = await store.read_flows([held.run_id])
+    assert flow is not None
+    assert flow.payload == secret
+    turn = await make_turn(store, held.run_id, live=2, runs=(steps[1],))
+    assert await store.turn_flows([turn], epochs=epochs, now=at(2)) == [FlowVerdict.TURNED]
+    assert [run.payload for run in await store.list_flow_runs(held.run_id)] == [secret] * 2
+    ending = await end_of(store, held.run_id, RunState.FAILED, error=CANARY, result=secret)
+    turn = await make_turn(store, held.run_id, end=ending)
+    assert await store.turn_flows([turn], epochs=epochs, now=at(3)) == [FlowVerdict.TURNED]
+    [run] = await store.get_runs([held.run_id])
+    assert run is not None
+    assert (run.payload, run.result, run.error) == (secret, secret, CANARY)
+    assert not holds(bare)
+
+
+async def test_a_flow_whose_payload_cannot_be_decrypted_says_why(store: Store, bare: MemoryStore) -> None:
+    job = await add_job(store, SPEC)
+    held = await running_run(store, job, payload=b'"secret"')
+    await store.start_flows([make_start(job, held)], now=at(1))
+    other = encrypted(bare, Cipher(Keys("third", {"third": b"\2" * 32})))
+    [flow] = await other.read_flows([held.run_id])
+    assert flow is not None
+    assert flow.payload is not None
+    assert b"old" in show_hidden(flow.payload)
+    assert await other.read_flows([RunId(7)]) == [None]
 
 
 async def test_dead_letter_is_listed_grouped_and_settled(store: Store, bare: MemoryStore) -> None:
@@ -311,7 +350,7 @@ async def test_search_in_errors_is_refused(store: Store, verb: Any) -> None:
         await verb(store)
 
 
-SENSITIVE = (JobSpec, NewRun, ClaimedRun, Run, Attempt, Transition, UnnoticedFailure, DeadFilter)
+SENSITIVE = (JobSpec, NewRun, ClaimedRun, KeptFlow, Run, Attempt, Transition, UnnoticedFailure, DeadFilter)
 MAY_PASS = {
     "list_running_redrives",  # filters that the redrives were made with
     "get_redrive",

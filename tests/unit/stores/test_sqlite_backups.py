@@ -26,6 +26,7 @@ HOLDING = (
     "INSERT INTO run (id, job_id, version, lane_id, kind, state, due_at, ready_at, created_at, timeout_ms, session_id)"
     " VALUES (256, x'00', 1, 1, 'submitted', 'RUNNING', 0, 0, 0, 1, ?)"
 )
+HELD_BY_ENGINE = HOLDING.replace("256", "512").replace("?", "0")
 
 OLD_SESSION = """INSERT INTO session
     (worker, host, pid, slots, queues, types, functions, labels, started_at, last_beat_at)
@@ -70,6 +71,7 @@ async def fill(path: Path) -> list[int]:
     await store.close()
     with apsw.Connection(str(path)) as db:
         db.execute(HOLDING, (sessions[0],))
+        db.execute(HELD_BY_ENGINE)
         db.execute("UPDATE shard_lease SET epoch = 7, node_id = 'n'")
         db.execute("UPDATE revision SET number = 3 WHERE name IN ('calendars', 'policies')")
         db.execute("UPDATE run_sequence SET value = 1")
@@ -101,7 +103,8 @@ def test_nobody_of_before_is_taken_for_somebody_of_now(tmp_path: Path) -> None:
     with apsw.Connection(str(tmp_path / "new" / "mainspring.db")) as db:
         rows = db.execute("SELECT id, state, worker FROM session ORDER BY id").fetchall()
         assert rows == [(holder, "dead", "a"), (other, "dead", "b"), (holder + step, "dead", "a")]
-        assert db.execute("SELECT session_id FROM run").fetchall() == [(holder + step,)]
+        held = db.execute("SELECT id, session_id FROM run ORDER BY id").fetchall()
+        assert held == [(256, holder + step), (512, 0)], "what the engine holds it holds on"
         assert db.execute("SELECT DISTINCT epoch, node_id FROM shard_lease").fetchall() == [(7 + step, None)]
         assert db.execute("SELECT value FROM run_sequence").fetchall() == [(1 + step,)]
         numbers: dict[Any, Any] = dict(rows_of(db, "SELECT name, number FROM revision"))

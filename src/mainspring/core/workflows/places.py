@@ -22,3 +22,11 @@ class StepPlace:
     flow_id: RunId
     step: int
     item: int = NO_ITEM
+
+
+_WORKFLOW = "workflow"
+
+
+def is_spread(route: str) -> bool:
+    """Say whether the runs of a lane's route are workflows, whose ids are spread over all shards."""
+    return route.startswith(_WORKFLOW) and route[len(_WORKFLOW) :][:1] in {"", "+"}

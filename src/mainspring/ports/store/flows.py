@@ -84,8 +84,10 @@ class FlowStore(Protocol):
     async def reconcile_flows(self, shards: Sequence[int], *, now: datetime, limit: int) -> list[RunId]:
         """Write the mail of runs whose ends were not told to their flows, and return these flows, at most `limit`.
 
-        A program of an earlier release ends runs without mail. Such a flow counts more live runs than it has runs and
-        mail. It gets mail for each step whose newest run has ended; what it knows already changes nothing.
+        Such a flow counts more live runs than it has runs and mail, though nothing that this program does leaves one
+        behind. It gets mail for each step whose newest run has ended, as far as that is kept; what it knows already
+        changes nothing. Programs before `TELLS_FLOWS` do not even keep whose step a run was, so there must be none of
+        them.
         """
         ...
 

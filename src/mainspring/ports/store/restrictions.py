@@ -12,9 +12,13 @@ from mainspring.core.blackouts import Blackout
 from mainspring.core.lane_caps import NO_CAPS, LaneCaps
 from mainspring.core.pauses import LanePauses, Pause, PauseKey
 
-PROTOCOL = 2
-"""How this program works on a store together with others. Programs before 2 do not look at the policy epoch, and know
-nothing of limits and of rules for running once."""
+PROTOCOL = 3
+"""How this program works on a store together with others: what it knows of `KEEPS_RESTRICTIONS` and what follows."""
+KEEPS_RESTRICTIONS = 2
+"""Programs before this protocol do not look at the policy epoch, and know nothing of limits and of rules for running
+once."""
+TELLS_FLOWS = 3
+"""Programs before this protocol end runs of steps without telling their flows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +63,8 @@ class RestrictionStore(Protocol):
         """Return all that restricts claims, as of one instant; None if it is still that of the epoch `known`."""
         ...
 
-    async def list_older_programs(self) -> list[str]:
-        """Return some of the servers and workers of releases before `PROTOCOL` 2 that are alive."""
+    async def list_older_programs(self, *, protocol: int = KEEPS_RESTRICTIONS) -> list[str]:
+        """Return some of the servers and workers of releases before a protocol that are alive."""
         ...
 
     async def add_pauses(

@@ -10,12 +10,12 @@ from typing import Protocol
 from mainspring.core.admission import SubmissionVerdict
 from mainspring.core.applying import CancelVerdict
 from mainspring.core.audit import AuditEntry
-from mainspring.core.ids import FireRangeId, JobId, RunId
+from mainspring.core.ids import SPREAD, FireRangeId, JobId, RunId, job_shard
 from mainspring.core.limits import RunKey
 from mainspring.core.model import Attempt, LaneKey, Run, RunKind
 from mainspring.core.once import OnceGuard
 from mainspring.core.values import value
-from mainspring.core.workflows.places import StepPlace
+from mainspring.core.workflows.places import StepPlace, is_spread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +76,11 @@ class NewRun:
     redrive_of: RunId | None = None
     trace: bytes | None = None
     place: StepPlace | None = None
+
+    @property
+    def shard(self) -> int:
+        """The shard of its id: that of its job. Runs of workflows are spread, so that no job's have one owner."""
+        return SPREAD if is_spread(self.lane.route) else job_shard(self.job_id)
 
     @property
     def is_plain(self) -> bool:

@@ -125,9 +125,10 @@ class MemoryFlowStore:
         for flow_id, row in sorted(flows.rows.items()):
             mail = flows.mail[run_shard(flow_id)].values()
             told = sum(to == flow_id and isinstance(one, StepEnded) for to, one in mail)
-            is_mine = run_shard(flow_id) in shards
-            if is_mine and row.live > len(self._live_of(flow_id)) + told and len(found) < limit:
+            live, made = len(self._live_of(flow_id)), len(flows.runs.get(flow_id, ()))
+            if run_shard(flow_id) in shards and row.live > live + told and made > live:
                 found.append(flow_id)
+        found = found[:limit]
         for flow_id in found:
             # A workflow that was retried has the runs of its earlier attempts, too.
             runs = (self._tables.runs[run_id] for run_id in sorted(flows.runs.get(flow_id, ())))

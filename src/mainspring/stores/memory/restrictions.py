@@ -12,7 +12,7 @@ from mainspring.core.calendars.resolved import CalendarVersion
 from mainspring.core.lane_caps import KnownCap, LaneCaps, cap_key_of
 from mainspring.core.limits import CLUSTER
 from mainspring.core.pauses import LanePauses, Pause, PauseKey, epoch_number, is_over_for_long, renew
-from mainspring.ports.store.restrictions import BlackoutsWritten, Restrictions
+from mainspring.ports.store.restrictions import KEEPS_RESTRICTIONS, BlackoutsWritten, Restrictions
 from mainspring.stores.memory.audit import write_audit
 from mainspring.stores.memory.tables import Tables
 
@@ -29,7 +29,7 @@ class MemoryRestrictionStore:
         blackouts = tuple(one for key in sorted(held.blackouts) for one in held.blackouts[key])
         return Restrictions(held.epoch, LanePauses(held.pauses.values()), blackouts, caps_of(self._tables))
 
-    async def list_older_programs(self) -> list[str]:
+    async def list_older_programs(self, *, protocol: int = KEEPS_RESTRICTIONS) -> list[str]:
         return []
 
     async def add_pauses(

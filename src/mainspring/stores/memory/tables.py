@@ -256,7 +256,7 @@ class Tables:
         """Insert a run. It goes live or, if there is a reason to skip it, straight into the history."""
         reason = skip_reason or new.skip_reason
         run = RunRow(
-            id=make_run_id(next(self._run_sequence), job_shard(new.job_id)),
+            id=make_run_id(next(self._run_sequence), new.shard),
             job_id=new.job_id,
             version=new.version,
             tenant=new.lane.tenant,

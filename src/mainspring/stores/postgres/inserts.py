@@ -178,7 +178,7 @@ async def insert_planned(
 async def reserve_ids(transaction: Transaction, runs: Sequence[NewRun]) -> list[RunId]:
     """Reserve ids for runs, in order."""
     rows = await transaction.fetch("reserve_run_ids", count=len(runs))
-    return [make_run_id(row["number"], job_shard(run.job_id)) for run, row in zip(runs, rows, strict=True)]
+    return [make_run_id(row["number"], run.shard) for run, row in zip(runs, rows, strict=True)]
 
 
 async def insert_decided(

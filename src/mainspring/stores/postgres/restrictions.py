@@ -11,7 +11,7 @@ from mainspring.core.audit import AuditEntry
 from mainspring.core.blackouts import Blackout, renew_blackout
 from mainspring.core.lane_caps import KnownCap, LaneCaps, cap_key_of
 from mainspring.core.pauses import KEPT, LanePauses, Pause, PauseKey, PauseMode, PauseScope, renew
-from mainspring.ports.store.restrictions import PROTOCOL, BlackoutsWritten, Restrictions
+from mainspring.ports.store.restrictions import KEEPS_RESTRICTIONS, BlackoutsWritten, Restrictions
 from mainspring.stores.postgres.audit import write_audit
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
@@ -38,9 +38,9 @@ class PostgresRestrictionStore:
             rows[0]["number"], pauses, tuple(sorted(blackouts, key=_order_of)), LaneCaps(caps)
         )
 
-    async def list_older_programs(self) -> list[str]:
+    async def list_older_programs(self, *, protocol: int = KEEPS_RESTRICTIONS) -> list[str]:
         rows = await self._connections.fetch(
-            Role.WATCH, "list_older_programs", is_repeatable=True, protocol=PROTOCOL, limit=_MOST_NAMED
+            Role.WATCH, "list_older_programs", is_repeatable=True, protocol=protocol, limit=_MOST_NAMED
         )
         return _named(rows)
 
@@ -102,10 +102,8 @@ class PostgresRestrictionStore:
         audit: Sequence[AuditEntry] = (),
     ) -> BlackoutsWritten:
         async def work(transaction: Transaction) -> BlackoutsWritten:
-            if blackouts:
-                older = await transaction.fetch("list_older_programs", protocol=PROTOCOL, limit=_MOST_NAMED)
-                if older:
-                    return BlackoutsWritten(older=tuple(_named(older)))
+            if blackouts and (older := await find_older_programs(transaction)):
+                return BlackoutsWritten(older=tuple(older))
             # First the calendars, as whoever writes these does.
             [known] = await transaction.fetch("hold_calendar_revision")
             if known["number"] != revision:
@@ -154,7 +152,8 @@ def _order_of(blackout: Blackout) -> tuple[PauseKey, str, str]:
 
 async def find_older_programs(transaction: Transaction) -> list[str]:
     """Return some of the servers and workers that do not look at the policy epoch."""
-    return _named(await transaction.fetch("list_older_programs", protocol=PROTOCOL, limit=_MOST_NAMED))
+    rows = await transaction.fetch("list_older_programs", protocol=KEEPS_RESTRICTIONS, limit=_MOST_NAMED)
+    return _named(rows)
 
 
 def _named(programs: Iterable[Record]) -> list[str]:

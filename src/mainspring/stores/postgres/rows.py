@@ -200,7 +200,7 @@ def columns_of_runs(runs: Sequence[NewRun]) -> dict[str, Any]:
     job_ids = common([run.job_id for run in runs])
     return {
         "count": len(runs),
-        "shards": [job_shard(job_id) for job_id in job_ids],
+        "shards": [run.shard for run in runs[: len(job_ids)]],
         "job_ids": job_ids,
         "versions": common([run.version for run in runs]),
         "kinds": common([run.kind for run in runs]),
@@ -218,7 +218,7 @@ def columns_of_runs(runs: Sequence[NewRun]) -> dict[str, Any]:
 def values_of_run(run: NewRun) -> dict[str, Any]:
     """Return what `submit_one` and `submit_claimed` take of a run, except its lane."""
     return {
-        "shard": job_shard(run.job_id),
+        "shard": run.shard,
         "job_id": run.job_id,
         "version": run.version,
         "newest_version": run.version if run.must_be_newest else None,

@@ -51,9 +51,9 @@ def insert_claimed(
     db: apsw.Connection, lane_id: int, run: NewRun, now: int, *, session_id: SessionId, number: int
 ) -> RunId:
     """Insert a run as RUNNING, and return its id."""
-    job, shard = run.job_id.bytes, job_shard(run.job_id)
-    run_id = make_run_id(fetch_value(db, "reserve_run_ids", (1,)), shard)
-    execute(db, "submit_claimed", (*_live_row(run, run_id, job, lane_id, now), session_id, number))
+    run_id = make_run_id(fetch_value(db, "reserve_run_ids", (1,)), run.shard)
+    row = _live_row(run, run_id, run.job_id.bytes, lane_id, now)
+    execute(db, "submit_claimed", (*row, session_id, number))
     return run_id
 
 
@@ -70,7 +70,7 @@ def insert_runs(
     job_id, job, shard, lane, lane_id = None, b"", 0, None, 0
     for sequence, run in enumerate(runs, last - len(runs) + 1):
         if run.job_id is not job_id:  # most calls insert runs of one job and one lane
-            job_id, job, shard = run.job_id, run.job_id.bytes, job_shard(run.job_id)
+            job_id, job, shard = run.job_id, run.job_id.bytes, run.shard
         run_id = make_run_id(sequence, shard)
         ids.append(run_id)
         if run.skip_reason is not None:
@@ -95,7 +95,7 @@ def insert_steps(db: apsw.Connection, lane_ids: InternedLanes, runs: Sequence[Ne
     last = fetch_value(db, "reserve_run_ids", (len(runs),))
     rows: list[Row] = []
     for sequence, run in enumerate(runs, last - len(runs) + 1):
-        run_id = make_run_id(sequence, job_shard(run.job_id))
+        run_id = make_run_id(sequence, run.shard)
         row = _live_row(run, run_id, run.job_id.bytes, lane_ids.intern(db, run.lane), now)
         assert run.place is not None
         rows.append((*row, run.place.flow_id, run.place.step, run.place.item))

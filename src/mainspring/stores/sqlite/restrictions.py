@@ -12,7 +12,7 @@ from mainspring.core.blackouts import Blackout, renew_blackout
 from mainspring.core.ids import KeyId
 from mainspring.core.lane_caps import KnownCap, LaneCaps, cap_key_of
 from mainspring.core.pauses import KEPT, LanePauses, Pause, PauseKey, PauseMode, PauseScope, renew
-from mainspring.ports.store.restrictions import BlackoutsWritten, Restrictions
+from mainspring.ports.store.restrictions import KEEPS_RESTRICTIONS, BlackoutsWritten, Restrictions
 from mainspring.stores.sqlite.audit import write_audit
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.rows import (
@@ -47,7 +47,7 @@ class SqliteRestrictionStore:
 
         return await self._reader.call(read)
 
-    async def list_older_programs(self) -> list[str]:
+    async def list_older_programs(self, *, protocol: int = KEEPS_RESTRICTIONS) -> list[str]:
         """See `RestrictionStore`."""
         return []  # only one process uses the file
 

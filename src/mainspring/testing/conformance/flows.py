@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 from mainspring.core.applying import CancelVerdict
 from mainspring.core.fencing import ENGINE_SESSION
-from mainspring.core.ids import JobId, RunId, SessionId, job_shard, run_shard
-from mainspring.core.model import Job, RunKind
+from mainspring.core.ids import SHARDS, JobId, RunId, SessionId, job_shard, run_number, run_shard
+from mainspring.core.limits import JobLimit
+from mainspring.core.model import Job, RunKind, Target
 from mainspring.core.outcomes import AttemptOutcome, Transition, succeeded
 from mainspring.core.states import RunState
 from mainspring.core.workflows.mail import FlowNotice, Mail, StepEnded
@@ -17,17 +19,22 @@ from mainspring.core.workflows.places import StepPlace
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ApplyResult, HeldRun
 from mainspring.ports.store.flows import FlowStart, FlowVerdict, KeptFlow, KeptMail, TurnedFlow
-from mainspring.ports.store.runs import NewRun
+from mainspring.ports.store.runs import IdempotencyKey, NewRun
+from mainspring.testing.conformance.caps import MAIL, cap, claim_capped
 from mainspring.testing.conformance.completion import fail, give_back, lose, read_run, snooze, succeed
 from mainspring.testing.conformance.firing import ALL_SHARDS
 from mainspring.testing.factories import (
+    START,
     add_job,
     add_session,
+    all_lanes,
     at,
     claim,
+    claim_lined_up,
     lane_of,
     make_claim,
     make_new_run,
+    make_spec,
     own_shards,
     read_held,
     running_run,
@@ -208,6 +215,31 @@ class FlowsStart:
         [again] = await store.claim_runs([request], now=at(2))
         assert again.runs == ()
 
+    async def test_it_keeps_its_place_under_its_jobs_limit(self, store: Store) -> None:
+        epochs = await own_shards(store)
+        job = await add_job(store, make_spec(concurrency=(JobLimit(limit=1),)))
+        first, second = await submit(store, job, 2)
+        session_id = await add_session(store)
+        assert [run.run_id for run in (await claim_lined_up(store, session_id)).runs] == [first]
+        await store.start_flows([make_start(job, await read_held(store, first))], now=at(1))
+        await store.prune_limits(now=at(1), limit=10)
+        assert (await claim_lined_up(store, session_id, now=at(2))).runs == ()
+        turn = await make_turn(store, first, end=await end_of(store, first, RunState.SUCCEEDED))
+        await store.turn_flows([turn], epochs=epochs, now=at(3))
+        assert [run.run_id for run in (await claim_lined_up(store, session_id, now=at(4))).runs] == [second]
+
+    async def test_it_takes_no_place_under_the_cap_of_its_queue(self, store: Store) -> None:
+        job, session_id = await add_job(store, make_spec(queue="mail")), await add_session(store)
+        await cap(store, MAIL, 1)
+        first, second = await submit(store, job, 2)
+        assert [run.run_id for run in (await claim_capped(store, session_id)).runs] == [first]
+        await store.start_flows([make_start(job, await read_held(store, first))], now=at(1))
+        assert [run.run_id for run in (await claim_capped(store, session_id)).runs] == [second]
+        await store.start_flows([make_start(job, await read_held(store, second))], now=at(2))
+        await cap(store, MAIL, 2)
+        [use] = await store.read_cap_uses([MAIL])
+        assert use.held == 0
+
     async def test_a_cancel_before_the_start_is_told(self, store: Store) -> None:
         job = await add_job(store)
         held = await running_run(store, job)
@@ -216,13 +248,41 @@ class FlowsStart:
         assert await contents(store, held.run_id) == [FlowNotice.CANCEL, FlowNotice.GO_ON]
 
 
+class RunsOfWorkflowsAreSpread:
+    """Ids of workflows' runs are spread over all shards, so that one job's flows have many owners."""
+
+    __test__ = False
+
+    async def test_whichever_way_they_come(self, store: Store) -> None:
+        job = await add_job(store, make_spec(target=Target("workflow", {})), shard=9)
+        session_id = await add_session(store)
+        ids = await submit(store, job, 3)
+        ids += await submit(store, job)
+        key = IdempotencyKey(key="k", request_hash=b"1", expires_at=at(100))
+        ids += await submit(store, job, submit_key=key)
+        lanes = await all_lanes(store)
+        await claim(store, session_id, limit=10)
+        claimed = await store.submit_claimed(
+            make_new_run(job), request=make_claim(session_id, lanes), now=START
+        )
+        assert claimed is not None
+        ids.append(claimed.run_id)
+        assert len(ids) == 6
+        assert [run_shard(run_id) for run_id in ids] == [run_number(run_id) % SHARDS for run_id in ids]
+        assert ids == sorted(ids)
+
+    async def test_others_are_not(self, store: Store) -> None:
+        job = await add_job(store, make_spec(target=Target("workflows", {})), shard=9)
+        assert {run_shard(run_id) for run_id in await submit(store, job, 3)} == {9}
+
+
 class FlowMail:
     """Whatever ends the run of a step tells its flow, once; other runs tell nobody."""
 
     __test__ = False
 
     async def test_every_end_of_an_attempt_is_told(self, store: Store) -> None:
-        ends = {
+        ends: dict[Callable[[HeldRun], Transition], RunState] = {
             succeed: RunState.SUCCEEDED,
             lambda held: replace(succeed(held), output="text"): RunState.SUCCEEDED,
             lambda held: fail(held, now=2, retry=False): RunState.FAILED,
@@ -237,12 +297,12 @@ class FlowMail:
             assert (run.state, run.place) == (state, StepPlace(flow_id, 3))
 
     async def test_what_goes_on_is_not_told(self, store: Store) -> None:
-        ends = (
+        ends: list[Callable[[HeldRun], Transition]] = [
             lambda held: fail(held, now=2),
             lambda held: lose(held, now=2),
             lambda held: give_back(held, now=2),
             lambda held: snooze(held, until=50),
-        )
+        ]
         for end in ends:
             flow_id = await start_flow(store, await add_job(store), 0)
             held = await claim_step(store, flow_id, 0)
@@ -281,7 +341,8 @@ class FlowMail:
 
     async def test_runs_that_are_no_steps_tell_nobody(self, store: Store) -> None:
         job = await add_job(store)
-        for end in (succeed, lambda held: fail(held, now=2, retry=False)):
+        ends: list[Callable[[HeldRun], Transition]] = [succeed, lambda held: fail(held, now=2, retry=False)]
+        for end in ends:
             held = await running_run(store, job)
             await store.apply([end(held)], now=at(2))
         [waiting] = await submit(store, job)
@@ -377,6 +438,12 @@ class FlowsAreReconciled:
         assert await store.reconcile_flows(ALL_SHARDS, now=at(1), limit=10) == []
         assert len(await contents(store, flow_id)) == 1
         assert await store.reconcile_flows([], now=at(1), limit=10) == []
+
+    async def test_a_flow_of_which_nothing_is_kept_is_left_alone(self, store: Store) -> None:
+        epochs = await own_shards(store)
+        flow_id = await start_flow(store, await add_job(store), 0)
+        await store.turn_flows([await make_turn(store, flow_id, live=2)], epochs=epochs, now=at(2))
+        assert await store.reconcile_flows(ALL_SHARDS, now=at(3), limit=10) == []
 
     async def test_what_was_not_told_is_told(self, store: Store) -> None:
         epochs = await own_shards(store)

@@ -199,6 +199,7 @@ SUITE: tuple[type, ...] = (
     storage.StorageIsKnown,
     objectives.ObjectivesAreKept,
     flows.FlowsStart,
+    flows.RunsOfWorkflowsAreSpread,
     flows.FlowMail,
     flow_turns.FlowTurns,
     flows.FlowsAreShown,

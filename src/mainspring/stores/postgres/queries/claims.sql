@@ -162,7 +162,7 @@ WITH seen AS MATERIALIZED (
 )
 INSERT INTO run ({new_columns}, token, session_id, claim_number, started_at, deadline_at)
 SELECT
-    nextval('run_sequence') * 256 + :shard::bigint, :job_id::uuid, :version::integer, held.id, :kind::text, 'RUNNING',
+    {new_id_of_one}, :job_id::uuid, :version::integer, held.id, :kind::text, 'RUNNING',
     :fire_at::timestamptz, :due_at::timestamptz, greatest(:due_at::timestamptz, :now::timestamptz), :now::timestamptz,
     :expires_at::timestamptz, :timeout_ms::bigint, :payload::bytea, :target_key::text, :fire_range_id::bigint,
     :trace::bytea, 1, claimer.id, :number, :now, :now + :timeout_ms * interval '1 millisecond'

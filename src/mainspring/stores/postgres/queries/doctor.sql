@@ -29,21 +29,23 @@ SELECT
         SELECT coalesce(extract(epoch FROM max(:now::timestamptz - job_clock.due_at)), 0)::float8
         FROM job_clock WHERE job_clock.due_at IS NOT NULL
     ) AS overdue_by,
-    (SELECT count(*) FROM session WHERE session.state = 'live') AS workers,
-    (SELECT coalesce(sum(session.slots), 0) FROM session WHERE session.state = 'live') AS slots
+    (SELECT count(*) FROM session WHERE {is_worker}) AS workers,
+    (SELECT coalesce(sum(session.slots), 0) FROM session WHERE {is_worker}) AS slots
 FROM cluster;
 
 -- name: look_at_queues
--- Those with ready runs that no live worker serves; one that names no queues serves all. What is paused waits rightly.
+-- Those with ready runs that no live worker serves; one that names no queues serves all. What is paused waits rightly,
+-- and workflows need no worker.
 SELECT
     lane.queue, count(*) AS runs, extract(epoch FROM max(:now::timestamptz - run.ready_at))::float8 AS oldest
 FROM run JOIN lane ON lane.id = run.lane_id
 WHERE
     run.state IN ('PENDING', 'RETRYING') AND run.ready_at < :now::timestamptz - interval '5 s'
+    AND lane.route <> 'workflow' AND NOT starts_with(lane.route, 'workflow+')
     AND NOT EXISTS (
         SELECT FROM session
         WHERE
-            session.state = 'live' AND (session.queues = '{}' OR lane.queue = ANY(session.queues))
+            {is_worker} AND (session.queues = '{}' OR lane.queue = ANY(session.queues))
             AND (session.tenant IS NULL OR session.tenant = lane.tenant)
     )
     AND NOT EXISTS (

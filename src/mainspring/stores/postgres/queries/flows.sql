@@ -114,13 +114,18 @@ CROSS JOIN LATERAL (
 ) AS run;
 
 -- name: find_untold
--- Flows that count more live runs than they have runs and mail. It looks at all flows of the shards, once in a while.
+-- Flows that count more live runs than they have runs and mail, and have runs that ended. It looks at all flows of the
+-- shards, once in a while.
 SELECT flow.id
 FROM flow
 WHERE (flow.id & 255) = ANY(:shards::bigint[])
   AND flow.live > (SELECT count(*) FROM run WHERE run.flow_id = flow.id AND run.flow_id > 0) + (
     SELECT count(*) FROM mail
     WHERE mail.shard = (flow.id & 255)::smallint AND mail.flow_id = flow.id AND mail.step IS NOT NULL
+)
+  AND (
+    EXISTS (SELECT FROM run_history WHERE run_history.flow_id = flow.id AND run_history.flow_id > 0)
+    OR EXISTS (SELECT FROM dead_run WHERE dead_run.flow_id = flow.id AND dead_run.flow_id > 0)
 )
 ORDER BY flow.id LIMIT :limit;
 

@@ -23,6 +23,20 @@ coalesce(policy_epoch, :policy_epoch::bigint) = :policy_epoch::bigint;
 -- lock, so only an idle cluster adds one (see HintExchange).
 (SELECT pg_notify('mainspring', :notice::text) WHERE :notice IS NOT NULL)::text AS announced;
 
+-- fragment: is_worker
+-- A live session, but not one by which a server begins workflows.
+(session.state = 'live' AND NOT 'workflow' = ANY(session.types));
+
+-- fragment: new_id
+-- The next number of the sequence, and the shard. SPREAD (-1) stands for the number's own last bits.
+nextval('run_sequence') * 256 + CASE coalesce(new.shard, (:shards::bigint[])[1])
+    WHEN -1 THEN currval('run_sequence') & 255 ELSE coalesce(new.shard, (:shards::bigint[])[1])
+END;
+
+-- fragment: new_id_of_one
+-- The same for one run.
+nextval('run_sequence') * 256 + CASE :shard::bigint WHEN -1 THEN currval('run_sequence') & 255 ELSE :shard END;
+
 -- fragment: new_names
 shard, job_id, version, lane_id, kind, fire_at, due_at, expires_at, timeout_ms, payload, target_key, fire_range_id, trace;
 

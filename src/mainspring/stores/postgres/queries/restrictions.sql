@@ -29,7 +29,7 @@ WHERE name = 'policy_epoch' AND number < floor(extract(epoch FROM :begun_at::tim
 RETURNING number;
 
 -- name: list_older_programs
--- Those that do not look at the policy epoch.
+-- Those of servers before a protocol; and workers of a release that does not look at the policy epoch.
 SELECT 'worker' AS kind, session.worker AS name, session.host, session.pid FROM session
 WHERE session.state = 'live' AND session.policy_epoch IS NULL
 UNION ALL

@@ -54,7 +54,7 @@ WITH held AS MATERIALIZED (
 )
 INSERT INTO run ({new_columns})
 SELECT
-    nextval('run_sequence') * 256 + coalesce(new.shard, (:shards::bigint[])[1]),
+    {new_id},
     {new_values}
 FROM ROWS FROM (
     unnest({new_arrays}),
@@ -69,7 +69,7 @@ RETURNING id, {announced};
 -- caller.
 INSERT INTO run ({new_columns})
 SELECT
-    nextval('run_sequence') * 256 + :shard::bigint, :job_id::uuid, :version::integer, lane.id, :kind::text, 'PENDING',
+    {new_id_of_one}, :job_id::uuid, :version::integer, lane.id, :kind::text, 'PENDING',
     :fire_at::timestamptz, :due_at::timestamptz, greatest(:due_at::timestamptz, :now::timestamptz), :now::timestamptz,
     :expires_at::timestamptz, :timeout_ms::bigint, :payload::bytea, :target_key::text, :fire_range_id::bigint,
     :trace::bytea
@@ -90,7 +90,7 @@ SELECT pg_notify('mainspring', :notice::text);
 -- the number of rows.
 INSERT INTO run ({new_columns})
 SELECT
-    coalesce(new.id, nextval('run_sequence') * 256 + coalesce(new.shard, (:shards::bigint[])[1])),
+    coalesce(new.id, {new_id}),
     {new_values}
 FROM unnest(:run_ids::bigint[], {new_arrays}) AS new (id, {new_names})
 RETURNING id;
@@ -99,7 +99,7 @@ RETURNING id;
 -- The same for runs of which some have keys, whose ids are held.
 INSERT INTO run ({new_columns}, is_parked, key_id, second_key_id, third_key_id)
 SELECT
-    coalesce(new.id, nextval('run_sequence') * 256 + coalesce(new.shard, (:shards::bigint[])[1])),
+    coalesce(new.id, {new_id}),
     {new_values}, new.key_id IS NOT NULL, new.key_id, new.second_key_id, new.third_key_id
 FROM unnest(
     :run_ids::bigint[], {new_arrays}, :key_ids::bigint[], :second_keys::bigint[], :third_keys::bigint[]
@@ -110,7 +110,7 @@ RETURNING id;
 -- The same for runs of steps, which have no keys.
 INSERT INTO run ({new_columns}, flow_id, step, item)
 SELECT
-    nextval('run_sequence') * 256 + coalesce(new.shard, (:shards::bigint[])[1]),
+    {new_id},
     {new_values}, new.flow_id, new.step, new.item
 FROM unnest({new_arrays}, :flow_ids::bigint[], :steps::smallint[], :items::integer[])
     AS new ({new_names}, flow_id, step, item)

@@ -25,19 +25,21 @@ SELECT
     (SELECT (:now - min(audit.at)) / 1e6 FROM audit WHERE audit.seal IS NULL) AS unsealed_for,
     (SELECT count(*) FROM job_clock WHERE job_clock.due_at < :now - 60000000) AS overdue,
     (SELECT coalesce(max(:now - job_clock.due_at), 0) / 1e6 FROM job_clock WHERE job_clock.due_at IS NOT NULL) AS overdue_by,
-    (SELECT count(*) FROM session WHERE session.state = 'live') AS workers,
-    (SELECT coalesce(sum(session.slots), 0) FROM session WHERE session.state = 'live') AS slots
+    (SELECT count(*) FROM session WHERE {is_worker}) AS workers,
+    (SELECT coalesce(sum(session.slots), 0) FROM session WHERE {is_worker}) AS slots
 FROM cluster;
 
 -- name: look_at_queues
--- Those with ready runs that no live worker serves; one that names no queues serves all. What is paused waits rightly.
+-- Those with ready runs that no live worker serves; one that names no queues serves all. What is paused waits rightly,
+-- and workflows need no worker.
 SELECT lane.queue, count(*) AS runs, max(:now - run.ready_at) / 1e6 AS oldest
 FROM run CROSS JOIN lane ON lane.id = run.lane_id
 WHERE
     run.state IN ('PENDING', 'RETRYING') AND run.ready_at < :now - 5000000
+    AND lane.route <> 'workflow' AND substr(lane.route, 1, 9) <> 'workflow+'
     AND NOT EXISTS (
         SELECT 1 FROM session
-        WHERE session.state = 'live' AND (
+        WHERE {is_worker} AND (
             session.queues = '[]' OR EXISTS (SELECT 1 FROM json_each(session.queues) AS served WHERE served.value = lane.queue)
         ) AND (session.tenant IS NULL OR session.tenant = lane.tenant)
     )

@@ -67,7 +67,8 @@ DELETE FROM mail WHERE id = :mail_id AND shard = :shard;
 SELECT run.id FROM run INDEXED BY run_flow WHERE run.flow_id = :flow_id AND run.flow_id > 0 AND run.step = :step;
 
 -- name: find_untold
--- Flows that count more live runs than they have runs and mail. It looks at all flows of the shards, once in a while.
+-- Flows that count more live runs than they have runs and mail, and have runs that ended. It looks at all flows of the
+-- shards, once in a while.
 SELECT flow.id FROM flow
 WHERE (flow.id & 255) IN (SELECT value FROM json_each(:shards))
     AND flow.live > (
@@ -75,6 +76,15 @@ WHERE (flow.id & 255) IN (SELECT value FROM json_each(:shards))
     ) + (
         SELECT count(*) FROM mail INDEXED BY mail_shard
         WHERE mail.shard = flow.id & 255 AND mail.flow_id = flow.id AND mail.step IS NOT NULL
+    )
+    AND (
+        EXISTS (
+            SELECT 1 FROM run_history INDEXED BY run_history_flow
+            WHERE run_history.flow_id = flow.id AND run_history.flow_id > 0
+        )
+        OR EXISTS (
+            SELECT 1 FROM dead_run INDEXED BY dead_run_flow WHERE dead_run.flow_id = flow.id AND dead_run.flow_id > 0
+        )
     )
 ORDER BY flow.id LIMIT :limit;
 

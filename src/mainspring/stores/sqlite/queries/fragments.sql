@@ -80,3 +80,10 @@ SELECT
         SELECT min(run.ready_at) FROM run INDEXED BY run_line WHERE {is_in_line} AND run.key_id = picked.id
     ) AS waiting_since
 FROM picked;
+
+-- fragment: is_worker
+-- A live session, but not one by which a server begins workflows.
+(
+    session.state = 'live'
+    AND NOT EXISTS (SELECT 1 FROM json_each(session.types) AS offered WHERE offered.value = 'workflow')
+);
