@@ -243,12 +243,7 @@ def explain(
         paused = "" if pause_note is None else f" Its job is paused: {pause_note}."
         return Why(code=WhyCode.ENDED, sentence=f"It has ended: {run.state}{reason}{ended}.{paused}")
     if run.state is RunState.RUNNING or wait is None:
-        since = "" if run.started_at is None else f" since {write_instant(run.started_at)}"
-        asked = "; it was asked to stop" if run.is_cancel_requested else ""
-        if flow is not None:
-            asked = " It was asked to stop." if run.is_cancel_requested else ""
-            return Why(code=WhyCode.RUNNING, sentence=f"{flow.words}{asked}")
-        return Why(code=WhyCode.RUNNING, sentence=f"Attempt {run.attempt} is under way{since}{asked}.")
+        return Why(code=WhyCode.RUNNING, sentence=_tell_running(run, flow))
     halt = _explain_halt(pause, blackout)
     why = _explain_wait(run, wait, gap=gap, now=now, halt=halt, caps=caps)
     if why.code in (WhyCode.BEHIND, WhyCode.READY):
@@ -265,6 +260,14 @@ def explain(
         why,
         sentence=f"{why.sentence} It is skipped if it has not started by {write_instant(wait.expires_at)}.",
     )
+
+
+def _tell_running(run: Run, flow: FlowProgress | None) -> str:
+    if flow is not None:
+        return f"{flow.words}{' It was asked to stop.' if run.is_cancel_requested else ''}"
+    since = "" if run.started_at is None else f" since {write_instant(run.started_at)}"
+    asked = "; it was asked to stop" if run.is_cancel_requested else ""
+    return f"Attempt {run.attempt} is under way{since}{asked}."
 
 
 def _explain_wait(

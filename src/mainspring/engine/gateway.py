@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import compress
 
@@ -26,11 +25,10 @@ from mainspring.core.outcomes import (
 )
 from mainspring.core.preemption import is_asked
 from mainspring.core.states import FINAL_STATES
-from mainspring.core.text import storable
-from mainspring.core.workflows.step_jobs import WORKFLOW
 from mainspring.engine.claiming.batches import group_calls
 from mainspring.engine.claiming.lease_book import LeaseBook, NotedLeases, find_tenants, make_lease
 from mainspring.engine.claiming.matcher import Matcher
+from mainspring.engine.claiming.received import check_registration, keep_storable
 from mainspring.engine.claiming.tally import Tally
 from mainspring.engine.claiming.unreadable import Specs, has_unreadable, settle_unreadable
 from mainspring.engine.common.definitions import Definitions
@@ -42,7 +40,7 @@ from mainspring.engine.common.write_health import WriteHealth
 from mainspring.engine.log_intake import LogIntake
 from mainspring.engine.settling.reaper import facts_of
 from mainspring.engine.usecases.artifacts import Artifacts
-from mainspring.errors import InvalidInput, StoreUnavailable
+from mainspring.errors import StoreUnavailable
 from mainspring.ports.artifacts import ArtifactUpload
 from mainspring.ports.clock import Clock, RandomSource
 from mainspring.ports.executor import Snooze, Success
@@ -140,8 +138,7 @@ class LocalGateway:
             InvalidInput: a name in it contains characters that cannot be printed, or it offers to carry out workflows,
                 which only the engine does.
         """
-        _check_printable(registration)
-        _check_types(registration)
+        check_registration(registration)
         return await self.enroll(registration)
 
     async def enroll(self, registration: Registration) -> Session:
@@ -254,7 +251,7 @@ class LocalGateway:
         try:
             foreign = await self._find_foreign(reports, tenant) if tenant is not None else frozenset()
             own = [report for report in reports if report.run_id not in foreign]
-            results = iter(await self._reports([(session_id, _storable(report)) for report in own]))
+            results = iter(await self._reports([(session_id, keep_storable(report)) for report in own]))
         except StoreUnavailable:
             self._write_health.has_reports = True
             raise
@@ -418,36 +415,6 @@ class LocalGateway:
         """End the session. Whatever it still holds counts as lost at once."""
         self._matcher.forget(session_id)
         await self._store.close_sessions([session_id], now=self._clock.now())
-
-
-def _check_printable(registration: Registration) -> None:
-    for field in ("name", "host"):
-        if not getattr(registration, field).isprintable():
-            raise InvalidInput(field, "holds characters that cannot be printed")
-    for field in ("queues", "types", "functions", "labels"):
-        for index, name in enumerate(getattr(registration, field)):
-            if not name.isprintable():
-                raise InvalidInput(f"{field}[{index}]", "holds characters that cannot be printed")
-
-
-def _check_types(registration: Registration) -> None:
-    for index, name in enumerate(registration.types):
-        if name == WORKFLOW:
-            raise InvalidInput(f"types[{index}]", "workflows are carried out by the servers, not by workers")
-
-
-def _storable(report: Report) -> Report:
-    """Return the report with text that every store accepts. The run has ended, whatever the text contains."""
-    ending = report.ending
-    if isinstance(ending, Success):
-        output = storable(ending.output)
-        return report if output is ending.output else replace(report, ending=replace(ending, output=output))
-    if isinstance(ending, Failure):
-        ending = replace(ending, error=storable(ending.error), output=storable(ending.output))
-    elif isinstance(ending, Stopped):
-        texts = {"error": storable(ending.error), "output": storable(ending.output)}
-        ending = replace(ending, **texts)
-    return replace(report, ending=ending)
 
 
 def _outcome(ending: Ending) -> AttemptOutcome:

@@ -12,6 +12,7 @@ from uuid import UUID
 from mainspring.core.ids import JobId
 from mainspring.core.model import JobSpec
 from mainspring.core.workflows.model import Workflow
+from mainspring.core.workflows.places import is_spread
 
 WORKFLOW = "workflow"
 """The type of target that stands for a workflow, and the route on which its runs wait for the engine."""
@@ -32,7 +33,7 @@ def is_workflow(spec: JobSpec) -> bool:
 
 def is_workflow_route(route: str) -> bool:
     """Say whether the runs of a route are workflows."""
-    return route == WORKFLOW or route.startswith(WORKFLOW + "+")
+    return is_spread(route)
 
 
 def is_step_job(job_id: JobId) -> bool:

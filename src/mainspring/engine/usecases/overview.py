@@ -92,10 +92,7 @@ class OverviewReader:
         restrictions = await self._restrictions.read()
         assert restrictions is not None, "nothing is known, so all is read"
         pauses = restrictions.pauses
-        sessions = await store.page_sessions(limit=MOST_WORKERS)
-        workers = [session for session in sessions if not is_of_engine(session)]
-        if not is_of_all:
-            workers = [worker for worker in workers if worker.tenant in {None, tenant}]
+        workers = await self._read_workers(None if is_of_all else tenant)
         cluster = await store.read_cluster()
         runs, lines, dead, age = await self._count(tenant, now)
         overdue = await store.count_overdue(before=now - LATE, limit=MOST_OVERDUE)
@@ -134,6 +131,15 @@ class OverviewReader:
         )
         worst = sorted(found, key=lambda alert: alert.severity is not Severity.CRITICAL)
         return tuple(split_summary(alert.rule, alert.subject, alert.summary)[0] for alert in worst)
+
+    async def _read_workers(self, tenant: str | None) -> list[SessionFacts]:
+        """Return the workers that work for a tenant, or all."""
+        sessions = await self._store.page_sessions(limit=MOST_WORKERS)
+        return [
+            session
+            for session in sessions
+            if not is_of_engine(session) and (tenant is None or session.tenant in {None, tenant})
+        ]
 
     async def _count(
         self, tenant: str, now: datetime

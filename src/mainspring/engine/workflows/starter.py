@@ -36,6 +36,7 @@ from mainspring.ports.gateway import (
 )
 from mainspring.ports.store import Store
 from mainspring.ports.store.flows import FlowStart, FlowVerdict
+from mainspring.ports.store.restrictions import TELLS_FLOWS
 from mainspring.ports.store.runs import NewRun
 from mainspring.ports.telemetry import Measure
 
@@ -44,6 +45,8 @@ PERIOD = 1.0
 """Seconds between two looks for workflows of which no hint tells."""
 BATCH = 100
 """Runs that are claimed together."""
+_LOOK_PERIOD = 5.0
+"""Seconds for which it is believed that no program of an earlier release is alive."""
 MOST_RUNS = 500
 """Runs of steps that are made in one transaction, unless one flow alone begins with more."""
 
@@ -136,6 +139,8 @@ class FlowStarter:
         self._beat_due = 0.0
         self._held: tuple[Lease, ...] = ()
         self._knows_lanes = False
+        self._looks_at = -1.0e9
+        self._waits_for: tuple[str, ...] = ()
         self._started = 0
         wakeups.subscribe_runs(self._on_runs_ready)
 
@@ -160,11 +165,28 @@ class FlowStarter:
         first = min(ready, default=None)
         if first is None or first > now:
             return PERIOD if first is None else min((first - now).total_seconds(), PERIOD)
+        if await self._must_wait():
+            return PERIOD
         await self._claim(now)
         if not self._held:
             return PERIOD  # limits, or others were first
         await self._begin(self._clock.now())
         return 0.0
+
+    async def _must_wait(self) -> bool:
+        """Say whether programs of an earlier release live, which would end steps without telling their flows."""
+        at = self._clock.monotonic()
+        if at < self._looks_at:
+            return False
+        older = await self._store.list_older_programs(protocol=TELLS_FLOWS)
+        if not older:
+            self._looks_at, self._waits_for = at + _LOOK_PERIOD, ()
+            return False
+        if tuple(older) != self._waits_for:
+            self._waits_for = tuple(older)
+            meaning = "workflows wait until no server or worker of an earlier release is alive"
+            _log.warning("workflows_wait", programs=older, meaning=meaning)
+        return True
 
     async def _stay_alive(self) -> None:
         session = self._session

@@ -85,8 +85,9 @@ class FlowStore(Protocol):
         """Write the mail of runs whose ends were not told to their flows, and return these flows, at most `limit`.
 
         Such a flow counts more live runs than it has runs and mail, though nothing that this program does leaves one
-        behind. It gets mail for each step whose newest run has ended and is kept; what it knows already changes
-        nothing. Programs before `TELLS_FLOWS` do not even keep whose step a run was, so there must be none of them.
+        behind. It gets mail for each step whose newest run has ended, as far as that is kept; what it knows already
+        changes nothing. Programs before `TELLS_FLOWS` do not even keep whose step a run was, so there must be none of
+        them.
         """
         ...
 

@@ -23,6 +23,9 @@ from mainspring.core.workflows.step_jobs import (
 from mainspring.engine.common.definitions import Definitions
 from mainspring.errors import Conflict, InvalidInput
 from mainspring.ports.gateway import Registration
+from mainspring.ports.store.restrictions import TELLS_FLOWS
+from mainspring.stores.memory import MemoryStore
+from mainspring.testing.clock import FakeClock
 from mainspring.testing.factories import IdSequence, add_job, make_spec
 from mainspring.testing.manual import TENANT, ManualRuntime
 from tests.support.workflows import TWICE, Deeds, Flows, step, workflow_of
@@ -83,6 +86,24 @@ async def test_a_workflow_that_cannot_be_carried_out_fails_at_once(flows: Flows)
     assert (run.state, run.reason) == (RunState.FAILED, "not_retryable")
     assert run.error is not None
     assert "unheard of" in run.error
+
+
+async def test_workflows_wait_while_a_program_of_an_earlier_release_is_alive() -> None:
+    older = ["server old-1"]
+
+    class Mixed(MemoryStore):
+        async def list_older_programs(self, *, protocol: int = 2) -> list[str]:
+            return older if protocol == TELLS_FLOWS else []
+
+    deeds, clock = Deeds(), FakeClock()
+    async with ManualRuntime(deeds.registry(), store=Mixed(time=clock.now), clock=clock) as runtime:
+        flows = await Flows.begin(runtime, deeds)
+        run_id = await flows.start(step("one"))
+        await flows.work()
+        assert await flows.state(run_id) is RunState.PENDING
+        older.clear()
+        await flows.work()
+        assert await flows.state(run_id) is RunState.SUCCEEDED
 
 
 # -- what was untold ---------------------------------------------------------------------------------------------------
