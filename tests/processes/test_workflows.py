@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shutil
@@ -13,18 +14,24 @@ import pytest
 
 from mainspring.host.exit_codes import ExitCode
 from tests.processes.processes import await_that, run_here, server
+from tests.support.postgres import temporary_database
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "howto" / "one-job-after-another.md"
 
 
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server that runs the example."""
     folder = tmp_path_factory.mktemp("server")
     shutil.copy(ROOT / "examples" / "etl.py", folder)
-    with server("etl:app", cwd=folder) as (process, url):
-        yield url
+    with contextlib.ExitStack() as stack:
+        where: tuple[str, ...] = ()
+        if request.param == "postgres":
+            dsn = stack.enter_context(temporary_database(request.getfixturevalue("postgres_server")))
+            where = ("--store", dsn)
+        process, address = stack.enter_context(server("etl:app", *where, cwd=folder))
+        yield address
         process.stop()
 
 

@@ -29,8 +29,10 @@ _SIGNS = {
     "FAILED": "✗",
     "CANCELLED": "⊘",
     "SKIPPED": "-",
-    "UPSTREAM_FAILED": "✗",
+    "UPSTREAM_FAILED": "×",
 }
+_WIDE = 100
+"""Columns from which on there is room for the ids of runs."""
 _URGENCY = ("RUNNING", "FAILED", "RETRYING", "PENDING", "READY", "WAITING")
 """Of which steps a screen tells first that has no room for all."""
 
@@ -87,19 +89,18 @@ def draw_flow(page: StepPage, screen: FlowScreen, now: datetime) -> list[str]:
         return []
     places = {step.name: place for place, step in enumerate(page.items)}
     graph = Graph.of([[places[name] for name in step.after] for step in page.items])
-    for has_times in (True, False):
-        labels = [_label(step, screen, now, has_times=has_times) for step in page.items]
+    for form in ("{sign} {name} {time}", "{sign} {name}", "{sign}{name}"):
+        labels = [_label(step, screen, now, form) for step in page.items]
         lines = draw_graph(graph, labels, width=screen.columns)
         if lines is not None:
             return lines
     return []
 
 
-def _label(step: StepView, screen: FlowScreen, now: datetime, *, has_times: bool) -> Label:
+def _label(step: StepView, screen: FlowScreen, now: datetime, form: str) -> Label:
     word = word_of(step)
-    text = f"{_SIGNS.get(word, '?')} {step.name}"
-    if has_times and step.started_at is not None:
-        text = f"{text} {took(step, now)}"
+    time = "" if step.started_at is None else took(step, now)
+    text = form.format(sign=_SIGNS.get(word, "?"), name=step.name, time=time).rstrip()
     return Label(text, _paint(text, word, screen))
 
 
@@ -120,13 +121,15 @@ def draw_screen(page: StepPage, screen: FlowScreen, now: datetime) -> list[str]:
         lines += [*drawing, ""]
     room = None if screen.lines is None else screen.lines - len(lines) - 1
     shown, left_out = _choose(page.items, room)
-    rows = [row_of(step, now) for step in shown]
-    widths = fit_widths(HEADINGS, rows, room=screen.columns, fixed=(1, 2, 3, 4), last=(0,))
-    lines.append(_line(HEADINGS, widths))
-    lines += [
-        _line((cells[0], _paint(cells[1].ljust(widths[1]), cells[1], screen), *cells[2:]), widths)
-        for cells in rows
+    places = [place for place, name in enumerate(HEADINGS) if screen.columns >= _WIDE or name != "RUN"]
+    headings, *rows = [
+        [cells[place] for place in places] for cells in (HEADINGS, *(row_of(step, now) for step in shown))
     ]
+    fixed = range(1, len(places) - 1)
+    widths = fit_widths(headings, rows, room=screen.columns, fixed=fixed, last=(0,))
+    lines.append(_line(headings, widths))
+    for name, word, *rest in rows:
+        lines.append(_line((name, _paint(word.ljust(widths[1]), word, screen), *rest), widths))
     return [*lines, f"and {left_out:,} more"] if left_out else lines
 
 
