@@ -20,10 +20,10 @@ class EncryptedRunLogs(EncryptedRuns):
     async def add_run_logs(self, entries: Sequence[LogEntry], *, now: datetime) -> list[bool]:
         """See `RunLogStore`."""
         places = await self._find_places([entry.run_id for entry in entries])
-        encrypted = [self._encrypt(entry, places.get(entry.run_id)) for entry in entries]
+        encrypted = [self._encrypt_entry(entry, places.get(entry.run_id)) for entry in entries]
         return await self._store.add_run_logs(encrypted, now=now)
 
-    def _encrypt(self, entry: LogEntry, place: Place | None) -> LogEntry:
+    def _encrypt_entry(self, entry: LogEntry, place: Place | None) -> LogEntry:
         if place is None:  # there is no such run, and nothing of it may be written as it is
             return replace(entry, parts=(), progress=None)
         fields, run_id = self._fields, entry.run_id
@@ -62,11 +62,11 @@ class EncryptedRunLogs(EncryptedRuns):
         told = [run_id for run_id, one in zip(run_ids, found, strict=True) if one is not None]
         owners = await self._find_places(told)
         return [
-            None if one is None else self._show(one, run_id, owners.get(run_id))
+            None if one is None else self._show_progress(one, run_id, owners.get(run_id))
             for run_id, one in zip(run_ids, found, strict=True)
         ]
 
-    def _show(self, told: KeptProgress, run_id: RunId, owner: Place | None) -> KeptProgress:
+    def _show_progress(self, told: KeptProgress, run_id: RunId, owner: Place | None) -> KeptProgress:
         if told.progress.message is None:
             return told
         message = None

@@ -100,10 +100,10 @@ def _keep(db: apsw.Connection, entries: Sequence[LogEntry], now: int) -> None:
     for entry in entries:
         if entry.forget is not None:
             start, until = entry.forget
-            values = {"run_id": entry.run_id, "token": entry.token, "start": start, "until": until}
-            execute(db, "forget_log_chunks", values)
+            places = {"run_id": entry.run_id, "token": entry.token, "start": start, "until": until}
+            execute(db, "forget_log_chunks", places)
         if entry.progress is not None:
-            progress: dict[str, object] = {
+            values: dict[str, object] = {
                 "run_id": entry.run_id,
                 "token": entry.token,
                 "done": entry.progress.done,
@@ -111,4 +111,4 @@ def _keep(db: apsw.Connection, entries: Sequence[LogEntry], now: int) -> None:
                 "message": entry.progress.message,
                 "now": now,
             }
-            execute(db, "set_run_progress", progress)
+            execute(db, "set_run_progress", values)
