@@ -175,6 +175,8 @@ class Settings:
     threads: int | None = default("executors.function.threads")
     keep_output: bool = default("executors.function.keep_output")
     function_grace: timedelta = default("executors.function.grace")
+    process_enabled: bool = default("executors.process.enabled")
+    processes_of_functions: int | None = default("executors.process.most")
     allow_shell: bool = default("executors.shell.enabled")
     shell_allow: tuple[str, ...] = default("executors.shell.allow")
     shell_path: str = default("executors.shell.path")

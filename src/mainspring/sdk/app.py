@@ -209,7 +209,8 @@ class App:
         def decorate(call: Callable[..., Any]) -> Function[..., Any, Any]:
             job_name = name if name is not None else getattr(call, "__name__", "")
             try:
-                refuse_callable(call, is_named=name is not None)
+                is_isolated = definition.get("isolation") is not None
+                refuse_callable(call, is_named=name is not None, is_isolated=is_isolated)
                 body = job_body(job_name, definition)
                 function: Function[..., Any, Any] = Function(self, job_name, call, body)
                 self.registry.add(job_name, call)

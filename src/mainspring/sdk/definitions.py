@@ -78,6 +78,7 @@ class JobOptions(TypedDict, total=False):
     priority: Priority | str
     queue: str
     labels: Sequence[str] | set[str] | frozenset[str]
+    isolation: str | None
     retry: Mapping[str, Any]
     retries: int
     retry_on: Causes
@@ -122,7 +123,7 @@ def job_body(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
         InvalidInput: a field is wrong.
     """
     for field in ("target", *TARGETS.by_field):
-        if field in options:
+        if field in options and field != "isolation":
             raise InvalidInput(field, "is not needed: the job runs the decorated function")
     body: dict[str, Any] = {"name": name, "function": name}
     body |= {field: _plain(value) for field, value in options.items()}
