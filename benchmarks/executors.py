@@ -16,6 +16,7 @@ import uvloop
 
 from mainspring.core.ids import JobId, RunId
 from mainspring.executors import FunctionExecutor, ShellExecutor
+from mainspring.executors._processes import FunctionProcesses
 from mainspring.executors.runners import InlineRunner, LoopThreadRunner, Runner
 from mainspring.ports.executor import AttemptContext
 from mainspring.registry import FunctionRegistry
@@ -85,6 +86,27 @@ async def measure_function(
     return count / elapsed, used / count
 
 
+def double(a: int, b: int) -> int:
+    return a + b
+
+
+async def measure_process(count: int, at_a_time: int, processes: int) -> float:
+    """Return seconds for each call in processes of their own."""
+    registry = FunctionRegistry()
+    registry.add("f", double)
+    executor = FunctionExecutor(registry, processes=FunctionProcesses(processes))
+    await executor.start()
+    params = {"function": "f", "isolation": "process"}
+    contexts = [attempt(number, params, b'{"a":1,"b":2}') for number in range(count)]
+    await asyncio.gather(*map(executor.execute, contexts[: 10 * processes]))
+    begin = time.perf_counter()
+    for first in range(0, count, at_a_time):
+        await asyncio.gather(*map(executor.execute, contexts[first : first + at_a_time]))
+    elapsed = time.perf_counter() - begin
+    await executor.stop()
+    return elapsed / count
+
+
 async def measure_shell(count: int, at_a_time: int) -> tuple[float, float]:
     """Return commands a second, and seconds of the worker's own CPU for each."""
     executor = ShellExecutor(enabled=True)
@@ -146,6 +168,9 @@ def run(quick: bool) -> list[dict[str, Any]]:
             name = f"function.{call.__name__}.{'inline' if isinstance(runner, InlineRunner) else 'thread'}"
             note(name, rate, "executes/s")
             note(name, cpu * 1e6, "us CPU")
+    for processes, at_a_time in ((1, 1), (1, 20), (2, 1), (2, 20)):
+        took = on_uvloop(functools.partial(measure_process, count // 20, at_a_time, processes))
+        note(f"function.process.{processes}.{at_a_time}", took * 1e6, "us a call")
     for at_a_time in (1, 8):
         rate, cpu = on_uvloop(functools.partial(measure_shell, count // 200, at_a_time))
         note(f"shell.true.{at_a_time}", rate, "commands/s")

@@ -30,6 +30,7 @@ DEFINITIONS = [
     job("every='1 month', day=1", "day", "goes with calendar_interval"),
     job("retries=-1", "retries", "between 0 and 1000"),
     job("metrics='all'", "metrics", "true or false"),
+    job("isolation='thread'", "isolation", "process"),
     job("every='10m', max_fires=0", "max_fires", "between 1 and 10000"),
     job("every='10m', max_runs=5", "max_runs", "did you mean 'max_fires'?"),
     job("schedule='@reboot', max_fires=5", "max_fires", "leave max_fires out"),

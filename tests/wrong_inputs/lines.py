@@ -143,6 +143,8 @@ COMMANDS = [
     cli("job add report --callback-url ftp://example.com", "callback_url", "https://"),
     cli("job add report --command '[\"ls\"]'", "command", "--allow-shell"),
     cli("job add report --function absent", "function", "known are add, take"),
+    cli("job add report --function add --isolation thread", "isolation", "process"),
+    cli(f"job add report {_HOOK} --isolation process", "isolation", "give function instead"),
     cli(f"job add report {_HOOK} --every 0s", "every", "between 1s and 3650d"),
     cli(f"job add report {_HOOK} --every '5 parsecs'", "every", "'90s', '5m', '1h30m'"),
     cli(f"job add report {_HOOK} --schedule 'every blue moon'", "schedule", "every 2 hours"),

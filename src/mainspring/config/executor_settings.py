@@ -61,6 +61,23 @@ EXECUTOR_SETTINGS = (
         words="Bytes of what an attempt writes: if it writes more, the first half is kept, and the newest 64 KiB.",
     ),
     Setting(
+        name="executors.process.enabled",
+        kind=Flag(),
+        default=False,
+        field="process_enabled",
+        used_by=_EXECUTING,
+        words="Call functions in processes of their own where their jobs ask for that (Linux).",
+    ),
+    Setting(
+        name="executors.process.most",
+        kind=Whole(1, 1000),
+        default=None,
+        default_words="as many as slots, up to 64",
+        field="processes_of_functions",
+        used_by=_EXECUTING,
+        words="Processes that a worker has for such functions at a time.",
+    ),
+    Setting(
         name="executors.shell.enabled",
         kind=Flag(),
         default=False,

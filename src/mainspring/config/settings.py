@@ -181,6 +181,8 @@ class Settings:
     log_flush: timedelta = default("run_logs.flush")
     log_limit: int = default("run_logs.limit")
     function_grace: timedelta = default("executors.function.grace")
+    process_enabled: bool = default("executors.process.enabled")
+    processes_of_functions: int | None = default("executors.process.most")
     allow_shell: bool = default("executors.shell.enabled")
     shell_allow: tuple[str, ...] = default("executors.shell.allow")
     shell_path: str = default("executors.shell.path")

@@ -25,7 +25,7 @@ ENCRYPTED = "mainspring:encrypted"
 """The parameter of a target that holds what is encrypted of its definition. No option can have that name."""
 MISSING_KEY = "mainspring:missing_key"
 """A parameter that is never stored. Of a definition that cannot be read here, it names the key that is missing."""
-PLAIN_PARAMS = frozenset({"function", "method", "shell"})
+PLAIN_PARAMS = frozenset({"function", "isolation", "method", "shell"})
 """Parameters of a target that stay plain: a claim goes by the name of a function, the others tell nothing."""
 NO_KEYS = "this process has no keys_file: give it the file that the other servers have, and start it again"
 UNREADABLE = "cannot be decrypted"

@@ -227,7 +227,8 @@ class JobSpec:
         target = self.target
         known = TARGETS.by_name.get(target.type)
         base = target.type if known is None else known.route(target.params)
-        parts: tuple[str, ...] = (base, *self.labels)
+        needs = () if known is None else known.needs(target.params)
+        parts: tuple[str, ...] = (base, *self.labels, *needs)
         if self.batch is not None:
             parts = (*parts, TAKES_BATCHES, LINED_UP)
         elif self.is_lined_up:

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
 
+from mainspring.core.abilities import explain_missing, plain_labels
 from mainspring.core.claiming import required_labels, target_of, unfold_route
 from mainspring.core.definition.plain import target_from_plain
 from mainspring.core.model import JobSpec
+from mainspring.core.targets import TARGETS
 from mainspring.core.workflows.step_jobs import WORKFLOW, is_workflow, is_workflow_route
 
 
@@ -151,6 +153,11 @@ def _find_gap(kinds: Collection[OfferKind], queue: str, route: str, tenant: str)
     labels = required_labels(parts)
     if any(offer.labels.issuperset(labels) for offer in able):
         return None
+    offered = frozenset[str]().union(*(offer.labels for offer in able))
+    missing = explain_missing(labels - offered)
+    if missing is not None:
+        return Gap(GapCode.LABELS_UNSERVED, " ".join(sorted(labels)), f"{who} that could run it {missing}.")
+    labels = frozenset(plain_labels(labels)) or labels
     words = ", ".join(map(repr, sorted(labels)))
     what = "the label" if len(labels) == 1 else "all the labels"
     return Gap(
@@ -163,4 +170,7 @@ def _describe_target(who: str, kind: str, name: str) -> str:
         return f"{who} has the function {name!r}."
     if kind == "shell":
         return f"{who} runs shell commands: they are off until server and worker get --allow-shell."
+    known = TARGETS.by_name.get(kind)
+    if known is not None and known.turned_on_by:
+        return f"{who} runs {kind} jobs: they are off until server and worker get {known.turned_on_by}."
     return f"{who} executes targets of type {kind!r}."

@@ -30,7 +30,7 @@ from mainspring.signals import FailRun, RetryRun, SnoozeRun, enter_attempt
 
 _OWN_FILES = tuple(
     str(Path(__file__).with_name(name))
-    for name in ("_batch_calls.py", "_calls.py", "_driver.py", "_threads.py")
+    for name in ("_batch_calls.py", "_calls.py", "_driver.py", "_process_child.py", "_threads.py")
 )
 _NOTHING = Success()
 
@@ -62,6 +62,7 @@ class FunctionCall:
     is_cancelled = False
     is_delivered = False
     is_ended = False
+    is_isolated = False
     is_on_thread = False
     is_soft = False
     is_timed_out = False
@@ -79,7 +80,7 @@ class FunctionCall:
     def refusal(self) -> Outcome | None:
         """Return how the call ends without its code having begun; None if that is to begin now."""
         if self.is_cancelled:
-            return _cancelled()
+            return cancelled()
         if self.may_begin is None or self.may_begin():
             return None
         return NotBegun()
@@ -145,7 +146,8 @@ def add_output(outcome: Success | Failure, kept: Kept | None, limit: int = OUTPU
     return replace(outcome, output=clean(printed, room) + between + clean(rest, limit))
 
 
-def _cancelled() -> Failure:
+def cancelled() -> Failure:
+    """Return the outcome of a call that was cancelled before it began."""
     return Failure(error="cancelled before it started")
 
 

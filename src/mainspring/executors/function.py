@@ -7,29 +7,47 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from typing import TYPE_CHECKING
 
 from mainspring.core.outcomes import Failure
+from mainspring.errors import InvalidInput
 from mainspring.executors._batch_calls import BatchCall
 from mainspring.executors._calls import FunctionCall, with_output
 from mainspring.executors._deadlines import Deadlines
 from mainspring.executors._files import AttemptFiles
-from mainspring.executors._text import seconds
+from mainspring.executors._text import ERROR_LIMIT, clean, seconds
 from mainspring.executors.context import ExecutorContext
 from mainspring.executors.output import install, uninstall
-from mainspring.executors.runners import LoopThreadRunner, Runner
+from mainspring.executors.runners import InlineRunner, LoopThreadRunner, Runner
 from mainspring.ports.artifacts import ArtifactGateway
 from mainspring.ports.executor import GENTLY, MAX_THREADS, AttemptContext, NotBegun, OnEnd, Outcome, Snooze
 from mainspring.ports.telemetry import Measure
-from mainspring.registry import FunctionRegistry
+from mainspring.registry import FunctionRegistry, RegisteredFunction
+
+if TYPE_CHECKING:
+    from mainspring.executors._processes import FunctionProcesses
+
+_DEATH_SECONDS = 5.0
+"""How long a process may take to be gone that was killed."""
 
 
 def make_executor(context: ExecutorContext) -> FunctionExecutor:
     """Make a worker's executor."""
     settings = context.settings
     threads = min(context.slots, settings.threads or MAX_THREADS)
+    processes = None
+    if settings.process_enabled:
+        from mainspring.executors._processes import MAX_PROCESSES, FunctionProcesses  # most workers need none
+
+        processes = FunctionProcesses(
+            min(context.slots, settings.processes_of_functions or MAX_PROCESSES),
+            is_hidden=settings.allow_shell,
+            keeps_output=settings.keep_output,
+        )
     return FunctionExecutor(
         context.functions,
         runner=LoopThreadRunner(threads=threads),
+        processes=processes,
         grace=settings.function_grace,
         keeps_output=settings.keep_output,
         artifacts=context.artifacts,
@@ -37,7 +55,7 @@ def make_executor(context: ExecutorContext) -> FunctionExecutor:
 
 
 class FunctionExecutor:
-    """Runs attempts of target type `function`; `params` is `{"function": name}`.
+    """Runs attempts of target type `function`; `params` is `{"function": name}`, with `isolation` for a process.
 
     A JSON object as payload gives the keyword arguments, and a list the positional ones. Anything else but null is
     the only argument. The function's return value becomes the result, as JSON. The function of a batched job gets a
@@ -46,6 +64,8 @@ class FunctionExecutor:
     Args:
         registry: the functions that can be called, by name.
         runner: runs the functions; by default away from the calling loop.
+        processes: runs those whose jobs ask for processes of their own. Without any, an `InlineRunner` runs them like
+            others, and anything else refuses them.
         grace: how long a cancelled or timed-out async function may clean up before it is left behind.
         keeps_output: keep what functions print as the output of their runs. It replaces `sys.stdout` and `sys.stderr`.
         artifacts: takes files of attempts, and results that are too large for their runs; None takes none.
@@ -56,12 +76,14 @@ class FunctionExecutor:
         registry: FunctionRegistry,
         *,
         runner: Runner | None = None,
+        processes: FunctionProcesses | None = None,
         grace: timedelta = timedelta(seconds=1),
         keeps_output: bool = False,
         artifacts: ArtifactGateway | None = None,
     ) -> None:
         self._registry = registry
         self._runner: Runner = runner if runner is not None else LoopThreadRunner()
+        self._processes = processes
         self._grace = grace.total_seconds()
         self._keeps_output = keeps_output
         self._artifacts = artifacts
@@ -111,6 +133,8 @@ class FunctionExecutor:
             self._files = AttemptFiles(self._artifacts, self._loop)
         self._deadlines = Deadlines(self._reach_soft, self._reach_hard)
         self._runner.start(self._deliver, self._tell_room)
+        if self._processes is not None:
+            self._processes.start(self._deliver)
         if self._keeps_output:
             install()
 
@@ -119,8 +143,7 @@ class FunctionExecutor:
         future: asyncio.Future[Outcome] = self._loop.create_future()
         call = self.begin(context, partial(_resolve, future))
         if call is None:
-            known = f"{context.params.get('function')!r}"[:200]
-            return Failure(error=f"no function {known} is registered with this worker", is_retryable=False)
+            return self._refuse(context)
         try:
             return await future
         except asyncio.CancelledError as error:
@@ -133,7 +156,43 @@ class FunctionExecutor:
             return None
         if self._files is not None:
             context.files = self._files  # type: ignore[misc]  # as the executor's own note
+        if "isolation" in context.params and not isinstance(self._runner, InlineRunner):
+            return self._isolate(function, context, on_end)
         return self._submit(FunctionCall(function, context, on_end))
+
+    def _isolate(
+        self, function: RegisteredFunction, context: AttemptContext, on_end: OnEnd
+    ) -> FunctionCall | None:
+        if self._processes is None or self._deadlines is None:
+            return None
+        from mainspring.executors._processes import IsolatedCall
+
+        try:
+            call = IsolatedCall(function, context, on_end)
+        except InvalidInput:
+            return None
+        call.may_begin = self._may_begin
+        self._processes.submit(call)
+        self._deadlines.watch(call)
+        return call
+
+    def _refuse(self, context: AttemptContext) -> Failure:
+        """Return why an attempt cannot be begun."""
+        known = context.params.get("function")
+        function = self._registry.get(known) if isinstance(known, str) else None
+        if function is None:
+            text = f"no function {f'{known!r}'[:200]} is registered with this worker"
+        elif self._processes is None:
+            text = "this worker calls no functions in processes of their own; set executors.process.enabled"
+        else:
+            from mainspring.executors._processes import find_place
+
+            try:
+                find_place(function)
+                text = f"the function {function.name!r} is registered with this worker only now; try again"
+            except InvalidInput as error:
+                text = error.message
+        return Failure(error=clean(text, ERROR_LIMIT), is_retryable=False)
 
     def begin_batch(self, contexts: Sequence[AttemptContext], on_end: OnEnd) -> FunctionCall | None:
         name = contexts[0].params.get("function")
@@ -157,6 +216,8 @@ class FunctionExecutor:
 
     async def halt(self, handle: object, message: str | None) -> Outcome:
         assert isinstance(handle, FunctionCall)
+        if handle.is_isolated:
+            return await self._kill(handle, message)
         if not handle.function.is_async:
             return await self._see_through(handle, message)
         await self._end(handle)
@@ -164,6 +225,8 @@ class FunctionExecutor:
 
     async def stop(self) -> None:
         await self._runner.stop()
+        if self._processes is not None:
+            await self._processes.stop()
         if self._keeps_output:
             uninstall()
 
@@ -181,6 +244,22 @@ class FunctionExecutor:
             if not future.done():
                 self._give_up(call)
                 future.cancel()
+
+    async def _kill(self, call: FunctionCall, message: str | None) -> Outcome:
+        """End a call in a process of its own. If it has ended by itself before, that is how it ended.
+
+        Raises:
+            CancelledError: it was killed, or never began.
+        """
+        assert self._processes is not None
+        if call.answer is None and not call.is_delivered:
+            future = self._listen(call)
+            self._processes.end(call)
+            await asyncio.wait((future,), timeout=_DEATH_SECONDS)
+        outcome = call.answer or _final(call)
+        if call.is_ended and not isinstance(outcome, Failure):
+            return outcome
+        raise asyncio.CancelledError(*_as_arguments(message))
 
     async def _see_through(self, call: FunctionCall, message: str | None) -> Outcome:
         """Return how a sync function ended that was to be cancelled. In its thread, nothing can stop it.
@@ -225,6 +304,8 @@ class FunctionExecutor:
                 _answer(call, _final(call))
 
     def _reach_soft(self, call: FunctionCall) -> None:
+        if call.is_isolated:
+            return  # a process is only killed, at the hard limit
         call.is_soft = True
         if call.function.is_async:  # a thread cannot be asked to end
             self._runner.cancel(call)
@@ -232,7 +313,11 @@ class FunctionExecutor:
     def _reach_hard(self, call: FunctionCall) -> None:
         assert self._loop is not None
         call.is_timed_out = True
-        if call.function.is_async:
+        if call.is_isolated:
+            assert self._processes is not None
+            call.timer = self._loop.call_later(_DEATH_SECONDS, self._reach_end, call)
+            self._processes.end(call)
+        elif call.function.is_async:
             self._runner.cancel(call)
             call.timer = self._loop.call_later(self._grace, self._reach_end, call)
         else:
@@ -248,7 +333,7 @@ class FunctionExecutor:
     def _give_up(self, call: FunctionCall) -> bool:
         """Stop waiting for a call. Return True if it is left behind."""
         call.was_given_up = True
-        is_left = self._runner.give_up(call)
+        is_left = call.is_isolated or self._runner.give_up(call)
         self._abandoned += is_left
         return is_left
 

@@ -60,6 +60,11 @@ class Kept:
                 if self._tail_size > 2 * _HALF:
                     self._shorten()
 
+    def skip(self, count: int) -> None:
+        """Note that so many characters were left out before what is written next."""
+        with self._lock:
+            self._dropped += count
+
     def _shorten(self) -> None:
         tail = "".join(self._tail)
         self._dropped += len(tail) - _HALF

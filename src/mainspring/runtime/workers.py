@@ -12,6 +12,7 @@ import structlog
 from mainspring.clock import LoopWaiter, host_time, monotonic, system_random
 from mainspring.config.secrets import ConfiguredSecrets
 from mainspring.config.settings import Settings
+from mainspring.core.abilities import RUNS_PROCESSES
 from mainspring.core.allow_list import EVERY_TENANT
 from mainspring.core.batching import TAKES_BATCHES
 from mainspring.engine.assembly import Engine
@@ -114,6 +115,7 @@ def _registration(
     settings: Settings, registry: FunctionRegistry, kinds: Iterable[str], name: str | None
 ) -> Registration:
     host = socket.gethostname()
+    abilities = {TAKES_BATCHES, *([RUNS_PROCESSES] if settings.process_enabled else [])}
     return Registration(
         name=name or settings.worker_name or f"{host}-{os.getpid()}",
         host=host,
@@ -122,7 +124,7 @@ def _registration(
         queues=settings.queues,
         types=tuple(sorted(kind for kind in kinds if kind != "function")),
         functions=tuple(sorted(registry.names())),
-        labels=tuple(sorted({*settings.labels, TAKES_BATCHES})),
+        labels=tuple(sorted({*settings.labels, *abilities})),
     )
 
 

@@ -212,7 +212,8 @@ class App:
         def decorate(call: Callable[..., Any]) -> Function[..., Any, Any]:
             job_name = name if name is not None else getattr(call, "__name__", "")
             try:
-                refuse_callable(call, is_named=name is not None)
+                is_isolated = definition.get("isolation") is not None
+                refuse_callable(call, is_named=name is not None, is_isolated=is_isolated)
                 if job_name in self._workflows:
                     raise InvalidInput("name", f"the app has a workflow {job_name!r}; choose another name")
                 body = job_body(job_name, definition)

@@ -99,6 +99,7 @@ class JobOptions(WorkflowOptions, total=False):
     """The arguments of `@app.job`: the same, and what is for the attempts of its runs."""
 
     labels: Sequence[str] | set[str] | frozenset[str]
+    isolation: str | None
     retry: Mapping[str, Any]
     retries: int
     retry_on: Causes
@@ -127,7 +128,7 @@ def job_body(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
         InvalidInput: a field is wrong.
     """
     for field in ("target", *TARGETS.by_field):
-        if field in options:
+        if field in options and field != "isolation":
             raise InvalidInput(field, "is not needed: the job runs the decorated function")
     body: dict[str, Any] = {"name": name, "function": name, **plain_options(options)}
     spec = check_body(body)

@@ -23,11 +23,14 @@ def add_place(error: E, job_name: str, frame: FrameType) -> E:
     return error
 
 
-def refuse_callable(call: object, *, is_named: bool) -> None:
+def refuse_callable(call: object, *, is_named: bool, is_isolated: bool = False) -> None:
     """Refuse what is no function of a job.
 
+    Args:
+        is_isolated: it is to be called in a process of its own.
+
     Raises:
-        InvalidInput: it is a class, a generator, or a lambda without a name.
+        InvalidInput: it is a class, a generator, or a lambda without a name; or another process would not find it.
     """
     if inspect.isclass(call):
         raise InvalidInput(
@@ -36,5 +39,9 @@ def refuse_callable(call: object, *, is_named: bool) -> None:
     if inspect.isgeneratorfunction(call) or inspect.isasyncgenfunction(call):
         message = f"{call.__name__} has a yield, so that calling it does nothing; return the result instead"
         raise InvalidInput("function", message)
+    qualname = getattr(call, "__qualname__", "<locals>")
+    if is_isolated and ("<locals>" in qualname or "<lambda>" in qualname):
+        message = "another process finds a function by its name; define it at the top of its module"
+        raise InvalidInput("isolation", message)
     if not is_named and getattr(call, "__name__", "") == "<lambda>":
         raise InvalidInput("name", "a lambda has none; write app.job('name')(lambda: …), or give a function")

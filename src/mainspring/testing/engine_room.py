@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 
 from mainspring.api import create_api
 from mainspring.api.principals import identify_anybody
+from mainspring.core.abilities import RUNS_PROCESSES
 from mainspring.core.batching import TAKES_BATCHES
 from mainspring.core.ids import JobId, RunId
 from mainspring.core.model import Run
@@ -201,7 +202,9 @@ class EngineRoom:
             self._workers = [worker for worker in self._workers if id(worker) in busy]
             self._workers.append(
                 await self._runtime.worker(
-                    slots=MAX_SLOTS, types=("http", "shell"), labels=tuple(sorted({*labels, TAKES_BATCHES}))
+                    slots=MAX_SLOTS,
+                    types=("http", "shell"),
+                    labels=tuple(sorted({*labels, RUNS_PROCESSES, TAKES_BATCHES})),
                 )
             )
         return self._workers[-1]

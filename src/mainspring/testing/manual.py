@@ -9,6 +9,7 @@ from random import Random
 from types import TracebackType
 from typing import Self
 
+from mainspring.core.abilities import RUNS_PROCESSES
 from mainspring.core.batching import TAKES_BATCHES
 from mainspring.core.ids import SessionId
 from mainspring.egress import check_url
@@ -228,7 +229,7 @@ class ManualRuntime:
             "pid": 1,
             "slots": 100,
             "functions": tuple(sorted(self.registry.names())),
-            "labels": (TAKES_BATCHES,),
+            "labels": (RUNS_PROCESSES, TAKES_BATCHES),
         }
         executor = FunctionExecutor(
             self.registry,

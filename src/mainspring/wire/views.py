@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta, Struct, defstruct
 
-from mainspring.core.batching import TAKES_BATCHES
+from mainspring.core.abilities import plain_labels
 from mainspring.core.calendars.preview import fires_of_clock
 from mainspring.core.ciphertexts import is_encrypted_bytes, show_hidden
 from mainspring.core.definition import plain_from_spec
@@ -357,7 +357,7 @@ def view_worker(session: SessionFacts, held: int) -> WorkerView:
         queues=list(session.queues),
         types=list(session.types),
         functions=list(session.functions),
-        labels=[label for label in session.labels if label != TAKES_BATCHES],
+        labels=plain_labels(session.labels),
         started_at=session.started_at,
         last_beat_at=session.last_beat_at,
         held=held,

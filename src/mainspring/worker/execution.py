@@ -150,6 +150,7 @@ class Execution:
             self._bounded is not None
             and target.params.get("function") in self._bounded_names
             and target.type == self._bounded.type
+            and "isolation" not in target.params  # it waits for a process, not for a thread
         )
 
     def _begin(

@@ -65,6 +65,7 @@ def test_every_setting_has_a_variable_and_a_place_in_the_file(tmp_path: Path) ->
         "server": ('["http://a"]', "http://a"),
         "worker.name": ('"w"', "w"),
         "executors.function.threads": ("7", "7"),
+        "executors.process.most": ("7", "7"),
         "tls.cert": ('"/run/cert.pem"', "/run/cert.pem"),
         "tls.key": ('"/run/key.pem"', "/run/key.pem"),
         "tls.client_ca": ('"/run/ca.pem"', "/run/ca.pem"),

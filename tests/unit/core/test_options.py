@@ -57,7 +57,7 @@ def test_examples_of_types_are_read(types: object) -> None:
 def test_the_sdk_takes_every_option_and_the_short_form_of_every_trigger() -> None:
     own = {option.name for option in (*OPTIONS, *COMMON)}
     wanted = own | set(TRIGGERS.by_field) | {"trigger", "rate"}
-    wanted |= {"retries", "retry_on", "no_retry_on"}
+    wanted |= {"isolation", "retries", "retry_on", "no_retry_on"}
     assert set(get_type_hints(AllJobOptions)) == wanted
 
 

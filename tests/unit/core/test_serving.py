@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mainspring.core.abilities import explain_missing
 from mainspring.core.claiming import accepts_route
 from mainspring.core.ids import JobId
 from mainspring.core.job_findings import MOST_PROBLEMS, FindingsSoFar
@@ -27,6 +28,7 @@ class Offer:
 
 MAIL = Offer(queues=("mail",), functions=("send",), types=("http",), labels=("eu",))
 ALL = Offer(functions=("report",), types=("shell",))
+ISOLATED = Target("function", {"function": "send", "isolation": "process"})
 
 
 def function(name: str, **more: object) -> JobSpec:
@@ -56,6 +58,18 @@ def function(name: str, **more: object) -> JobSpec:
             make_spec(target=Target("grpc", {}), queue="mail"),
             GapCode.TARGET_UNSERVED,
             "No live worker executes targets of type 'grpc'.",
+        ),
+        (
+            [MAIL],
+            make_spec(target=ISOLATED, queue="mail", labels=("eu",)),
+            GapCode.LABELS_UNSERVED,
+            f"No live worker that could run it {explain_missing({'*process'})}.",
+        ),
+        (
+            [replace(MAIL, labels=("*process",))],
+            make_spec(target=ISOLATED, queue="mail", labels=("gpu",)),
+            GapCode.LABELS_UNSERVED,
+            "No live worker that could run it offers the label 'gpu'.",
         ),
         (
             [MAIL],

@@ -138,6 +138,14 @@ def test_function_keeps_its_name_for_claims() -> None:
     assert FIELDS.encrypt_spec(without, HERE) is without
 
 
+def test_isolation_stays_plain_for_claims() -> None:
+    target = Target("function", {"function": "app.report", "isolation": "process"})
+    spec = JobSpec(name="f", target=target, payload=b'{"a":1}')
+    encrypted = FIELDS.encrypt_spec(spec, HERE)
+    assert encrypted.route == spec.route == "function:app.report+*process"
+    assert FIELDS.decrypt_spec(encrypted, HERE) == spec
+
+
 class Placed(HttpType):
     """A package's type, for which workers are found by a parameter that is hidden."""
 

@@ -61,6 +61,11 @@ def check_batch(spec: JobSpec, body: Mapping[str, Any]) -> None:
             f"goes with a function, which can take many runs; the target is of type {spec.target.type!r}"
         )
         raise InvalidInput("batch", message)
+    if "isolation" in spec.target.params:
+        field = "isolation" if body.get("batch") is None else "batch"
+        raise InvalidInput(
+            field, "batch does not go with isolation, which is for single calls; take one of them away"
+        )
     if spec.delivery is Delivery.AT_MOST_ONCE:
         field = "delivery" if body.get("batch") is None else "batch"
         message = (

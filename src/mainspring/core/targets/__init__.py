@@ -33,6 +33,6 @@ def unknown_type(name: object, accepted: frozenset[str] | None) -> str:
     """Say why a type is not accepted, and which ones are."""
     known = TARGETS.by_name.get(name) if isinstance(name, str) else None
     if known is not None and known.switch is not None:
-        flag = known.switch.replace("_", "-")
-        return f"{name} jobs are not enabled here; start the server with --{flag}"
+        given = known.turned_on_by or f"--{known.switch.replace('_', '-')}"
+        return f"{name} jobs are not enabled here; start the server with {given}"
     return f"must be one of {', '.join(sorted(TARGETS.by_name if accepted is None else accepted))}"

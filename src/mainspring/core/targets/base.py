@@ -16,9 +16,11 @@ class TargetType(DefinedType):
 
     Attributes:
         switch: the setting that must be on where such jobs are accepted and run; None is always on.
+        turned_on_by: what a user gives to servers and workers to turn it on: an option, or the setting's name.
     """
 
     switch: ClassVar[str | None] = None
+    turned_on_by: ClassVar[str] = ""
 
     def make(
         self, values: Mapping[str, Any], path: Path, *, functions: frozenset[str] | None
@@ -43,6 +45,15 @@ class TargetType(DefinedType):
             InvalidInput: they break one; the field begins with `target.`.
         """
         return self.make(self.options.read_all(params, _path_of_kept), _path_of_kept, functions=None)
+
+    def needs(self, params: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the abilities (`core.abilities`) that a worker must have, beside the type, for a target.
+
+        Args:
+            params: as `make` returned them.
+        """
+        del params
+        return ()
 
     def route(self, params: Mapping[str, Any]) -> str:
         """Return what a worker must offer to get the runs of a target, labels apart: the type's name.

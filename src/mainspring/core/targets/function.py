@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, ClassVar
 
+from mainspring.core.abilities import RUNS_PROCESSES
 from mainspring.core.fields import read_text
-from mainspring.core.kinds import Text
+from mainspring.core.kinds import OneOf, Text
 from mainspring.core.options import Option, Options, Path
 from mainspring.core.targets.base import TargetType
 from mainspring.errors import InvalidInput
+
+PROCESS = "process"
+"""The isolation of a function that is called in a process of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +49,20 @@ class FunctionType(TargetType):
             summary="Call a registered function.",
             example="mail.send",
         ),
+        Option(
+            name="isolation",
+            kind=OneOf((PROCESS,)),
+            summary="Call the function in a process of its own.",
+            detail=(
+                "A crash, a leak or a loop then [harms no other run](../howto/isolate-functions.md). "
+                "Workers need `executors.process.enabled`."
+            ),
+            default=None,
+            is_nullable=True,
+            example=PROCESS,
+        ),
     )
-    short: ClassVar[Mapping[str, str]] = {"function": "function"}
+    short: ClassVar[Mapping[str, str]] = {"function": "function", "isolation": "isolation"}
 
     def make(
         self, values: Mapping[str, Any], path: Path, *, functions: frozenset[str] | None
@@ -57,7 +73,11 @@ class FunctionType(TargetType):
             near = get_close_matches(name, functions, n=3) or sorted(functions)[:5]
             hint = f"known are {', '.join(near)}" if near else "no worker has registered any"
             raise InvalidInput(path("function"), f"no worker has registered {name!r}; {hint}")
-        return {"function": name}
+        return {"function": name} if values["isolation"] is None else {"function": name, "isolation": PROCESS}
+
+    def needs(self, params: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return what a worker must have for a function that is called in a process of its own."""
+        return (RUNS_PROCESSES,) if "isolation" in params else ()
 
     def route(self, params: Mapping[str, Any]) -> str:
         """Return the type with the function's name: each worker offers functions of its own."""

@@ -73,6 +73,7 @@ class ShellType(TargetType):
     name = "shell"
     summary = "Runs a command. Server and worker need --allow-shell."
     switch: ClassVar[str | None] = "allow_shell"
+    turned_on_by: ClassVar[str] = "--allow-shell"
     options: ClassVar[Options] = Options(
         Option(
             name="command",

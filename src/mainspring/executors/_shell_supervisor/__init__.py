@@ -11,6 +11,10 @@ fork of the worker itself would stop the worker's event loop (trap T1). For each
   the worker's pidfd and the control socket. The command itself has the parent-death signal, in case its supervisor
   dies.
 
+Where the work of a command lives on without its processes, as a container of a daemon does, the request names further
+commands, `after`, that remove it. The supervisor runs them if the command did not end by itself, or with one of
+`after_codes`, also when the worker is gone. `linger` gives what the command left behind time to end by itself.
+
 A request on the control socket is its length in 8 hex digits, then JSON. A `T` after it ends the command. The reply
 is one line of JSON, then the kept output.
 

