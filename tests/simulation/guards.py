@@ -863,7 +863,7 @@ GUARDS: tuple[Guard, ...] = (
                 "if run.place is not None and run.state in FINAL_STATES:",
                 "if run.place is not None and run.state is RunState.SUCCEEDED:",
             ),
-            Edit(_FLOWS, "row.live > len(self._live_of(flow_id)) + told", "row.live < 0"),
+            Edit(_FLOWS, "row.live > live + told and made > live", "row.live < 0"),
         ),
         staging="with_workflows",
     ),
