@@ -122,9 +122,8 @@ GUARDS: tuple[Guard, ...] = (
                 "return run.state not in {'SUCCEEDED', 'FAILED', 'CANCELLED', 'SKIPPED'} and",
             ),
             Edit(_FENCING, "run.session_id == session_id", "run.session_id in {session_id, None}"),
-            Edit(_CLAIMS, "        assert run.session_id is not None\n", ""),
-            Edit(_CLAIMS, "self._tables.sessions[run.session_id].offer.worker", '"?"'),
-            Edit(_CLAIMS, "self._tables.sessions[run.session_id].offer.host", '"?"'),
+            Edit(_CLAIMS, "    assert run.session_id is not None\n", ""),
+            Edit(_CLAIMS, "tables.sessions.get(run.session_id)", "None"),
         ),
     ),
     Guard(
