@@ -51,7 +51,7 @@ def write_page(found: dict[str, dict[str, Any]]) -> str:
         "alone or with the other guard of the same thing. Then the simulator ran until the judge found a broken rule.",
         "The seeds are those of `make simulate`, from 0 on. For guards with a star, what a seed draws is changed,",
         "so that their loss shows. It is without faults, with just the loss of all workers, or with one server stopped",
-        "after the other. Or it has requests that arrive late, or a worker of one tenant and access tokens.",
+        "after the other. Or it has requests that arrive late, a worker of one tenant and access tokens, or workflows.",
         "",
         "| without | what it protects | seeds until noticed | rules broken |",
         "|---|---|---|---|",

@@ -99,9 +99,8 @@ def _judge_starts(
     """W1: a step starts only once its rule has allowed it."""
     ended_at: dict[int, tuple[int, str]] = {}
     for run in story.runs:
-        if (
-            run.place is not None and run.id not in events
-        ):  # it was cancelled before it began: nobody knows when
+        # One that was cancelled before it began has no event: nobody knows when that was.
+        if run.place is not None and run.id not in events:
             ended_at[run.place.step] = -1, _LETTERS[run.state]
         for event in events.get(run.id, ()):
             if event.target in FINAL_STATES and run.place is not None:
