@@ -11,7 +11,8 @@ from mainspring.api.errors import Rejected
 from mainspring.wire.alerts import TriedView
 from mainspring.wire.limits import KeyView
 from mainspring.wire.versions import ChangeView, VersionView
-from mainspring.wire.views import CancelView
+from mainspring.wire.views import CancelView, JobView
+from mainspring.wire.written import JobWritten
 
 HIDDEN_FIELDS = ("payload", "result", "output", "error", "error_group")
 """What is null then, wherever it stands in an answer."""
@@ -38,13 +39,13 @@ def _hide_in(content: Struct) -> None:
     for field in content.__struct_fields__:
         if field in HIDDEN_FIELDS and not isinstance(content, NOT_HIDDEN):
             setattr(content, field, None)
-        elif field == "target":
-            setattr(content, field, _without(getattr(content, field)))
         else:
             hide_payloads(getattr(content, field))
     if isinstance(content, VersionView) and "payload" in content.definition:
         target = _without(content.definition["target"])
         content.definition = {**content.definition, "payload": None, "target": target}
+    elif isinstance(content, JobView | JobWritten) and isinstance(content.target, Mapping):
+        content.target = _without(content.target)
 
 
 def _without(value: Any) -> Any:
