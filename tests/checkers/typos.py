@@ -48,8 +48,9 @@ def look() -> None:
 
 
 def flow() -> None:
-    etl = app.workflow("etl", corn="@daily")  # typo
+    app.workflow("early", corn="@daily")  # typo
     app.workflow("late", timeout="5m")  # typo
+    etl = app.workflow("etl")
     load = etl.step("load", bill, retires=3)  # typo
     etl.step("page", bill, after=load, rule="one_fail")  # typo
     etl.step("tell", bill, after=5)  # typo

@@ -29,7 +29,7 @@ _SIGNS = {
     "FAILED": "✗",
     "CANCELLED": "⊘",
     "SKIPPED": "-",
-    "UPSTREAM_FAILED": "\u00d7",
+    "UPSTREAM_FAILED": "!",
 }
 _WIDE = 100
 """Columns from which on there is room for the ids of runs."""

@@ -16,9 +16,15 @@ from mainspring.api.principals import identify_anybody
 from mainspring.core.abilities import RUNS_PROCESSES
 from mainspring.core.batching import TAKES_BATCHES
 from mainspring.core.ids import JobId, RunId
-from mainspring.core.model import Run
+from mainspring.core.model import JobSpec, Run
 from mainspring.core.outcomes import Failure
 from mainspring.core.states import RunState
+from mainspring.core.workflows.step_jobs import (
+    is_step_job,
+    is_workflow,
+    split_step_version,
+    workflow_job_id,
+)
 from mainspring.ports.gateway import MAX_SLOTS, Lease, Report
 from mainspring.registry import FunctionRegistry
 from mainspring.stores.memory import MemoryStore
@@ -111,7 +117,10 @@ class EngineRoom:
         """Report how attempts ended, and claim the next one that is due."""
         async with self._turn:
             for report in reports:
-                self._is_settled = self._is_settled and not isinstance(report.ending, Failure)
+                ends_a_step = self._tables.runs[report.run_id].place is not None
+                self._is_settled = (
+                    self._is_settled and not isinstance(report.ending, Failure) and not ends_a_step
+                )
                 await self._holders.pop((report.run_id, report.token)).report(report)
             failed = tuple(
                 report.run_id
@@ -164,9 +173,8 @@ class EngineRoom:
 
     def runs(self) -> list[tuple[Run, str]]:
         """Return all runs in the order in which they were made, each with its job's name."""
-        tables = self._tables
-        rows = sorted(tables.runs.values(), key=lambda row: row.id)
-        return [(row.view(), tables.versions[row.job_id, row.version].name) for row in rows]
+        rows = sorted(self._tables.runs.values(), key=lambda row: row.id)
+        return [(row.view(), self.job_of(row.id)) for row in rows]
 
     def run(self, run_id: RunId) -> Run:
         """Return a run."""
@@ -178,9 +186,13 @@ class EngineRoom:
         return {spec.name: spec.batch is not None for spec in specs}
 
     def job_of(self, run_id: RunId) -> str:
-        """Return the name of a run's job."""
-        row = self._tables.runs[run_id]
-        return self._tables.versions[row.job_id, row.version].name
+        """Return the name of a run's job; of a run of a step, that of its workflow and its own, with a dot."""
+        row, versions = self._tables.runs[run_id], self._tables.versions
+        if not is_step_job(row.job_id):
+            return versions[row.job_id, row.version].name
+        version, step = split_step_version(row.version)
+        spec = versions[workflow_job_id(row.job_id), version]
+        return f"{spec.name}.{spec.target.params['steps'][step]['name']}"
 
     async def _settle(self) -> None:
         """Let every service do what it has to do at this instant."""
@@ -197,7 +209,7 @@ class EngineRoom:
         versions = self._tables.versions
         if not self._workers or len(versions) != self._known_versions:
             self._known_versions = len(versions)
-            labels = {label for spec in versions.values() for label in spec.labels}
+            labels = {label for spec in versions.values() for label in _labels_of(spec)}
             busy = {id(worker) for worker in self._holders.values()}
             self._workers = [worker for worker in self._workers if id(worker) in busy]
             self._workers.append(
@@ -236,7 +248,8 @@ class EngineRoom:
                 later = islice((key for key in index.above((now,)) if key[0] > now), 1)
                 for ready_at, run_id in {*islice(index, 1), *later}:
                     row = self._tables.runs[run_id]
-                    batch = self._tables.versions[row.job_id, row.version].batch
+                    spec = self._tables.versions.get((row.job_id, row.version))  # None: a step's
+                    batch = None if spec is None else spec.batch
                     at = ready_at if batch is None else ready_at + batch.wait
                     if at > now:
                         yield at
@@ -250,3 +263,10 @@ class EngineRoom:
         """Return when to look again at what is held up: the longer it has been so, the later."""
         now = self.clock.now()
         return now + max(_SHORTEST_PAUSE, (now - self._held_up_since(job_id, since)) / 16)
+
+
+def _labels_of(spec: JobSpec) -> Iterator[str]:
+    """Yield the labels that a job's runs ask for, or those of its steps."""
+    yield from spec.labels
+    for step in spec.target.params.get("steps", ()) if is_workflow(spec) else ():
+        yield from step.get("labels", ())
