@@ -239,7 +239,7 @@ _TOUCHES = tuple(
         "prune_limits": "limit",
         "beat beat_batch": "run session",
         "expire_session close_sessions": "session",
-        "cancel cancel_batch expire_runs": "run",
+        "cancel cancel_batch expire_runs write_logs": "run",
         "submit_plain": "job lane",
         "submit_straight submit_straight_first": "job lane run session",
         "submit_keyed submit_old_key submit_new_lanes": "job lane key",
