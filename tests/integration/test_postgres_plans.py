@@ -216,7 +216,7 @@ async def test_query_can_be_prepared(watch: Any, name: str) -> None:
         (Role.LOG, "hold_logged_runs", {"run_pkey"}),
         (Role.LOG, "list_log_chunks", {"log_chunk_default_run_id_token_start_idx"}),
         (Role.LOG, "forget_log_chunks", {"log_chunk_default_run_id_token_start_idx"}),
-        (Role.READ, "get_run_progress", {"run_progress_pkey"}),
+        (Role.LOG, "get_run_progress", {"run_progress_pkey"}),
         (Role.BEAT, "lock_sessions", {"session_pkey"}),
         (Role.BEAT, "held_by_sessions", {"run_claimed"}),
         (Role.WATCH, "read_kept_waiting", {"lane_key", "run_ready"}),

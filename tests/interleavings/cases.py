@@ -282,7 +282,7 @@ _TOUCHES = tuple(
         "prune_limits": "limit",
         "beat beat_batch": "run session",
         "expire_session close_sessions": "session",
-        "cancel cancel_batch expire_runs": "run",
+        "cancel cancel_batch expire_runs write_logs": "run",
         "start_flow": "run session lane mail",
         "end_step fail_step cancel_step cancel_flow": "run mail",
         "turn_flow turn_anew end_flow": "run mail lane shard",

@@ -60,7 +60,7 @@ class PostgresRunLogStore:
         if not run_ids:
             return []
         rows = await self._connections.fetch(
-            Role.READ, "get_run_progress", is_repeatable=True, run_ids=list(run_ids)
+            Role.LOG, "get_run_progress", is_repeatable=True, run_ids=list(run_ids)
         )
         found = {
             row["run_id"]: KeptProgress(
