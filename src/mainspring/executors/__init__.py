@@ -9,12 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mainspring.executors.function import FunctionExecutor
+    from mainspring.executors.grpc import GrpcExecutor
     from mainspring.executors.http import HttpExecutor
     from mainspring.executors.shell import ShellExecutor
 
-__all__ = ["FunctionExecutor", "HttpExecutor", "ShellExecutor"]
+__all__ = [
+    "FunctionExecutor",
+    "GrpcExecutor",
+    "HttpExecutor",
+    "ShellExecutor",
+]
 
-_MODULES = {"FunctionExecutor": "function", "HttpExecutor": "http", "ShellExecutor": "shell"}
+_MODULES = {
+    "FunctionExecutor": "function",
+    "GrpcExecutor": "grpc",
+    "HttpExecutor": "http",
+    "ShellExecutor": "shell",
+}
 
 
 def __getattr__(name: str) -> Any:

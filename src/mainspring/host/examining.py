@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,10 @@ _SECRETS = (
     "vault.secret_id_file",
 )
 _PATIENCE = 5.0
+_EXECUTORS = ("process", "grpc")
+"""Executors that only some hosts turn on."""
+_EXTRAS = {"grpc": "grpc"}
+"""By the executor, which is the extra's name, the library that it cannot do without."""
 
 
 async def gather(location: StoreLocation, choices: Choices, *, address: str) -> InstallationFacts:
@@ -82,6 +87,8 @@ def read_settings(choices: Choices, environment: Mapping[str, str]) -> SettingFa
         certificate_ends_in=None if cert is None else _read_end(cert),
         allows_shell=bool(choices["executors.shell.enabled"].value),
         has_shell_list=bool(choices["executors.shell.allow"].value),
+        executors=[name for name in _EXECUTORS if choices[f"executors.{name}.enabled"].value],
+        executor_problems=_find_executor_problems(choices),
         secrets=_find_secrets(choices, environment),
         keys=None if keys is None else list(keys),
         key_checks=keys or {},
@@ -91,6 +98,16 @@ def read_settings(choices: Choices, environment: Mapping[str, str]) -> SettingFa
         archive_error=archive_error,
         archive_owner=archive_owner,
     )
+
+
+def _find_executor_problems(choices: Choices) -> list[tuple[str, str]]:
+    """Return what executors that are turned on lack here, and what to do."""
+    problems = []
+    for name, library in _EXTRAS.items():
+        if choices[f"executors.{name}.enabled"].value and find_spec(library) is None:
+            what = f"executors.{name}.enabled is set, and the extra {name!r} is not installed here"
+            problems.append((what, f"pip install 'mainspring[{name}]'"))
+    return problems
 
 
 def read_key_checks(path: str | None) -> dict[str, bytes] | None:

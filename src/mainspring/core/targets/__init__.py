@@ -10,13 +10,14 @@ from collections.abc import Collection
 
 from mainspring.core.targets.base import TargetType
 from mainspring.core.targets.function import FunctionType
+from mainspring.core.targets.grpc import GrpcType
 from mainspring.core.targets.http import HttpType
 from mainspring.core.targets.shell import ShellType
 from mainspring.core.types import Types
 
 __all__ = ["BUILT_IN", "TARGETS", "TargetType", "accepted_types", "unknown_type"]
 
-TARGETS: Types[TargetType] = Types("target", HttpType(), FunctionType(), ShellType())
+TARGETS: Types[TargetType] = Types("target", HttpType(), FunctionType(), ShellType(), GrpcType())
 BUILT_IN = tuple(TARGETS.by_name)
 """Names of the types whose executors are Mainspring's own."""
 
