@@ -8,12 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mainspring.executors.container import ContainerExecutor
     from mainspring.executors.function import FunctionExecutor
     from mainspring.executors.grpc import GrpcExecutor
     from mainspring.executors.http import HttpExecutor
     from mainspring.executors.shell import ShellExecutor
 
 __all__ = [
+    "ContainerExecutor",
     "FunctionExecutor",
     "GrpcExecutor",
     "HttpExecutor",
@@ -21,6 +23,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "ContainerExecutor": "container",
     "FunctionExecutor": "function",
     "GrpcExecutor": "grpc",
     "HttpExecutor": "http",

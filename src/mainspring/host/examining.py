@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 from collections.abc import Mapping
 from dataclasses import replace
@@ -29,7 +30,7 @@ _SECRETS = (
     "vault.secret_id_file",
 )
 _PATIENCE = 5.0
-_EXECUTORS = ("process", "grpc")
+_EXECUTORS = ("process", "grpc", "container")
 """Executors that only some hosts turn on."""
 _EXTRAS = {"grpc": "grpc"}
 """By the executor, which is the extra's name, the library that it cannot do without."""
@@ -107,6 +108,12 @@ def _find_executor_problems(choices: Choices) -> list[tuple[str, str]]:
         if choices[f"executors.{name}.enabled"].value and find_spec(library) is None:
             what = f"executors.{name}.enabled is set, and the extra {name!r} is not installed here"
             problems.append((what, f"pip install 'mainspring[{name}]'"))
+    program, path = choices["executors.container.program"].value, choices["executors.shell.path"].value
+    if choices["executors.container.enabled"].value and shutil.which(program, path=path) is None:
+        what = (
+            f"executors.container.enabled is set, and there is no program {program!r} in executors.shell.path"
+        )
+        problems.append((what, "install podman or docker, or name its path: executors.container.program"))
     return problems
 
 

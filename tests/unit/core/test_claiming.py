@@ -81,7 +81,7 @@ def route_of(target: Target, *labels: str) -> str:
 
 def test_each_type_says_the_route_of_its_targets() -> None:
     routes = {kind.name: kind.route({"function": "send"}) for kind in TARGETS}
-    plain = {"http": "http", "shell": "shell", "grpc": "grpc"}
+    plain = {"http": "http", "shell": "shell", "grpc": "grpc", "container": "container"}
     assert routes == {"function": "function:send", **plain}
     assert {name: route_of(Target(name, {"function": "send"})) for name in routes} == routes
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from mainspring.core.targets.base import TargetType
+from mainspring.core.targets.container import ContainerType
 from mainspring.core.targets.function import FunctionType
 from mainspring.core.targets.grpc import GrpcType
 from mainspring.core.targets.http import HttpType
@@ -17,7 +18,9 @@ from mainspring.core.types import Types
 
 __all__ = ["BUILT_IN", "TARGETS", "TargetType", "accepted_types", "unknown_type"]
 
-TARGETS: Types[TargetType] = Types("target", HttpType(), FunctionType(), ShellType(), GrpcType())
+TARGETS: Types[TargetType] = Types(
+    "target", HttpType(), FunctionType(), ShellType(), GrpcType(), ContainerType()
+)
 BUILT_IN = tuple(TARGETS.by_name)
 """Names of the types whose executors are Mainspring's own."""
 
