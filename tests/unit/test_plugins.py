@@ -17,10 +17,7 @@ from mainspring.config.sources import Choices, read_sources
 from mainspring.config.table import SETTINGS
 from mainspring.core.kinds import Whole
 from mainspring.core.options import Option, Options
-from mainspring.core.targets import TargetType
-from mainspring.core.targets.function import FunctionType
-from mainspring.core.targets.http import HttpType
-from mainspring.core.targets.shell import ShellType
+from mainspring.core.targets import BUILT_IN, TARGETS, TargetType
 from mainspring.core.triggers import TriggerType
 from mainspring.core.triggers.cron import CronType
 from mainspring.core.triggers.interval import IntervalType
@@ -91,7 +88,7 @@ def load(*entries: Entry) -> Plugins:
         return [cast("EntryPoint", entry) for entry in entries if entry.group == group]
 
     triggers: Types[TriggerType] = Types("trigger", CronType(), IntervalType())
-    targets: Types[TargetType] = Types("target", HttpType(), FunctionType(), ShellType())
+    targets: Types[TargetType] = Types("target", *(TARGETS.by_name[name] for name in BUILT_IN))
     return Plugins(find, triggers=triggers, targets=targets)
 
 

@@ -27,6 +27,7 @@ from mainspring.core.preemption import is_asked
 from mainspring.core.states import FINAL_STATES
 from mainspring.engine.claiming.batches import group_calls
 from mainspring.engine.claiming.lease_book import LeaseBook, NotedLeases, find_tenants, make_lease
+from mainspring.engine.claiming.log_intake import LogIntake
 from mainspring.engine.claiming.matcher import Matcher
 from mainspring.engine.claiming.received import check_registration, keep_storable
 from mainspring.engine.claiming.tally import Tally
@@ -37,7 +38,6 @@ from mainspring.engine.common.group_commit import GroupCommit
 from mainspring.engine.common.log_feed import LogFeed
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.common.write_health import WriteHealth
-from mainspring.engine.log_intake import LogIntake
 from mainspring.engine.settling.reaper import facts_of
 from mainspring.engine.usecases.artifacts import Artifacts
 from mainspring.errors import StoreUnavailable

@@ -8,13 +8,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mainspring.executors.container import ContainerExecutor
     from mainspring.executors.function import FunctionExecutor
+    from mainspring.executors.grpc import GrpcExecutor
     from mainspring.executors.http import HttpExecutor
     from mainspring.executors.shell import ShellExecutor
 
-__all__ = ["FunctionExecutor", "HttpExecutor", "ShellExecutor"]
+__all__ = [
+    "ContainerExecutor",
+    "FunctionExecutor",
+    "GrpcExecutor",
+    "HttpExecutor",
+    "ShellExecutor",
+]
 
-_MODULES = {"FunctionExecutor": "function", "HttpExecutor": "http", "ShellExecutor": "shell"}
+_MODULES = {
+    "ContainerExecutor": "container",
+    "FunctionExecutor": "function",
+    "GrpcExecutor": "grpc",
+    "HttpExecutor": "http",
+    "ShellExecutor": "shell",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +31,10 @@ _SECRETS = (
     "vault.secret_id_file",
 )
 _PATIENCE = 5.0
+_EXECUTORS = ("process", "grpc", "container")
+"""Executors that only some hosts turn on."""
+_EXTRAS = {"grpc": "grpc"}
+"""By the executor, which is the extra's name, the library that it cannot do without."""
 
 
 async def gather(location: StoreLocation, choices: Choices, *, address: str) -> InstallationFacts:
@@ -86,6 +92,8 @@ def read_settings(choices: Choices, environment: Mapping[str, str]) -> SettingFa
         certificate_ends_in=None if cert is None else _read_end(cert),
         allows_shell=bool(choices["executors.shell.enabled"].value),
         has_shell_list=bool(choices["executors.shell.allow"].value),
+        executors=[name for name in _EXECUTORS if choices[f"executors.{name}.enabled"].value],
+        executor_problems=_find_executor_problems(choices),
         secrets=_find_secrets(choices, environment),
         keys=None if keys is None else list(keys),
         key_checks=keys or {},
@@ -95,6 +103,22 @@ def read_settings(choices: Choices, environment: Mapping[str, str]) -> SettingFa
         archive_error=archive_error,
         archive_owner=archive_owner,
     )
+
+
+def _find_executor_problems(choices: Choices) -> list[tuple[str, str]]:
+    """Return what executors that are turned on lack here, and what to do."""
+    problems = []
+    for name, library in _EXTRAS.items():
+        if choices[f"executors.{name}.enabled"].value and find_spec(library) is None:
+            what = f"executors.{name}.enabled is set, and the extra {name!r} is not installed here"
+            problems.append((what, f"pip install 'mainspring[{name}]'"))
+    program, path = choices["executors.container.program"].value, choices["executors.shell.path"].value
+    if choices["executors.container.enabled"].value and shutil.which(program, path=path) is None:
+        what = (
+            f"executors.container.enabled is set, and there is no program {program!r} in executors.shell.path"
+        )
+        problems.append((what, "install podman or docker, or name its path: executors.container.program"))
+    return problems
 
 
 def read_key_checks(path: str | None) -> dict[str, bytes] | None:

@@ -81,7 +81,14 @@ def route_of(target: Target, *labels: str) -> str:
 
 def test_each_type_says_the_route_of_its_targets() -> None:
     routes = {kind.name: kind.route({"function": "send"}) for kind in TARGETS}
-    assert routes == {"http": "http", "function": "function:send", "shell": "shell", "workflow": "workflow"}
+    plain = {
+        "http": "http",
+        "shell": "shell",
+        "grpc": "grpc",
+        "container": "container",
+        "workflow": "workflow",
+    }
+    assert routes == {"function": "function:send", **plain}
     assert {name: route_of(Target(name, {"function": "send"})) for name in routes} == routes
 
 

@@ -394,8 +394,8 @@ def test_refusals_name_the_field_and_what_is_right(fields: dict[str, Any], field
             "goes with command, not with function; remove shell, or give command instead of function",
         ),
         ({"shell": True}, "shell", "goes with command, which is not given; add command, or remove shell"),
-        ({"target": {"type": "fax"}}, "target.type", "function, http, shell"),
-        ({"target": {"type": ["http"]}}, "target.type", "function, http, shell"),
+        ({"target": {"type": "fax"}}, "target.type", "container, function, grpc, http, shell"),
+        ({"target": {"type": ["http"]}}, "target.type", "container, function, grpc, http, shell"),
         ({"target": None}, "target", "must be an object"),
         ({"target": {"type": "http"}}, "target.url", "is missing"),
         ({"target": {"type": "http", "url": "https://a", "method": "BREW"}}, "target.method", "POST"),
@@ -462,8 +462,10 @@ def test_types_that_are_off_are_refused() -> None:
     types = frozenset({"function", "http"})
     error = refusal({"name": "x", "command": ["ls"]}, types=types)
     assert (error.field, "--allow-shell" in error.message) == ("command", True)
-    error = refusal({"name": "x", "target": {"type": "grpc"}}, types=types)
+    error = refusal({"name": "x", "target": {"type": "fax"}}, types=types)
     assert (error.field, error.message) == ("target.type", "must be one of function, http")
+    error = refusal({"name": "x", "target": {"type": "grpc"}}, types=types)
+    assert error.message == "grpc jobs are not enabled here; start the server with executors.grpc.enabled"
 
 
 @pytest.mark.parametrize(

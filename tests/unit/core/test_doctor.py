@@ -235,6 +235,15 @@ WRONG: list[tuple[str, InstallationFacts, Grade, str]] = [
         "another key under the id k1 than the one with which the store was encrypted (k1 is needed by ended runs",
     ),
     ("shell", with_settings(allows_shell=True), WARNING, "any command"),
+    (
+        "executors",
+        with_settings(
+            executors=["grpc"],
+            executor_problems=[("executors.grpc.enabled is set, and the extra is missing", "pip install it")],
+        ),
+        FAILURE,
+        "the extra is missing",
+    ),
     ("zone data", with_settings(tzdata="2025b"), WARNING, "zone data 2025b, and the cluster goes by 2026a"),
     (
         "archive",
@@ -381,6 +390,7 @@ def test_every_check_is_shown_to_find_something() -> None:
         with_cluster(nodes=[replace(NODE, silent=7)]),
         with_cluster(nodes=[], jobs=0, workers=0),
         with_settings(allows_shell=True, has_shell_list=True),
+        with_settings(executors=["process", "grpc"]),
         with_settings(tzdata="2026b"),
         with_settings(certificate_ends_in=14 * DAY),
         with_cluster(ledger=None),

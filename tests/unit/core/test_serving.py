@@ -57,7 +57,7 @@ def function(name: str, **more: object) -> JobSpec:
             [MAIL],
             make_spec(target=Target("grpc", {}), queue="mail"),
             GapCode.TARGET_UNSERVED,
-            "No live worker executes targets of type 'grpc'.",
+            "No live worker runs grpc jobs: they are off until server and worker get executors.grpc.enabled.",
         ),
         (
             [MAIL],

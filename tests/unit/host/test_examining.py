@@ -97,6 +97,22 @@ def test_files_of_the_table_of_secrets_are_looked_at(tmp_path: Path) -> None:
     }
 
 
+def test_what_executors_lack_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "mainspring.toml"
+    file.write_text("[executors.grpc]\nenabled = true\n[executors.process]\nenabled = true\n")
+    choices = read_sources({}, config=str(file))
+    assert read_settings(choices, {}).executor_problems == []
+    monkeypatch.setattr("mainspring.host.examining.find_spec", lambda name: None)
+    found = read_settings(choices, {})
+    assert found.executors == ["process", "grpc"]
+    assert found.executor_problems == [
+        (
+            "executors.grpc.enabled is set, and the extra 'grpc' is not installed here",
+            "pip install 'mainspring[grpc]'",
+        )
+    ]
+
+
 def test_settings_are_read_as_they_are(tmp_path: Path) -> None:
     pair = make_certificate(tmp_path, make_authority(tmp_path))
     token = tmp_path / "token"

@@ -38,6 +38,7 @@ CHECKS: dict[str, Sequence[Check]] = {
         setting_checks.vault,
         setting_checks.encryption,
         setting_checks.shell,
+        setting_checks.executors,
         setting_checks.zone_data,
         setting_checks.archive,
         setting_checks.artifacts,

@@ -33,6 +33,8 @@ class SettingFacts:
         is_encrypted: it has a certificate, or a proxy that has one.
         certificate_ends_in: None without a certificate.
         allows_shell, has_shell_list: whether workers run commands, and whether only those of a list.
+        executors: the executors that are turned on, and that jobs get only where they are.
+        executor_problems: what each of those lacks here, with what to do.
         secrets: files that only one user should read.
         keys: ids of the keys that encrypt, the one that writes first; None without a file that can be read.
         key_checks: by id, what tells each of these from another one of its id.
@@ -53,6 +55,8 @@ class SettingFacts:
     certificate_ends_in: float | None = None
     allows_shell: bool = False
     has_shell_list: bool = False
+    executors: Sequence[str] = ()
+    executor_problems: Sequence[tuple[str, str]] = ()
     secrets: Sequence[FileFinding] = ()
     keys: Sequence[str] | None = None
     key_checks: Mapping[str, bytes] = field(default_factory=dict)

@@ -116,6 +116,22 @@ def shell(facts: InstallationFacts) -> Finding:
     return fine("jobs run listed commands only" if found.allows_shell else "jobs run no commands")
 
 
+def executors(facts: InstallationFacts) -> Finding:
+    """What a worker of this host needs for the executors that are turned on is there."""
+    found = facts.settings
+    if found.executor_problems:
+        what, remedy = found.executor_problems[0]
+        more = len(found.executor_problems) - 1
+        return fail(
+            what + (f"; and {number(more, 'more problem')}" if more else ""),
+            "a worker of this host does not start",
+            remedy,
+        )
+    if not found.executors:
+        return fine("functions, commands and callbacks need nothing more")
+    return fine(f"workers have what they need for {', '.join(found.executors)}")
+
+
 def zone_data(facts: InstallationFacts) -> Finding | None:
     """This host plans with the zone data that the cluster goes by."""
     cluster = facts.store.cluster

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from mainspring.core.targets.base import TargetType
+from mainspring.core.targets.container import ContainerType
 from mainspring.core.targets.function import FunctionType
+from mainspring.core.targets.grpc import GrpcType
 from mainspring.core.targets.http import HttpType
 from mainspring.core.targets.shell import ShellType
 from mainspring.core.targets.workflow import WorkflowType
@@ -17,7 +19,9 @@ from mainspring.core.types import Types
 
 __all__ = ["BUILT_IN", "TARGETS", "WORKFLOW", "TargetType", "WorkflowType", "accepted_types", "unknown_type"]
 
-TARGETS: Types[TargetType] = Types("target", HttpType(), FunctionType(), ShellType(), WorkflowType())
+TARGETS: Types[TargetType] = Types(
+    "target", HttpType(), FunctionType(), ShellType(), GrpcType(), ContainerType(), WorkflowType()
+)
 WORKFLOW = WorkflowType.name
 """The type of jobs that run steps."""
 BUILT_IN = tuple(name for name in TARGETS.by_name if name != WORKFLOW)

@@ -1,0 +1,1 @@
+"""gRPC without generated code: what a server takes and gives is read from its descriptors."""
