@@ -125,6 +125,9 @@ def test_a_follower_sees_all_of_it_and_ends_with_the_run(folder: Path) -> None:
             assert following.wait(60) == 0
         finally:
             following.kill()
+            following.wait()
+            assert following.stdout is not None
+            following.stdout.close()
         assert rest.endswith("the end\n")
         numbers = [number for number, _ in lines_of("".join(first) + rest)]
         assert numbers == list(range(1, len(numbers) + 1))
