@@ -92,9 +92,7 @@ class Admission:
         """Answer a request."""
         begun_at = 0.0 if self._observe is None else self._monotonic()
         headers, repeated = _read_headers(scope)
-        request_id = headers.get("x-request-id")
-        if request_id is None or _REQUEST_ID.fullmatch(request_id) is None:
-            request_id = self._new_request_id()
+        request_id = self._identify_request(headers)
         route: Route | None = None
         identity: Identity | None = None
         is_known = False
@@ -106,10 +104,9 @@ class Admission:
             found = self._routes.find(scope["path"])
             route = None if found is None else found.methods.get(scope["method"])
             operation = None if route is None else route.operation
-            gatekeeper = self._gatekeeper
-            principal, identity = gatekeeper.recognize(scope, headers, operation) or await gatekeeper.admit(
-                scope, headers, operation
-            )
+            keeper = self._gatekeeper
+            known = keeper.recognize(scope, headers, operation)
+            principal, identity = known or await keeper.admit(scope, headers, operation)
             is_known = True
             if route is None:
                 reply = _answer_unrouted(scope["method"], scope["path"], found)
@@ -137,6 +134,11 @@ class Admission:
         if self._observe is not None:
             seconds = self._monotonic() - begun_at
             self._observe("" if route is None else route.operation.id, status, seconds)
+
+    def _identify_request(self, headers: Mapping[str, str]) -> str:
+        """Return the id that a request brings; a new one if it brings none."""
+        given = headers.get("x-request-id")
+        return self._new_request_id() if given is None or _REQUEST_ID.fullmatch(given) is None else given
 
     def _note_denial(self, error: Exception, status: int, *, is_known: bool) -> None:
         reason = None if self._deny is None else _why_denied(error, status, is_known=is_known)

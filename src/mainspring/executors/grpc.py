@@ -29,7 +29,7 @@ from mainspring.ports.secrets import SecretMissing, Secrets
 if TYPE_CHECKING:
     from google.protobuf.descriptor_pool import DescriptorPool
 
-    from mainspring.executors._grpc.channels import Channels, KeptChannel, Lookup
+    from mainspring.executors._grpc.channels import GrpcChannels, KeptChannel, Lookup
     from mainspring.executors._grpc.descriptors import Method
 
 _TYPE = GrpcType()
@@ -100,7 +100,7 @@ class GrpcExecutor:
         self._names = NameLookups()
         self._lookup = lookup or self._names
         self._secrets = secrets
-        self._channels: Channels | None = None
+        self._channels: GrpcChannels | None = None
 
     @property
     def type(self) -> str:
@@ -109,11 +109,11 @@ class GrpcExecutor:
     async def start(self) -> None:
         import grpc
 
-        from mainspring.executors._grpc.channels import Channels
+        from mainspring.executors._grpc.channels import GrpcChannels
 
         cert, key = self._client or (None, None)
         credentials = grpc.ssl_channel_credentials(self._ca, key, cert)
-        self._channels = Channels(
+        self._channels = GrpcChannels(
             self._policy, self._lookup, credentials, connect_timeout=self._connect_timeout
         )
 

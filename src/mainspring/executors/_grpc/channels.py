@@ -81,7 +81,7 @@ class KeptChannel:
         return self.methods[name]
 
 
-class Channels:
+class GrpcChannels:
     """Makes and keeps channels.
 
     Args:
