@@ -52,7 +52,7 @@ class IsolatedCall(FunctionCall):
 
     def __init__(self, function: RegisteredFunction, context: Any, on_end: Any) -> None:
         super().__init__(function, context, on_end)
-        self.place = find_place(function)
+        self.place: tuple[str, str, int] = find_place(function)
 
 
 class FunctionProcesses:
