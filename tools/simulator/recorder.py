@@ -30,7 +30,8 @@ from mainspring.core.outcomes import Transition
 from mainspring.core.pauses import PauseKey
 from mainspring.core.states import RunState
 from mainspring.core.triggers import AtStart
-from mainspring.core.workflows.step_jobs import is_step_job, is_workflow_route
+from mainspring.core.workflows.places import is_workflow_route
+from mainspring.core.workflows.step_jobs import is_step_job
 from mainspring.errors import TooMany
 from mainspring.ports.store.alerts import AlertsSaved, SettledNotification
 from mainspring.ports.store.backfills import AddedBackfill, BackfillStep, NewBackfill

@@ -11,8 +11,9 @@ from mainspring.core.abilities import explain_missing, plain_labels
 from mainspring.core.claiming import required_labels, target_of, unfold_route
 from mainspring.core.definition.plain import target_from_plain
 from mainspring.core.model import JobSpec
-from mainspring.core.targets import TARGETS
-from mainspring.core.workflows.step_jobs import WORKFLOW, is_workflow, is_workflow_route
+from mainspring.core.targets import TARGETS, WORKFLOW
+from mainspring.core.workflows.places import is_workflow_route
+from mainspring.core.workflows.step_jobs import is_workflow
 
 
 class Offer(Protocol):

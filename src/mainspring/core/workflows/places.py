@@ -27,6 +27,6 @@ class StepPlace:
 _WORKFLOW = "workflow"
 
 
-def is_spread(route: str) -> bool:
-    """Say whether the runs of a lane's route are workflows, whose ids are spread over all shards."""
+def is_workflow_route(route: str) -> bool:
+    """Say whether the runs of a lane's route are workflows: the engine carries them out, and all shards share them."""
     return route.startswith(_WORKFLOW) and route[len(_WORKFLOW) :][:1] in {"", "+"}

@@ -11,11 +11,9 @@ from uuid import UUID
 
 from mainspring.core.ids import JobId
 from mainspring.core.model import JobSpec
+from mainspring.core.targets import WORKFLOW
 from mainspring.core.workflows.model import Workflow
-from mainspring.core.workflows.places import is_spread
 
-WORKFLOW = "workflow"
-"""The type of target that stands for a workflow, and the route on which its runs wait for the engine."""
 MOST_KEPT_STEPS = 4096
 """Steps that versions can tell apart."""
 MOST_KEPT_VERSIONS = 2**31 // MOST_KEPT_STEPS - 1
@@ -29,11 +27,6 @@ _FLIP = (_JOB ^ _STEP) << _VERSION_AT
 def is_workflow(spec: JobSpec) -> bool:
     """Say whether a job's runs are workflows, which the engine runs itself."""
     return spec.target.type == WORKFLOW
-
-
-def is_workflow_route(route: str) -> bool:
-    """Say whether the runs of a route are workflows."""
-    return is_spread(route)
 
 
 def is_step_job(job_id: JobId) -> bool:

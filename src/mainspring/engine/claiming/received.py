@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mainspring.core.outcomes import Failure
+from mainspring.core.targets import WORKFLOW
 from mainspring.core.text import storable
-from mainspring.core.workflows.step_jobs import WORKFLOW
 from mainspring.errors import InvalidInput
 from mainspring.ports.executor import Success
 from mainspring.ports.gateway import Registration, Report, Stopped

@@ -15,7 +15,6 @@ from mainspring.core.targets import TARGETS
 from mainspring.core.triggers import UnknownTrigger
 from mainspring.core.workflows.state import UnreadableFlow
 from mainspring.core.workflows.step_jobs import (
-    WORKFLOW,
     is_step_job,
     spec_of_step,
     split_step_version,
@@ -120,6 +119,6 @@ def _warn_of_unknown_types(read: dict[tuple[JobId, int], JobSpec]) -> None:
         if isinstance(spec.trigger, UnknownTrigger):
             name = spec.trigger.type
             _log.warning("trigger_type_unknown", job=format_job_id(job_id), version=version, type=name)
-        if spec.target.type not in TARGETS.by_name and spec.target.type != WORKFLOW:
+        if spec.target.type not in TARGETS.by_name:
             name = spec.target.type
             _log.warning("target_type_unknown", job=format_job_id(job_id), version=version, type=name)

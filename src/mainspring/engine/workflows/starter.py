@@ -13,8 +13,9 @@ import structlog
 from mainspring.core.ids import RunId, SessionId, format_run_id
 from mainspring.core.model import RunKind
 from mainspring.core.outcomes import Failure
+from mainspring.core.targets import WORKFLOW
+from mainspring.core.workflows.places import is_workflow_route
 from mainspring.core.workflows.state import UnreadableFlow
-from mainspring.core.workflows.step_jobs import WORKFLOW, is_workflow_route
 from mainspring.core.workflows.turn import begin_flow
 from mainspring.engine.common.definitions import Definitions
 from mainspring.engine.common.run_counts import RunCounts

@@ -15,7 +15,7 @@ from mainspring.core.limits import RunKey
 from mainspring.core.model import Attempt, LaneKey, Run, RunKind
 from mainspring.core.once import OnceGuard
 from mainspring.core.values import value
-from mainspring.core.workflows.places import StepPlace, is_spread
+from mainspring.core.workflows.places import StepPlace, is_workflow_route
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class NewRun:
     @property
     def shard(self) -> int:
         """The shard of its id: that of its job. Runs of workflows are spread, so that no job's have one owner."""
-        return SPREAD if is_spread(self.lane.route) else job_shard(self.job_id)
+        return SPREAD if is_workflow_route(self.lane.route) else job_shard(self.job_id)
 
     @property
     def is_plain(self) -> bool:

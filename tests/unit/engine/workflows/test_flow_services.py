@@ -10,11 +10,11 @@ import pytest
 from mainspring.core.ids import JobId, format_run_id
 from mainspring.core.model import Target
 from mainspring.core.states import RunState
+from mainspring.core.workflows.places import is_workflow_route
 from mainspring.core.workflows.state import StepStatus
 from mainspring.core.workflows.step_jobs import (
     MOST_KEPT_STEPS,
     is_step_job,
-    is_workflow_route,
     split_step_version,
     step_job_id,
     step_version,

@@ -100,13 +100,13 @@ async def play(steps: Sequence[WorkflowStep], failing: set[str], planned: Sequen
             await flows.work()
             if await flows.state(run_id) is not RunState.RUNNING and await flows.mail() == 0:
                 break
-        except StoreUnavailable:
+            await lose_silent(flows)
+        except StoreUnavailable:  # it may strike while a crash before is mended, too
             if frail.crashed.is_restart:
                 flows = await boot(frail, clock, deeds)
             else:  # what the worker was told is in doubt, so it gives up
                 await flows.runtime.gateway.leave(flows.worker.session_id)
                 flows.worker = await flows.runtime.worker()
-        await lose_silent(flows)
     else:
         raise AssertionError("the flow does not end")
     assert run_id is not None
