@@ -70,7 +70,14 @@ NEW_OPTIONS: Row = {
 }
 """What jobs show since, and what it is for a job that does not use it."""
 NEW_SEQUENCES = (
-    *("alert_id_seq", "audit_id_seq", "concurrency_key_id_seq", "key_hold_id_seq", "limit_rule_id_seq"),
+    *(
+        "alert_id_seq",
+        "artifact_id_seq",
+        "audit_id_seq",
+        "concurrency_key_id_seq",
+        "key_hold_id_seq",
+        "limit_rule_id_seq",
+    ),
     *("mail_id_seq", "monitor_id_seq", "notification_id_seq", "silence_id_seq"),
 )
 NO_FLOW: Row = dict.fromkeys(("flow_id", "step", "item", "flow_state"))
@@ -213,7 +220,9 @@ def test_every_row_is_the_same_but_for_names_and_sessions(upgraded: Upgraded) ->
         *("priority_class", "past_session", "ledger_check", "at_start", "after_end", "kept_attempt"),
         *("audit", "audit_horizon", "audit_seal"),
         *("usage_hour", "usage_minute", "slo", "archive_part", "encryption_key", "failover", "artifact"),
-        *("log_chunk", "run_progress"),
+        *(
+            ("log_chunk", "run_progress") if "sequences" in before else ()
+        ),  # SQLite has a file of its own for these
     }
     unowned = {"pause_note": None, "owner": None, "undefined_since": None}
     before["job"] = [job | unowned for job in before["job"]]
