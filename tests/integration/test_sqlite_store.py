@@ -142,6 +142,9 @@ async def test_only_the_own_user_may_read_what_the_store_makes(tmp_path: Path, m
         "mainspring.db-shm": 0o600,
         "mainspring.db-wal": 0o600,
         "mainspring.db.lock": 0o600,
+        "mainspring-logs.db": 0o600,
+        "mainspring-logs.db-shm": 0o600,
+        "mainspring-logs.db-wal": 0o600,
     }
 
 

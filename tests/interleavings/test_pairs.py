@@ -29,7 +29,7 @@ PIECEMEAL = {
     **dict.fromkeys(
         (
             frozenset({claim, submit})
-            for claim in ("claim", "claim_again", "claim_first", "claim_batch")
+            for claim in ("claim", "claim_again", "claim_first", "claim_batch", "speculative_claim")
             for submit in ("submit_replacing", "submit_once_batch")
         ),
         "passes over the run that is getting another payload, which waits for the next claim",
@@ -65,9 +65,9 @@ PIECEMEAL = {
         (
             frozenset({one, other})
             for one in ("preempt", "preempt_backwards")
-            for other in ("submit_beside_held", "submit_once_batch")
+            for other in ("submit_beside_held", "submit_once_batch", "write_logs")
         ),
-        "passes over a run at which the submission looks; the next period makes up for it",
+        "passes over a run at which the other one looks; the next period makes up for it",
     ),
     frozenset({"fail_step", "turn_anew"}): (
         "reads the mail before the step fails; by the time that it cancels the step, that has ended"
@@ -78,6 +78,7 @@ PIECEMEAL = {
             for other in (
                 *("take", "fire", "fire_batch", "fire_cancelling"),
                 *("fire_outlined", "fire_outlined_batch", "advance", "advance_backfill"),
+                *("turn_flow", "turn_anew", "end_flow"),
             )
         ),
         "passes over the one shard that the other one holds, and takes the other",
