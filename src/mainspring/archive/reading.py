@@ -262,12 +262,13 @@ def _find(
 
 def _named(run: dict[str, Any]) -> dict[str, Any]:
     """Return a run with its ids as they are written everywhere else."""
-    other = run["redrive_of"]
+    other, flow = run["redrive_of"], run.get("flow_id")
     return {
         "run_id": format_run_id(run["id"]),
         **run,
         "job_id": format_job_id(run["job_id"]),
         "redrive_of": None if other is None else format_run_id(other),
+        "flow_id": None if flow is None else format_run_id(flow),
     }
 
 

@@ -81,10 +81,13 @@ RUN_COLUMNS: tuple[tuple[str, ColumnKind], ...] = (
     ("fire_range_id", "number"),
     ("redrive_of", "number"),
     ("trace", "text"),
+    ("flow_id", "number"),
+    ("step", "number"),
+    ("item", "number"),
 )
 """The columns of a run, in the order in which stores copy them; the first is its id.
 
-The trace context is in hexadecimal.
+The trace context is in hexadecimal. The last three say of which step of which workflow's run a run is.
 """
 
 ATTEMPT_COLUMNS: tuple[tuple[str, ColumnKind], ...] = (

@@ -8,7 +8,10 @@ from typing import Any, NamedTuple
 import pytest
 from httpx import AsyncClient
 
+from mainspring.core.ids import format_job_id
+from mainspring.core.model import Target
 from mainspring.registry import FunctionRegistry
+from mainspring.testing.factories import add_job, make_spec
 from mainspring.testing.manual import ManualRuntime
 from tests.support.workflows import Deeds, Flows
 from tests.unit.api.asgi import api_of, client_of
@@ -270,3 +273,19 @@ async def test_steps_of_another_run_are_a_conflict(served: Served) -> None:
     run = (await served.http.post(f"/api/v1/jobs/{job['job_id']}/runs")).json()["run_id"]
     assert (await served.http.get(f"/api/v1/runs/{run}/steps")).status_code == 409
     assert (await served.http.get("/api/v1/runs/run_0000000000zzz/steps")).status_code == 404
+
+
+async def test_steps_that_this_server_cannot_read_are_a_conflict(served: Served) -> None:
+    run = await served.start({"name": "one"})
+    await served.flows.turn()
+    for row in served.flows.runtime.store._tables.flows.rows.values():  # type: ignore[attr-defined]
+        row.state = b"\x63later"
+    answer = await served.http.get(f"/api/v1/runs/{run}/steps")
+    assert answer.status_code == 409
+    assert "form 99 is not known" in answer.json()["detail"]
+    steps = [{"name": "one", "target": {"type": "function"}, "rule": "unheard"}]
+    spec = make_spec(target=Target("workflow", {"steps": steps}))
+    job = await add_job(served.flows.runtime.store, spec)
+    answer = await served.http.get(f"/api/v1/jobs/{format_job_id(job.id)}/graph")
+    assert answer.status_code == 409
+    assert "cannot be read here" in answer.json()["detail"]

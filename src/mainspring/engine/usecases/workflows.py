@@ -13,6 +13,7 @@ from mainspring.core.targets import WORKFLOW
 from mainspring.core.values import value
 from mainspring.core.workflows.plan import FlowPlan
 from mainspring.core.workflows.reports import StepReport, report_step
+from mainspring.core.workflows.state import UnreadableFlow
 from mainspring.engine.usecases.definitions import Accepted, DefinitionReader
 from mainspring.engine.usecases.jobs import Jobs
 from mainspring.errors import CannotDecrypt, Conflict, InvalidInput, NotFound
@@ -83,7 +84,7 @@ class Workflows:
 
         Raises:
             NotFound: there is no such job, or no such version of it.
-            Conflict: it is no workflow.
+            Conflict: it is no workflow, or one that only a later release can read.
             CannotDecrypt: its steps cannot be read here.
         """
         job = await self._jobs.get(tenant, job_id)
@@ -103,7 +104,7 @@ class Workflows:
         Raises:
             NotFound: this tenant has no run with that id, or its version is not kept any more.
             InvalidInput: there is no such step.
-            Conflict: the run is none of a workflow.
+            Conflict: the run is none of a workflow, or a later release has kept where its steps are.
             CannotDecrypt: its steps cannot be read here.
         """
         (run,) = await self._store.get_runs([run_id])
@@ -114,7 +115,10 @@ class Workflows:
             raise NotFound("version", str(run.version))
         plan = plan_of(spec)
         (kept,) = await self._store.read_flow_states([run_id])
-        statuses = None if kept is None else decode_flow_state(kept).steps
+        try:
+            statuses = None if kept is None else decode_flow_state(kept).steps
+        except UnreadableFlow as error:
+            raise Conflict("run", f"where its steps are cannot be read here: {error}") from error
         runs = {} if statuses is None else await self._runs_of(run_id)
         begin = 0 if after is None else _place_after(plan, after)
         page = plan.graph.order[begin : begin + limit]
@@ -149,7 +153,7 @@ def plan_of(spec: JobSpec) -> FlowPlan:
     """Return the plan of a job's steps.
 
     Raises:
-        Conflict: the job is no workflow.
+        Conflict: the job is no workflow, or one that only a later release can read.
         CannotDecrypt: its steps cannot be read here.
     """
     params = spec.target.params
@@ -158,4 +162,7 @@ def plan_of(spec: JobSpec) -> FlowPlan:
         raise Conflict("target.type", message)
     if has_encrypted(params):
         raise CannotDecrypt(why_unreadable(params)[0])
-    return FlowPlan.of(workflow_from_plain(params))
+    try:
+        return FlowPlan.of(workflow_from_plain(params))
+    except (LookupError, TypeError, ValueError) as error:
+        raise Conflict("target.steps", f"they cannot be read here: {error!r}") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from mainspring.core.ciphertexts import is_encrypted_bytes
 from mainspring.core.fencing import ENGINE_SESSION
 from mainspring.core.model import JobSpec
 from mainspring.core.outcomes import AttemptFacts, Failure, Transition, cancelled, failed, succeeded
@@ -35,7 +36,8 @@ def take_turn(
     """Return the turn that mail makes. Mail that changes nothing makes one, too: with it, the mail goes.
 
     Raises:
-        UnreadableFlow: the flow's state is not one that this program may decide about.
+        UnreadableFlow: the flow's state is not one that this program may decide about, or steps would start with a
+            payload that cannot be decrypted here. No store takes such a run, nor the other turns of its transaction.
     """
     state = decode_flow_state(flow.state)
     try:
@@ -43,6 +45,8 @@ def take_turn(
         runs = make_step_runs(_facts_of(flow), spec, plan, decided.starts, now=now)
     except ValueError as error:
         raise UnreadableFlow(str(error)) from error
+    if is_encrypted_bytes(flow.payload) and any(run.payload is not None for run in runs):
+        raise UnreadableFlow("its payload cannot be decrypted here, and a step that starts would get it")
     return TurnedFlow(
         flow_id=flow.id,
         revision=flow.revision,

@@ -167,6 +167,7 @@ class MemoryArchiveStore:
 
     def _run_row(self, run: RunRow) -> tuple[Any, ...]:
         job, lane = self._tables.jobs.get(run.job_id), run.lane.key
+        place = run.place
         times = (run.fire_at, run.due_at, run.created_at, run.started_at, run.finished_at)
         return (
             *(run.id, run.job_id, None if job is None else job.spec.name, run.version, run.tenant),
@@ -175,6 +176,7 @@ class MemoryArchiveStore:
             *(run.attempt, run.token, run.crashes, run.session_id, run.error, run.payload, run.result),
             *(run.output, run.target_key, run.fire_range_id, run.redrive_of),
             None if run.trace is None else run.trace.hex(),
+            *((None,) * 3 if place is None else (place.flow_id, place.step, place.item)),
         )
 
 

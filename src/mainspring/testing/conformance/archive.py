@@ -22,8 +22,10 @@ from mainspring.core.archive import (
 )
 from mainspring.core.ids import DEFAULT_TENANT, RunId
 from mainspring.ports.store import Store
+from mainspring.ports.store.flows import FlowVerdict
 from mainspring.ports.store.nodes import Epochs
 from mainspring.testing.conformance.completion import fail, succeed
+from mainspring.testing.conformance.flows import make_start
 from mainspring.testing.conformance.traces import TRACE
 from mainspring.testing.conformance.upkeep import prune_all
 from mainspring.testing.factories import START, add_job, at, own_shards, running_run, submit
@@ -134,6 +136,17 @@ class Archive:
         assert row["job_id"] == str(run.job_id)
         assert int(row["finished_at"]) == round(run.finished_at.timestamp() * 1_000_000)
         assert (row["reason"], row["trace"]) == (r"\N", r"\N")
+
+    async def test_runs_of_steps_name_their_workflow(self, store: Store) -> None:
+        await store.prepare_history(now=START)
+        job = await add_job(store)
+        held = await running_run(store, job)
+        assert await store.start_flows([make_start(job, held, 0, 1)], now=START) == [FlowVerdict.STARTED]
+        steps = await store.list_flow_runs(held.run_id)
+        await store.cancel_runs([run.id for run in steps], reason="tried", now=at(1))
+        rows = await copy_day(store, ArchiveKind.RUNS)
+        found = {(row["flow_id"], row["step"], row["item"]) for row in rows}
+        assert found == {(str(held.run_id), "0", "-1"), (str(held.run_id), "1", "-1")}
 
     async def test_texts_are_kept_to_the_letter(self, store: Store) -> None:
         await store.prepare_history(now=START)

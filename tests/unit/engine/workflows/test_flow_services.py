@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mainspring.core.ciphertexts import FIRST_BYTE
 from mainspring.core.ids import JobId, format_run_id
 from mainspring.core.model import Target
 from mainspring.core.states import RunState
@@ -20,6 +21,9 @@ from mainspring.core.workflows.step_jobs import (
     step_version,
     workflow_job_id,
 )
+from mainspring.encryption.cipher import Cipher
+from mainspring.encryption.keys import Keys
+from mainspring.encryption.store import encrypted
 from mainspring.engine.common.definitions import Definitions
 from mainspring.errors import Conflict, InvalidInput
 from mainspring.ports.gateway import Registration
@@ -73,6 +77,29 @@ async def test_a_flow_of_a_later_form_waits_for_a_server_that_can_read_it(flows:
     await flows.work()
     assert await flows.state(run_id) is RunState.SUCCEEDED
     assert figure(flows, "flows_unreadable") == 0
+
+
+async def test_a_flow_whose_payload_cannot_be_decrypted_does_not_hold_up_others() -> None:
+    deeds, clock = Deeds(), FakeClock()
+    bare = MemoryStore(time=clock.now)
+    store = encrypted(bare, Cipher(Keys("first", {"first": bytes(32)})))
+    async with ManualRuntime(deeds.registry(), store=store, clock=clock) as runtime:
+        flows = await Flows.begin(runtime, deeds)
+        needing = [step("one"), step("two", "one", payload=None)]
+        job_id = await flows.add(*needing)
+        run_id = await flows.submit(job_id, payload=b'{"step": "secret"}')
+        other_id = await flows.start(step("one"), step("two", "one"))
+        await flows.turn()
+        row = bare._tables.runs[run_id]
+        kept, row.payload = row.payload, FIRST_BYTE + b"of a key that is gone"
+        await flows.work()
+        assert await flows.state(other_id) is RunState.SUCCEEDED, "it does not hold up others"
+        assert await flows.state(run_id) is RunState.RUNNING
+        assert figure(flows, "flows_unreadable") == 1
+        row.payload = kept
+        await flows.work()
+        assert await flows.state(run_id) is RunState.SUCCEEDED
+        assert figure(flows, "flows_unreadable") == 0
 
 
 async def test_a_workflow_that_cannot_be_carried_out_fails_at_once(flows: Flows) -> None:

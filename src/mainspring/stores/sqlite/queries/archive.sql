@@ -29,7 +29,8 @@ SELECT
     run.id, run.job_id, job.name, run.version, run.tenant, run.queue, run.route, run.priority, run.kind, run.state,
     run.reason, run.fire_at, run.due_at, run.created_at, run.started_at, run.finished_at, run.attempt, run.token,
     run.crashes, run.session_id, run.error, run.payload, run.result, run.output, run.target_key, run.fire_range_id,
-    run.redrive_of, CASE WHEN run.trace IS NOT NULL THEN lower(hex(run.trace)) END
+    run.redrive_of, CASE WHEN run.trace IS NOT NULL THEN lower(hex(run.trace)) END,
+    run.flow_id, run.step, run.item
 FROM run_history AS run INDEXED BY run_history_finished
 LEFT JOIN job ON job.id = run.job_id
 WHERE (run.finished_at, run.id) >= (:after_at, :after_id) AND (run.finished_at, run.id) < (:until, :until_id)
