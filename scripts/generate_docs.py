@@ -182,6 +182,11 @@ def routes() -> str:
     return "\n".join(lines) + "\n"
 
 
+def _shown(number: int) -> str:
+    """Write a number as the pages do."""
+    return "2^31-1" if number == 2**31 - 1 else f"{number:,}"
+
+
 def queries() -> str:
     places: dict[Parameter, list[str]] = {}
     for operation in OPERATIONS:
@@ -192,7 +197,7 @@ def queries() -> str:
         default = "required" if parameter.is_required else ""
         if parameter.default is not None:
             default = f"`{parameter.default}`"
-        bounds = "" if parameter.bounds is None else " From {:,} to {:,}.".format(*parameter.bounds)
+        bounds = "" if parameter.bounds is None else " From {} to {}.".format(*map(_shown, parameter.bounds))
         lines.append(
             f"| `{parameter.name}` | {', '.join(paths)} | {default} | {parameter.description}{bounds} |"
         )

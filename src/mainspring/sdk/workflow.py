@@ -46,6 +46,7 @@ class StepOptions(TypedDict, total=False):
     payload: Any
     priority: Priority | str | None
     queue: str | None
+    isolation: str | None
     labels: Sequence[str] | set[str] | frozenset[str]
     retry: Mapping[str, Any]
     retries: int

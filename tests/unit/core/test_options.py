@@ -205,7 +205,8 @@ def test_no_other_source_file_names_an_option_in_words_of_its_own() -> None:
     users = {
         name for name in named - allowed if not name.startswith(("engine/", "stores/", "testing/", "worker/"))
     }
-    assert users <= {"core/outcomes.py"}  # which carries it out
+    # The first carries it out, the second hands that of a workflow on to its steps.
+    assert users <= {"core/outcomes.py", "core/workflows/step_jobs.py"}
 
 
 @dataclass(frozen=True)

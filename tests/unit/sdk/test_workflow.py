@@ -97,5 +97,5 @@ def test_arguments_are_those_of_steps_and_jobs() -> None:
     left_out = set(get_type_hints(AllJobOptions)) - set(get_type_hints(WorkflowOptions))
     assert left_out == {
         *("batch", "labels", "retry", "retries", "retry_on", "no_retry_on", "delivery", "timeout"),
-        *("soft_timeout", "preempts", "preemptible"),
+        *("soft_timeout", "preempts", "preemptible", "isolation"),
     }
