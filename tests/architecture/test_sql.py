@@ -437,7 +437,8 @@ def test_sqlite_schema_is_the_snapshot() -> None:
 
 def columns_of_sqlite(connection: apsw.Connection) -> dict[str, set[str]]:
     relations = connection.execute(
-        "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"
+        "SELECT name FROM pragma_table_list WHERE schema IN ('main', 'logs') AND type IN ('table', 'view')"
+        " AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"
     ).fetchall()
     found = {}
     for (name,) in relations:
