@@ -22,7 +22,7 @@ from mainspring.engine.common.run_counts import RunCounts
 from mainspring.engine.common.wakeups import RunsNews, Wakeups, lanes_of
 from mainspring.engine.workflows.step_runs import FlowFacts, make_step_runs
 from mainspring.ports.clock import Clock, Waiter
-from mainspring.ports.executor import Success
+from mainspring.ports.executor import Snooze, Success
 from mainspring.ports.flow_codec import encode_flow_state
 from mainspring.ports.gateway import (
     BeatReply,
@@ -50,6 +50,8 @@ _LOOK_PERIOD = 5.0
 """Seconds for which it is believed that no program of an earlier release is alive."""
 MOST_RUNS = 500
 """Runs of steps that are made in one transaction, unless one flow alone begins with more."""
+UNREADABLE_WAIT = timedelta(seconds=30)
+"""How long a workflow waits whose definition this program cannot read. Meanwhile another server may begin it."""
 
 
 class FlowGateway(Protocol):
@@ -247,7 +249,7 @@ class FlowStarter:
         await self._write(batch, now)
 
     def _plan(self, lease: Lease, now: datetime) -> FlowStart | Report:
-        """Return how a flow begins; a report instead if its run was cancelled, or cannot be carried out."""
+        """Return how a flow begins; a report instead if its run was cancelled, or cannot be begun by this program."""
         if lease.is_cancel_requested:
             return Report(lease.run_id, lease.token, Stopped())
         try:
@@ -256,8 +258,13 @@ class FlowStarter:
             if begun.end is not None:  # no step asks for anything
                 return Report(lease.run_id, lease.token, Success(result=None))
             runs = make_step_runs(_facts_of(lease), lease.spec, plan, begun.starts, now=now)
-        except (UnreadableFlow, ValueError) as error:
-            _log.error("workflow_unreadable", run=format_run_id(lease.run_id), why=str(error))
+        except UnreadableFlow as error:  # as of a later release: one that can read it decides about it
+            meaning = "it waits for a server that can read it"
+            _log.error(
+                "workflow_unreadable", run=format_run_id(lease.run_id), why=str(error), meaning=meaning
+            )
+            return Report(lease.run_id, lease.token, Snooze(UNREADABLE_WAIT))
+        except ValueError as error:
             return Report(lease.run_id, lease.token, Failure(error=str(error), is_retryable=False))
         return FlowStart(
             run_id=lease.run_id,

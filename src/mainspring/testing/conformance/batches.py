@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from mainspring.core import outcomes
 from mainspring.core.batching import BatchRule
-from mainspring.core.ids import SessionId
+from mainspring.core.ids import RunId, SessionId
 from mainspring.core.model import Job
 from mainspring.core.retry import RetryPolicy
 from mainspring.core.states import RunState
@@ -36,6 +36,11 @@ async def batched(store: Store, size: int = 3, *, key: str | None = None, wait: 
     """Insert a job whose runs are taken in batches."""
     rule = BatchRule(size=size, wait=wait, key=key)
     return await add_job(store, make_spec(batch=rule, retry=RetryPolicy(max_retries=3)))
+
+
+async def submit_in_turn(store: Store, job: Job, number: int) -> list[RunId]:
+    """Submit runs that get ready one millisecond after the other: those of one instant are given in any order."""
+    return [run_id for ms in range(number) for run_id in await submit(store, job, due_at=at(ms / 1000 - 1))]
 
 
 async def claim_batches(
@@ -94,7 +99,7 @@ class Batches:
 
     async def test_one_slot_gets_no_more_than_a_batch(self, store: Store) -> None:
         job, session_id = await batched(store), await add_session(store)
-        runs = await submit(store, job, 7)
+        runs = await submit_in_turn(store, job, 7)
         first = await claim_batches(store, session_id)
         assert ids(first.runs) == runs[:3]
         second = await claim_batches(store, session_id, number=2, limit=9)
@@ -104,14 +109,14 @@ class Batches:
 
     async def test_several_slots_get_several_batches(self, store: Store) -> None:
         job, session_id = await batched(store), await add_session(store)
-        runs = await submit(store, job, 8)
+        runs = await submit_in_turn(store, job, 8)
         result = await claim_batches(store, session_id, limit=2)
         assert ids(result.runs) == runs[:6]
         assert list(result.taken.values()) == [2]
 
     async def test_the_rest_goes_with_full_batches_once_it_has_waited(self, store: Store) -> None:
         job, session_id = await batched(store), await add_session(store)
-        runs = await submit(store, job, 5)
+        runs = await submit_in_turn(store, job, 5)
         result = await claim_batches(store, session_id, limit=2, now=at(2))
         assert ids(result.runs) == runs
         assert list(result.taken.values()) == [2]
@@ -185,14 +190,14 @@ class Batches:
 
     async def test_the_newest_numbers_hold_for_runs_that_wait(self, store: Store) -> None:
         job, session_id = await batched(store), await add_session(store)
-        runs = await submit(store, job, 9)
+        runs = await submit_in_turn(store, job, 9)
         smaller = make_spec(name=job.spec.name, batch=BatchRule(size=2, wait=WAIT))
         await store.edit_jobs([make_edit(job, smaller)], now=at(0))
         assert ids((await claim_batches(store, session_id)).runs) == runs[:2]
 
     async def test_without_a_batch_waiting_runs_go_one_by_one(self, store: Store) -> None:
         job, session_id = await batched(store), await add_session(store)
-        runs = await submit(store, job, 4)
+        runs = await submit_in_turn(store, job, 4)
         await store.edit_jobs([make_edit(job, make_spec(name=job.spec.name))], now=at(0))
         result = await claim_batches(store, session_id, limit=2)
         assert ids(result.runs) == runs[:2]

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from mainspring.core.ciphertexts import FIRST_BYTE
 from mainspring.core.ids import JobId, format_run_id
@@ -25,6 +26,7 @@ from mainspring.encryption.cipher import Cipher
 from mainspring.encryption.keys import Keys
 from mainspring.encryption.store import encrypted
 from mainspring.engine.common.definitions import Definitions
+from mainspring.engine.workflows.starter import UNREADABLE_WAIT
 from mainspring.errors import Conflict, InvalidInput
 from mainspring.ports.gateway import Registration
 from mainspring.ports.store.restrictions import TELLS_FLOWS
@@ -102,17 +104,22 @@ async def test_a_flow_whose_payload_cannot_be_decrypted_does_not_hold_up_others(
         assert figure(flows, "flows_unreadable") == 0
 
 
-async def test_a_workflow_that_cannot_be_carried_out_fails_at_once(flows: Flows) -> None:
+async def test_a_workflow_of_a_later_release_waits_for_a_server_that_can_read_it(flows: Flows) -> None:
     target = Target(
         "workflow", {"steps": [{"name": "one", "target": {"type": "function"}, "rule": "unheard of"}]}
     )
     job = await add_job(flows.runtime.store, make_spec(target=target))
     run_id = await flows.submit(job.id)
-    await flows.work()
+    with capture_logs() as logs:
+        await flows.work()
     run = await flows.run(run_id)
-    assert (run.state, run.reason) == (RunState.FAILED, "not_retryable")
-    assert run.error is not None
-    assert "unheard of" in run.error
+    assert (run.state, run.attempt) == (RunState.RETRYING, 1), "no attempt is counted"
+    assert run.ready_at == flows.runtime.clock.now() + UNREADABLE_WAIT
+    [line] = [line for line in logs if line["event"] == "workflow_unreadable"]
+    assert "unheard of" in line["why"]
+    flows.runtime.clock.advance(UNREADABLE_WAIT.total_seconds())
+    await flows.work()
+    assert (await flows.run(run_id)).state is RunState.RETRYING, "as long as no other server takes it"
 
 
 async def test_workflows_wait_while_a_program_of_an_earlier_release_is_alive() -> None:
