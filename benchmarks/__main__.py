@@ -24,7 +24,19 @@ PARTS = (
         "rest",
         "remote",
     ),
-    *("pickup", "crash", "nodes", "sessions", "schedules", "growth", "scale", "browse", "idle", "live_logs"),
+    *(
+        "pickup",
+        "crash",
+        "nodes",
+        "sessions",
+        "schedules",
+        "growth",
+        "scale",
+        "browse",
+        "idle",
+        "live_logs",
+        "flows",
+    ),
 )
 IN_QUICK = ("cron", "stores", "engine", "throughput", "embedded", "submitting", "rest", "remote", "pickup")
 """What a look before and after a change is at."""

@@ -77,6 +77,16 @@ AIMS = (
     Aim("growth", "processor time of a run, 10,000,000 stored jobs", 1.2, "1,000 jobs", at_most=True),
     Aim("nodes", "runs executed, 4 workers over HTTP, 2 server nodes", 0.95, "1 server node"),
     Aim("nodes", "runs executed, 4 workers on PostgreSQL, 2 server nodes", 0.95, "1 server node"),
+    *(
+        Aim("flows", f"{what}, {where}", amount, at_most=at_most)
+        for where in ("SQLite", "PostgreSQL, 2 processes")
+        for what, amount, at_most in (
+            ("workflows of 5 steps, 1,000 a second offered", 1000, False),
+            ("hop to the next step at that rate, p99", 100, True),
+            ("chain of 1,000 steps", 30, True),
+            ("steps that one waits for, of plain runs", 0.6, False),
+        )
+    ),
     Aim("sessions", "submit to start, p99, 5,000 sessions, 1,000 runs/s", 250, at_most=True),
     Aim("start", "cold start of `mainspring up`, fresh folder", 1, at_most=True),
     Aim("start", "`import mainspring`", 100, at_most=True),

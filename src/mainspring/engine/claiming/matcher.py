@@ -159,19 +159,25 @@ class Matcher:
     async def find_ready(self, fits: Callable[[str], bool], now: datetime) -> tuple[datetime, ...]:
         """Return since when, or from when on, lanes of some routes have runs to start: an instant for each.
 
-        It is what the last look at the lanes has found. If that was long ago, it looks again.
+        It is what the last look at the lanes has found. If that was long ago, it looks again. It waits for a look that
+        is under way, which has taken the news and not yet found what they are about.
 
         Args:
             fits: says of a route whether it is one of them.
         """
-        if self._has_news or self._lanes.is_old(self._clock.monotonic()):
-            async with self._turn:
+        if not self._turn.is_taken and not self._is_to_look():
+            return self._lanes.ready_instants(fits, now)
+        async with self._turn:
+            if self._is_to_look():
                 self._has_news = False
                 await self._lanes.settle(self._restrictions, now)
                 await self._lanes.read(self._store, self._clock, self._random, now)
                 if self._waiting:
                     self.waiter.signal()  # whatever the look has found for those that wait
         return self._lanes.ready_instants(fits, now)
+
+    def _is_to_look(self) -> bool:
+        return self._has_news or self._lanes.is_old(self._clock.monotonic())
 
     def learn(self, tenant: str, seconds: float) -> None:
         """Note how long an attempt of a tenant held its slot."""
@@ -208,7 +214,7 @@ class Matcher:
         await self._lanes.settle(self._restrictions, now)
         if self._has_hint and await self._claim_speculatively(now):
             return 0.0  # there may be more, and others may wait for it
-        if self._has_news or self._lanes.is_old(at):
+        if self._is_to_look():
             self._has_news = False
             await self._lanes.read(self._store, self._clock, self._random, now)
         await self.reserved.renew(self._store, now)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ from structlog.testing import capture_logs
 
 from mainspring.core.ciphertexts import FIRST_BYTE
 from mainspring.core.ids import JobId, format_run_id
-from mainspring.core.model import Target
+from mainspring.core.model import Lane, Target
 from mainspring.core.states import RunState
 from mainspring.core.workflows.places import is_workflow_route
 from mainspring.core.workflows.state import StepStatus
@@ -28,7 +30,7 @@ from mainspring.encryption.store import encrypted
 from mainspring.engine.common.definitions import Definitions
 from mainspring.engine.workflows.starter import UNREADABLE_WAIT
 from mainspring.errors import Conflict, InvalidInput
-from mainspring.ports.gateway import Registration
+from mainspring.ports.gateway import ClaimCall, Registration
 from mainspring.ports.store.restrictions import TELLS_FLOWS
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.clock import FakeClock
@@ -120,6 +122,37 @@ async def test_a_workflow_of_a_later_release_waits_for_a_server_that_can_read_it
     flows.runtime.clock.advance(UNREADABLE_WAIT.total_seconds())
     await flows.work()
     assert (await flows.run(run_id)).state is RunState.RETRYING, "as long as no other server takes it"
+
+
+async def test_a_workflow_begins_at_once_while_the_matcher_looks_at_lanes_for_others(
+    flows: Flows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = flows.runtime
+    job_id = await flows.add(step("one"))
+    await runtime.tick("flow_starts")
+    call = ClaimCall(
+        session_id=flows.worker.session_id, number=1, limit=1, wait=timedelta(seconds=60), is_idle=True
+    )
+    waiting = asyncio.create_task(runtime.gateway.claim(call))
+    looks, goes_on = asyncio.Event(), asyncio.Event()
+    read_lanes = runtime.store.read_lanes
+
+    async def read_slowly(queues: Sequence[str], **named: Any) -> list[Lane]:
+        looks.set()
+        await goes_on.wait()
+        return await read_lanes(queues, **named)
+
+    await asyncio.sleep(0)  # the call stands among the claims
+    monkeypatch.setattr(runtime.store, "read_lanes", read_slowly)
+    run_id = await flows.submit(job_id)
+    serving = asyncio.create_task(runtime.tick("claims"))
+    await looks.wait()
+    beginning = asyncio.create_task(runtime.tick("flow_starts"))
+    await asyncio.sleep(0)
+    goes_on.set()
+    await asyncio.gather(serving, beginning)
+    assert await runtime.store.read_flow_states([run_id]) != [None]
+    waiting.cancel()
 
 
 async def test_workflows_wait_while_a_program_of_an_earlier_release_is_alive() -> None:
