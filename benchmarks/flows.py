@@ -31,6 +31,7 @@ from benchmarks.embedded import prepare_process
 from benchmarks.engine import fresh_database, noop_registry, settings_for
 from benchmarks.report import Row, publish
 from mainspring.core.ids import JobId, RunId
+from mainspring.core.model import Run
 from mainspring.core.states import RunState
 from mainspring.engine.assembly import Engine
 from mainspring.engine.usecases.submissions import Submission
@@ -73,7 +74,7 @@ async def running(location: str) -> AsyncIterator[Engine]:
         if location.startswith("postgresql"):
             command = [sys.executable, "-m", "benchmarks.flows", "--work"]
             other = subprocess.Popen(command, env=os.environ | {DATABASE: location})
-            while len(await engine.store.list_nodes()) < 2:
+            while len({lease.node_id for lease in await engine.store.read_shards()}) < 2:
                 await asyncio.sleep(0.05)
         try:
             async with run_embedded_worker(engine, settings, registry):
@@ -144,7 +145,7 @@ async def read_hops(engine: Engine, flows: Sequence[RunId], steps: Steps) -> lis
     parents = [[places[name] for name in one["after"]] for one in steps]
     hops: list[float] = []
     for flow in random.Random(1).sample(list(flows), min(SAMPLE, len(flows))):
-        found = {}
+        found: dict[int, Run] = {}
         after: RunId | None = None
         while page := await engine.store.list_flow_runs(flow, after=after, limit=500):
             found |= {run.place.step: run for run in page if run.place is not None}
