@@ -866,6 +866,18 @@ GUARDS: tuple[Guard, ...] = (
         ),
         staging="with_workflows",
     ),
+    Guard(
+        "lease that is handed over",
+        "a workflow begins once: who had lost its run, or has begun it already, does not begin it again",
+        (
+            Edit(
+                _FLOWS,
+                "            or not is_held(run, start.token, start.session_id)\n",
+                "            or run.session_id is None\n",
+            ),
+        ),
+        staging="with_workflows",
+    ),
 )
 
 
