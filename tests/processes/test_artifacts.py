@@ -254,6 +254,39 @@ def test_a_large_file_takes_little_memory(place: tuple[str, dict[str, str]], tmp
         assert max(*grown, sent) < 40_000_000
 
 
+def test_the_page_is_right_word_by_word(tmp_path: Path) -> None:
+    files = tmp_path / "files"
+    [made] = re.findall(r"^mkdir (.+)$", PAGE, re.MULTILINE)
+    toml, code = (re.findall(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL)[0] for kind in ("toml", "python"))
+    assert f'url = "{made}"' in toml
+    files.mkdir()
+    (tmp_path / "mainspring.toml").write_text(toml.replace(made, f"file://{files}"))
+    (tmp_path / "app.py").write_text(code)
+    with running("up", "app:app", "--port", 0, cwd=tmp_path) as process:
+        of = Site(tmp_path, process, process.wait_for("listening on "))
+        done = of.do("report")
+        assert done["status"] == "SUCCEEDED", done
+        [kept] = of.files(done["run_id"]).values()
+        assert of.fetch(kept["artifact_id"]) == b"day,orders\nmonday,17\n"
+
+
+def test_a_folder_that_is_not_there_is_told_everywhere(tmp_path: Path) -> None:
+    (tmp_path / "jobs.py").write_text(APP)
+    missing = tmp_path / "missing"
+    started = ("up", "jobs:app", "--port", 0, "--artifacts-url", missing)
+    with running(*started, cwd=tmp_path) as process:
+        of = Site(tmp_path, process, process.wait_for("listening on "))
+        warned = (tmp_path / "stderr.log").read_text()
+        assert f"event=artifacts_folder_missing folder={missing} " in warned
+        done = of.do("large_result")
+        assert done["status"] == "SUCCEEDED"
+        assert f"there is no folder {missing}" in done["result_left_out"]["note"]
+        started_run = of.do("in_thread", wait=False)["run_id"]
+        await_that("it has failed", lambda: of.ask("run", "show", started_run)["error"])
+        error = of.ask("run", "show", started_run)["error"]
+        assert f"artifacts.url: there is no folder {missing}; make it" in error
+
+
 def test_the_worker_of_up_keeps_files(tmp_path: Path) -> None:
     files = tmp_path / "files"
     files.mkdir()

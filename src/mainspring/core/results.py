@@ -43,11 +43,17 @@ class ResultMark:
     sha256: str | None = None
 
 
-def keep(text: bytes) -> bytes:
-    """Return a result as it may be kept: JSON text as it is, or a mark in its place."""
+def keep(text: bytes, *, no_file: str | None = None) -> bytes:
+    """Return a result as it may be kept: JSON text as it is, or a mark in its place.
+
+    Args:
+        no_file: why it could not be kept as a file, either; None if that was not tried.
+    """
     size = len(text)
     if size > MAX_PAYLOAD:
         note = f"the result is {size:,} bytes of JSON; at most {MAX_PAYLOAD:,} can be kept"
+        if no_file is not None:
+            note += f", and it could not be kept as a file: {no_file}"
         return _marked(text, LeftOut.TOO_LARGE, note)
     if is_deep(text):
         return _marked(text, LeftOut.TOO_DEEP, f"the result is nested deeper than {MAX_DEPTH} levels")

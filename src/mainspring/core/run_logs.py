@@ -12,11 +12,14 @@ import zlib
 from collections.abc import Iterable
 
 from mainspring.core.fields import kind
+from mainspring.core.text import storable
 from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 PIECE = 64 * 1024
 """The most bytes of one part, before it is compressed."""
+_MOST_DEFLATED = PIECE + 1024
+"""The most bytes of a part that is compressed: noise grows by some."""
 TAIL = 64 * 1024
 """How many of the newest bytes are kept of an output that is longer than its limit."""
 MOST_PLACE = 2**53
@@ -100,10 +103,15 @@ def make_progress(done: object, total: object = None, message: object = None) ->
     """
     if message is not None and not isinstance(message, str):
         raise InvalidInput("message", f"must be text, not {kind(message)}")
-    shown = None if message is None else " ".join(strip_controls(message).split())[:MAX_MESSAGE]
+    shown = None if message is None else _one_line(message)
     return RunProgress(
         _read_amount(done, "done"), None if total is None else _read_amount(total, "total"), shown or None
     )
+
+
+def _one_line(message: str) -> str:
+    plain = strip_controls(message[: 10 * MAX_MESSAGE])
+    return storable(" ".join(plain.split())[:MAX_MESSAGE])
 
 
 def _read_amount(amount: object, field: str) -> float:
@@ -143,6 +151,10 @@ def check_part(part: LogPart, field: str) -> None:
         raise InvalidInput(f"{field}.size", f"must be from 1 to {PIECE}")
     if not 0 <= part.start <= MOST_PLACE - PIECE:
         raise InvalidInput(f"{field}.start", f"must be from 0 to {MOST_PLACE - PIECE}")
+    if len(part.data) > _MOST_DEFLATED:
+        raise InvalidInput(
+            f"{field}.data", f"has {len(part.data):,} bytes, at most {_MOST_DEFLATED:,} are kept"
+        )
     stream = zlib.decompressobj()
     try:
         text = stream.decompress(part.data, part.size + 1)
@@ -150,6 +162,8 @@ def check_part(part: LogPart, field: str) -> None:
         raise InvalidInput(f"{field}.data", f"is no zlib stream: {error}") from None
     if len(text) != part.size or not stream.eof:
         raise InvalidInput(f"{field}.data", f"holds {len(text)} bytes, not the {part.size} of its size")
+    if stream.unused_data:
+        raise InvalidInput(f"{field}.data", "goes on behind its zlib stream")
 
 
 def left_out(count: int) -> str:

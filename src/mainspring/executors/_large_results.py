@@ -6,9 +6,12 @@ import logging
 
 from mainspring.core.fields import MAX_PAYLOAD, is_deep
 from mainspring.core.results import keep
+from mainspring.errors import Conflict
 from mainspring.ports.executor import AttemptContext, Success
 
 _log = logging.getLogger(__name__)
+_PLACE = "artifacts.url"
+"""What a refusal names where no files are kept at all."""
 
 
 def is_large(result: bytes, context: AttemptContext) -> bool:
@@ -36,4 +39,5 @@ async def keep_large_async(result: bytes, context: AttemptContext) -> Success:
 
 def _left_out(result: bytes, error: Exception) -> Success:
     _log.info("a large result is left out: %s", error)
-    return Success(result=keep(result))
+    is_off = isinstance(error, Conflict) and error.field == _PLACE
+    return Success(result=keep(result, no_file=None if is_off else str(error) or type(error).__name__))

@@ -349,6 +349,9 @@ def make_files(settings: Settings) -> ObjectStreams | None:
     from mainspring.objects import ObjectsUnavailable, open_streams
 
     place = read_artifact_place(settings.artifacts_url)
+    if place.kind == "folder" and not Path(place.target).is_dir():  # it may yet be mounted, so this goes on
+        meaning = "no file of a run can be kept: make the folder, or mount what it is for"
+        _log.warning("artifacts_folder_missing", folder=place.target, meaning=meaning)
     try:
         return open_streams(place, feature="artifacts.url", extra="objects")
     except ObjectsUnavailable as error:

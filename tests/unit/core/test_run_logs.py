@@ -139,6 +139,11 @@ def test_a_part_is_never_inflated_beyond_its_size() -> None:
         (LogPart(-1, 1, deflate(b"x")), r"p\.start: must be from 0"),
         (LogPart(0, 1, b"plain"), r"p\.data: is no zlib stream"),
         (LogPart(0, 2, deflate(b"x")), r"p\.data: holds 1 bytes, not the 2"),
+        (LogPart(0, 1, deflate(b"x") + b"more"), r"p\.data: goes on behind its zlib stream"),
+        (
+            LogPart(0, 1, b"\x78\x01" + b"\0\0\0\xff\xff" * 20_000),
+            r"p\.data: has 100,002 bytes, at most 66,560",
+        ),
     ],
 )
 def test_a_wrong_part_is_refused(part: LogPart, message: str) -> None:
@@ -165,6 +170,11 @@ def test_what_steers_a_terminal_is_left_out(text: str, shown: str) -> None:
 def test_a_whole_output_is_read_from_a_place_on() -> None:
     assert text_from("one\ntwo\n", 4).text == "two\n"
     assert text_from("one\n", 9).end == 9
+
+
+def test_a_message_beside_a_progress_can_be_kept_by_every_store() -> None:
+    assert make_progress(1, None, "a\ud800b\0c").message == "a?bc"
+    assert make_progress(1, None, "x" * 10_000_000 + "\x1b[1m").message == "x" * 200
 
 
 def test_progress_is_checked_and_its_message_is_one_short_line() -> None:

@@ -16,6 +16,7 @@ from mainspring.core.outcomes import Failure
 from mainspring.core.results import LeftOut, read_mark
 from mainspring.errors import Conflict
 from mainspring.executors import FunctionExecutor
+from mainspring.objects import ObjectsUnavailable
 from mainspring.ports.artifacts import ArtifactUpload
 from mainspring.ports.executor import Outcome, Success
 from mainspring.registry import FunctionRegistry
@@ -176,6 +177,19 @@ async def test_a_large_result_that_cannot_be_a_file_is_left_out(
     mark = read_mark(outcome.result)
     assert mark is not None
     assert (mark.reason, mark.size) == (LeftOut.TOO_LARGE, len(LARGE) + 2)
+    assert mark.note == "the result is 65,539 bytes of JSON; at most 65,536 can be kept"
+
+
+@FUNCTIONS
+async def test_a_result_that_is_left_out_says_why_it_became_no_file(
+    bench: Bench, function: Callable[[], Any]
+) -> None:
+    bench.room.error = ObjectsUnavailable("there is no folder /srv/files")
+    outcome = await bench.run(function)
+    assert isinstance(outcome, Success)
+    mark = read_mark(outcome.result)
+    assert mark is not None
+    assert mark.note.endswith("and it could not be kept as a file: there is no folder /srv/files")
 
 
 async def test_without_a_room_a_large_result_is_left_out() -> None:

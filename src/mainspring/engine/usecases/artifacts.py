@@ -267,7 +267,11 @@ class Artifacts:
             is_result=upload.is_result,
         )
         place = await self.begin(session_id, offer, is_direct=False)
-        await self.receive(session_id, place.artifact_id, _pieces(upload))
+        try:
+            await self.receive(session_id, place.artifact_id, _pieces(upload))
+        except ObjectsUnavailable as error:
+            # Whoever wrote the job is told, and may never have seen the setting.
+            raise ObjectsUnavailable(f"artifacts.url: {error}") from None
         return place.artifact_id
 
     async def sweep(self, *, now: datetime) -> int:
