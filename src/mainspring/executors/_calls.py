@@ -137,13 +137,12 @@ def with_output(outcome: Outcome, context: AttemptContext) -> Outcome:
 
 def add_output(outcome: Success | Failure, kept: Kept | None, limit: int = OUTPUT_LIMIT) -> Success | Failure:
     """Return an outcome with what was printed before its own output, if anything was."""
-    printed = "" if kept is None else kept.read()
+    rest = outcome.output or ""
+    printed = "" if kept is None else kept.read(max(limit - len(rest), limit // 2))
     if not printed:
         return outcome
-    rest = outcome.output or ""
     between = "\n" if rest and not printed.endswith("\n") else ""
-    room = max(limit - len(rest), limit // 2)
-    return replace(outcome, output=clean(printed, room) + between + clean(rest, limit))
+    return replace(outcome, output=clean(printed, len(printed)) + between + clean(rest, limit))
 
 
 def cancelled() -> Failure:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from mainspring.core.artifacts import (
+    MAX_SIZE,
     RESULT_NAME,
     USUAL_TYPE,
     check_artifact_name,
@@ -147,16 +148,26 @@ def _prepare(content: FileContent, spool: BinaryIO) -> _Source:
         try:
             if not path.is_file():
                 raise InvalidInput("content", f"there is no file {path}; text goes as text.encode()")
+            _check_size(path.stat().st_size)
             return _digest(lambda: path.open("rb"))
         except OSError as error:
             raise InvalidInput("content", f"{path}: {error.strerror}") from None
     if not hasattr(content, "read"):
         raise InvalidInput("content", f"must be a path, bytes or an open binary file, not {kind(content)}")
+    size = 0
     while chunk := content.read(_CHUNK):
         if not isinstance(chunk, bytes):
             raise InvalidInput("content", "must be opened in binary mode, as by open(path, 'rb')")
+        size += len(chunk)
+        _check_size(size)
         spool.write(chunk)
     return _digest(lambda: _rewound(spool))
+
+
+def _check_size(size: int) -> None:
+    """Refuse what no server takes, before all of it is read: it may have no end."""
+    if size > MAX_SIZE:
+        raise InvalidInput("content", f"has {size:,} bytes; at most {MAX_SIZE:,} can be kept")
 
 
 def _rewound(spool: BinaryIO) -> BinaryIO:
@@ -187,6 +198,7 @@ def _digest(reopen: Callable[[], BinaryIO]) -> _Source:
     with reopen() as file:
         while chunk := file.read(_CHUNK):
             size += len(chunk)
+            _check_size(size)
             sha256.update(chunk)
             md5.update(chunk)
     return _Source(size, sha256.digest(), md5.digest(), reopen)

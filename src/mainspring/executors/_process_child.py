@@ -138,8 +138,9 @@ class _LiveOutput:
             elif self._size > 2 * OUTPUT_LIMIT:
                 self._shorten()
 
-    def read(self) -> str:
+    def read(self, limit: int = OUTPUT_LIMIT) -> str:
         """Return nothing: the worker has it."""
+        del limit
         return ""
 
     def close(self) -> None:
@@ -151,13 +152,19 @@ class _LiveOutput:
     def _flush(self) -> None:
         if not self._size:
             return
-        if self._size > OUTPUT_LIMIT and self._sent >= _AT_ONCE:
-            self._shorten()
-        text = "".join(self._pending)
-        self._line.send(OUTPUT, write_output(self._skipped, text))
-        self._sent += len(text)
-        self._sent_at = _monotonic()
-        self._pending, self._size, self._skipped = [], 0, 0
+        text, room = "".join(self._pending), max(_AT_ONCE - self._sent, 0)
+        self._pending, self._size = [], 0
+        if len(text) > room + OUTPUT_LIMIT:
+            self._send(text[:room])
+            self._skipped += len(text) - room - _AT_ONCE
+            text = text[-_AT_ONCE:]
+        self._send(text)
+
+    def _send(self, text: str) -> None:
+        if text:
+            self._line.send(OUTPUT, write_output(self._skipped, text))
+            self._sent += len(text)
+            self._sent_at, self._skipped = _monotonic(), 0
 
     def _shorten(self) -> None:
         text = "".join(self._pending)

@@ -15,8 +15,15 @@ from mainspring.core.outcomes import Failure
 from mainspring.ports.executor import AttemptContext, NotBegun, Outcome, Snooze, Success
 
 READY, CALL, OUTPUT, REPLY = b"R", b"C", b"O", b"A"
+_KINDS = frozenset({READY, CALL, OUTPUT, REPLY})
 _HEAD = struct.Struct("!I1s")
 _SKIPPED = struct.Struct("!Q")
+_LONGEST = 4 << 20
+"""Bytes of a message, at most: none comes near."""
+
+
+class NoMessage(Exception):
+    """What has arrived is none: a function has written to the connection, which its process cannot hide from it."""
 
 
 class CallMessage(msgspec.Struct, array_like=True, gc=False):
@@ -89,10 +96,16 @@ class Frames:
         self._data = bytearray()
 
     def take(self, data: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the kind and the body of each message that is complete with this data."""
+        """Yield the kind and the body of each message that is complete with this data.
+
+        Raises:
+            NoMessage: what has arrived is none.
+        """
         self._data += data
         while len(self._data) >= _HEAD.size:
             size, kind = _HEAD.unpack_from(self._data)
+            if size > _LONGEST or kind not in _KINDS:
+                raise NoMessage
             end = _HEAD.size + size
             if len(self._data) < end:
                 return
@@ -150,10 +163,18 @@ def write_reply(outcome: Outcome) -> bytes:
 
 
 def read_reply(body: bytes) -> Outcome:
-    """Read the body of a reply."""
-    reply = _read_reply(body)
+    """Read the body of a reply.
+
+    Raises:
+        NoMessage: it is none.
+    """
+    try:
+        reply = _read_reply(body)
+    except msgspec.MsgspecError:
+        raise NoMessage from None
     outcome = reply.success or reply.failure or reply.snooze
-    assert outcome is not None, "a reply has one outcome"
+    if outcome is None:
+        raise NoMessage
     return outcome
 
 
@@ -167,5 +188,11 @@ def write_output(skipped: int, text: str) -> bytes:
 
 
 def read_output(body: bytes) -> tuple[int, str]:
-    """Read the body of what was printed."""
+    """Read the body of what was printed.
+
+    Raises:
+        NoMessage: it is none.
+    """
+    if len(body) < _SKIPPED.size:
+        raise NoMessage
     return _SKIPPED.unpack_from(body)[0], body[_SKIPPED.size :].decode("utf-8", "replace")

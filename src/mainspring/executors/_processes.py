@@ -24,6 +24,7 @@ from mainspring.executors._process_messages import (
     OUTPUT,
     READY,
     Frames,
+    NoMessage,
     frame,
     read_output,
     read_reply,
@@ -37,6 +38,7 @@ MAX_PROCESSES = 64
 """The most processes of a worker whose settings name no number."""
 _CHUNK = 256 * 1024
 _START_SECONDS = 60.0
+_MEDDLED = Failure(error="its process sent the worker what is no message, and was killed")
 _PRELOADED = ["mainspring.executors._forkserver_guard", "mainspring.executors._process_child"]
 Deliver = Callable[[list[FunctionCall]], None]
 
@@ -193,6 +195,7 @@ class _Child:
         self._loop = asyncio.get_running_loop()
         self._call: IsolatedCall | None = None
         self._frames = Frames()
+        self._has_meddled = False
         self._unsent = b""
         self._ready: asyncio.Future[None] = self._loop.create_future()
         line.setblocking(False)
@@ -251,8 +254,14 @@ class _Child:
         if not data:
             self._loop.remove_reader(self._line.fileno())
             return False
-        for kind, body in self._frames.take(data):
-            self._take(kind, body)
+        try:
+            for kind, body in self._frames.take(data):
+                self._take(kind, body)
+        except NoMessage:
+            self._has_meddled = True
+            self._loop.remove_reader(self._line.fileno())
+            self.process.kill()
+            return False
         return True
 
     def _take(self, kind: bytes, body: bytes) -> None:
@@ -270,14 +279,15 @@ class _Child:
             kept.skip(skipped)
             kept.write(text)
         else:
+            outcome = read_reply(body)
             self._call = None
-            self._settle(self, call, read_reply(body))
+            self._settle(self, call, outcome)
 
     def _note_death(self) -> None:
-        while self._read():
+        while not self._has_meddled and self._read():
             pass
         code = self.process.exitcode
-        failure = _explain(code, self._last_words())
+        failure = _MEDDLED if self._has_meddled else _explain(code, self._last_words())
         self._forget()
         self.process.close()
         if not self._ready.done():

@@ -7,7 +7,6 @@ import contextlib
 import fcntl
 import os
 import pwd
-import shutil
 import stat
 import tempfile
 from collections.abc import Generator
@@ -19,12 +18,15 @@ from mainspring.core.outcomes import Failure
 from mainspring.errors import InvalidInput, MainspringError
 from mainspring.executors._files import AttemptFiles
 from mainspring.executors._text import ERROR_LIMIT, clean, seconds
+from mainspring.executors._trees import remove_tree
 from mainspring.ports.executor import AttemptContext, Success
 
 VARIABLE = "MAINSPRING_ARTIFACTS"
 _PREFIX = "mainspring-artifacts-"
 _LOCK = ".lock"
 _ODD = "holds {!r}, which is no plain file of its own; copy what it leads to"
+_DEEPEST = 100
+"""Folders in each other; the name of a file could not tell more."""
 _TRAVERSABLE = 0o711
 """Commands may run as other users; each reaches its own folder, and cannot list the others."""
 
@@ -97,11 +99,11 @@ class ArtifactFolders:
     async def remove(self, folder: Path) -> None:
         """Remove a folder with all that is in it."""
         if not _remove_empty(folder):
-            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+            await asyncio.to_thread(remove_tree, folder)
 
     async def stop(self) -> None:
         """Remove all folders."""
-        await asyncio.to_thread(shutil.rmtree, self._base, ignore_errors=True)
+        await asyncio.to_thread(remove_tree, self._base)
         self._lock.close()
 
 
@@ -121,15 +123,17 @@ def _open_each(folder: Path) -> Generator[tuple[str, int], None, None]:
     """
     count = 0
     for root, folders, names, place in os.fwalk(folder, follow_symlinks=False):
+        count += len(folders) + len(names)
+        if count > MOST_ARTIFACTS:
+            raise InvalidInput(VARIABLE, f"holds more than {MOST_ARTIFACTS:,} files and folders; pack them")
+        if root.count("/") - str(folder).count("/") > _DEEPEST:
+            raise InvalidInput(VARIABLE, f"holds folders in each other, deeper than {_DEEPEST} folders")
         folders.sort()
         for name in folders:
             if stat.S_ISLNK(os.stat(name, dir_fd=place, follow_symlinks=False).st_mode):
                 raise InvalidInput(VARIABLE, _ODD.format(os.path.relpath(f"{root}/{name}", folder)[:80]))
         for name in sorted(names):
             shown = os.path.relpath(f"{root}/{name}", folder)
-            count += 1
-            if count > MOST_ARTIFACTS:
-                raise InvalidInput(VARIABLE, f"holds more than {MOST_ARTIFACTS:,} files; pack them")
             descriptor = _open(name, place, shown)
             try:
                 yield shown, descriptor
@@ -176,6 +180,6 @@ def _sweep() -> None:
                 continue
             with (base / _LOCK).open("rb") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(base, ignore_errors=True)
+                remove_tree(base)
         except OSError:  # it is in use, or somebody else removes it
             continue

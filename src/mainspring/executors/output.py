@@ -71,12 +71,15 @@ class Kept:
         self._tail = [tail[-_HALF:]]
         self._tail_size = _HALF
 
-    def read(self) -> str:
-        """Return what was kept, with a mark where something was left out."""
+    def read(self, limit: int = OUTPUT_LIMIT) -> str:
+        """Return what was kept, at most about `limit` characters, with a mark where something was left out."""
+        half = limit // 2
         with self._lock:
-            if self._tail_size > _HALF:
-                self._shorten()
-            return join_cut("".join(self._head), "".join(self._tail), self._dropped, "characters")
+            head, tail = "".join(self._head), "".join(self._tail)
+            if not self._dropped and len(head) + len(tail) <= limit:
+                return head + tail
+            dropped = self._dropped + max(len(head) - half, 0) + max(len(tail) - half, 0)
+            return join_cut(head[:half], tail[-half:], dropped, "characters")
 
 
 _of_batch: ContextVar[Kept | None] = ContextVar("mainspring_output_of_batch", default=None)

@@ -135,3 +135,21 @@ def behind_a_decorator() -> str:
 
 def handlers() -> list[str]:
     return [str(signal.getsignal(number)) for number in (signal.SIGTERM, signal.SIGINT)]
+
+
+def meddle(data: str) -> str:
+    """Write to every connection that this process has, and wait for its end."""
+    for place in Path("/proc/self/fd").iterdir():
+        try:
+            if str(place.readlink()).startswith("socket:"):
+                os.write(int(place.name), bytes.fromhex(data))
+        except OSError:
+            continue
+    signal.pause()
+    return "not reached"
+
+
+def print_much(count: int) -> None:
+    print("first")
+    print("x" * count)
+    print("last")

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from mainspring.core.outcomes import Failure
+from mainspring.executors._calls import add_output
 from mainspring.executors._text import OUTPUT_LIMIT
 from mainspring.executors.function import FunctionExecutor
-from mainspring.executors.output import OutputStream, install, uninstall
+from mainspring.executors.output import Kept, OutputStream, install, uninstall
 from mainspring.ports.executor import Success
 from mainspring.registry import FunctionRegistry
 from mainspring.signals import Done
@@ -286,3 +287,13 @@ async def test_runs_of_a_batch_share_the_output_of_their_call() -> None:
             Success(result=b"2", output="2 calls\n"),
         ]
         await executor.stop()
+
+
+def test_what_was_left_out_is_counted_once() -> None:
+    kept = Kept()
+    for _ in range(100):
+        kept.write("x" * 10_000)
+    outcome = add_output(Success(), kept)
+    assert isinstance(outcome, Success)
+    assert outcome.output is not None
+    assert outcome.output.replace("x", "") == f"\n[… {1_000_000 - OUTPUT_LIMIT:,} characters left out …]\n"

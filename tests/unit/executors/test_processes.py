@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -167,6 +167,45 @@ async def test_process_that_left_a_fork_behind_has_ended_all_the_same(
     pid = await told_pid(pipe)
     assert isinstance(await running, Success) == (call is functions.fork_and_return)
     os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        frame(b"A", b"no reply"),
+        frame(b"A", b"{}"),
+        frame(b"O", b"short"),
+        frame(b"?", b""),
+        b"\xff\xff\xff\xffO",
+    ],
+)
+async def test_what_a_function_writes_to_the_connection_fails_its_own_call_alone(
+    bench: Bench, data: bytes
+) -> None:
+    failure = await bench.fail(functions.meddle, {"data": data.hex()})
+    assert failure.error == "its process sent the worker what is no message, and was killed"
+    assert await bench.result(functions.double, {"number": 21}) == 42
+
+
+async def test_however_much_is_printed_at_once_little_of_it_reaches_the_worker(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrived = 0
+
+    def count(self: Frames, data: bytes) -> Iterator[tuple[bytes, bytes]]:
+        nonlocal arrived
+        arrived += len(data)
+        return take(self, data)
+
+    take = Frames.take
+    monkeypatch.setattr(Frames, "take", count)
+    outcome = await bench.run(functions.print_much, {"count": 5_000_000})
+    assert isinstance(outcome, Success)
+    assert outcome.output is not None
+    assert outcome.output.startswith("first\nxxx")
+    assert outcome.output.endswith("xxx\nlast\n")
+    assert "[… 4,934,476 characters left out …]" in outcome.output
+    assert arrived < 200_000
 
 
 async def test_function_that_holds_the_interpreter_is_killed_at_its_limit(bench: Bench, pipe: str) -> None:
