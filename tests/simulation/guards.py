@@ -839,6 +839,18 @@ GUARDS: tuple[Guard, ...] = (
         staging="with_workflows",
     ),
     Guard(
+        "instant of a timer",
+        "a flow wakes once a timer is due, and not before",
+        (
+            Edit(
+                "mainspring.core.workflows.timers",
+                "count = sum(timer.at <= now for timer in timers)",
+                "count = len(timers)",
+            ),
+        ),
+        staging="with_workflows",
+    ),
+    Guard(
         "rule of a step",
         "a step starts only once its rule allows it: here, once one of its parents has ended",
         (

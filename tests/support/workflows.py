@@ -60,9 +60,9 @@ def step(name: str, after: str = "", **fields: Any) -> WorkflowStep:
     return WorkflowStep(name=name, target=target, after=tuple(after.split()), **values | fields)
 
 
-def workflow_of(*steps: WorkflowStep, **fields: Any) -> JobSpec:
+def workflow_of(*steps: WorkflowStep, deadline: timedelta | None = None, **fields: Any) -> JobSpec:
     """Return the definition of a job that runs these steps."""
-    target = Target("workflow", plain_from_workflow(Workflow(steps)))
+    target = Target("workflow", plain_from_workflow(Workflow(steps, deadline)))
     return make_spec(**{"target": target, "retry": ONCE} | fields)
 
 

@@ -1,4 +1,4 @@
-"""Rules of workflows, W1 to W4: what starts when, once, and how it ends. They need the events of a history."""
+"""Rules of workflows: what starts when, once, and how it ends. They need the events of a history."""
 
 from __future__ import annotations
 
@@ -68,6 +68,7 @@ def judge_flows(history: History, counts: Counter[str]) -> Iterator[Violation]:
         counts["flow_steps_run"] += len(story.runs)
         counts["flows_cancelled"] += story.run.state is RunState.CANCELLED
         counts["flows_failed"] += story.run.state is RunState.FAILED
+        counts["flows_overdue"] += story.run.reason == "deadline"
         for rule, why in _judge(story, events, order, history, counts):
             yield Violation(rule, format_run_id(story.run.id), (*_tell(story, events), why))
 
@@ -89,6 +90,7 @@ def _judge(
     yield from _judge_starts(story, events, order, counts)
     yield from _judge_ends(story, events, order)
     yield from _judge_cancel(story, history)
+    yield from _judge_deadline(story, history)
     if story.steps is not None:
         yield from _judge_result(story, story.steps)
 
@@ -165,9 +167,30 @@ def _judge_cancel(story: FlowStory, history: History) -> Iterator[tuple[str, str
             )
 
 
+def _judge_deadline(story: FlowStory, history: History) -> Iterator[tuple[str, str]]:
+    """W7: nothing is stopped by a deadline that has not come, and nothing starts long after it."""
+    late = [run for run in (story.run, *story.runs) if run.reason == "deadline"]
+    begun = min((run.created_at for run in story.runs), default=None)
+    if story.deadline is None or begun is None:
+        if late:
+            yield "W7", f"{format_run_id(late[0].id)} was stopped by a deadline, and it has none"
+        return
+    deadline_at = begun + story.deadline
+    for run in late:
+        if run.finished_at is not None and run.finished_at < deadline_at - history.slack:
+            yield (
+                "W7",
+                f"{format_run_id(run.id)} was stopped before the deadline at {deadline_at.isoformat()}",
+            )
+    for run in story.runs:
+        if run.created_at > deadline_at + history.lease + history.slack:
+            yield "W7", f"{format_run_id(run.id)} was made after the deadline at {deadline_at.isoformat()}"
+
+
 def _judge_result(story: FlowStory, steps: Sequence[str]) -> Iterator[tuple[str, str]]:
     """W4: the steps have ended as their runs have and as their rules say, and the workflow as its steps."""
     runs: dict[int, Run] = {run.place.step: run for run in story.runs if run.place is not None}
+    is_late = story.run.reason == "deadline"
     for step, status in enumerate(steps):
         parents = "".join(_ENDS[steps[parent]] for parent in story.links[step])
         said = says(story.rules[step], parents)
@@ -177,11 +200,11 @@ def _judge_result(story: FlowStory, steps: Sequence[str]) -> Iterator[tuple[str,
         expected = {"skip": "SKIPPED", "upstream": "UPSTREAM_FAILED", "run": "CANCELLED"}[said]
         if run is None and status != expected:
             yield "W4", f"step {step} counts as {status} without a run, and its rule says {said}"
-        if run is None and said == "run" and story.cancelled_at is None:
+        if run is None and said == "run" and story.cancelled_at is None and not is_late:
             yield "W4", f"step {step} never ran, though its rule says so"
     unwell = any(steps[step] in {"FAILED", "CANCELLED"} for step in runs if step not in story.may_fail)
     is_cut = story.cancelled_at is not None and (unwell or "CANCELLED" in steps)
-    expected_end = RunState.FAILED if unwell else RunState.SUCCEEDED
+    expected_end = RunState.FAILED if unwell or is_late else RunState.SUCCEEDED
     allowed = {expected_end, RunState.CANCELLED} if story.cancelled_at is not None else {expected_end}
     if story.run.state not in allowed or (story.run.state is RunState.CANCELLED and not is_cut):
         yield "W4", f"it ended as {story.run.state}, and its steps as {', '.join(steps)}"

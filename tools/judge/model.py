@@ -409,6 +409,7 @@ class FlowStory:
         runs: of the steps, each with its `place`.
         steps: how each step has ended, by the words of `StepStatus`; None if that is not on record.
         cancelled_at: when a cancel of it was committed first; None: it never was.
+        deadline: how long it may take; None: as long as it takes.
     """
 
     run: Run
@@ -418,6 +419,7 @@ class FlowStory:
     runs: tuple[Run, ...]
     steps: tuple[str, ...] | None
     cancelled_at: datetime | None
+    deadline: timedelta | None = None
 
 
 @dataclass(slots=True, kw_only=True)

@@ -73,7 +73,7 @@ def _make_job(random: Random, place: int) -> JobPlan:
         steps.append(step)
     return JobPlan(
         name=f"flow-{place}",
-        body={"steps": steps},
+        body={"steps": steps, "deadline": random.choice([None, None, 2.0, 8.0])},
         seconds=(0.0, random.choice([0.05, 0.5, 3.0])),
         fail=random.choice([0.0, 0.1, 0.4]),
         crash=random.choice([0.0, 0.0, 0.03]),
@@ -83,7 +83,9 @@ def _make_job(random: Random, place: int) -> JobPlan:
 def spec_of_flow(plan: JobPlan) -> JobSpec:
     """Return the definition of a drawn workflow."""
     steps = tuple(_make_step(one) for one in plan.body["steps"])
-    target = Target("workflow", plain_from_workflow(Workflow(steps)))
+    seconds = plan.body["deadline"]
+    deadline = None if seconds is None else timedelta(seconds=seconds)
+    target = Target("workflow", plain_from_workflow(Workflow(steps, deadline)))
     return JobSpec(name=plan.name, target=target, retry=RetryPolicy(max_retries=0))
 
 

@@ -294,6 +294,7 @@ async def _read_flow(world: World, run: Run) -> FlowStory:
         runs=tuple(await world.store.list_flow_runs(run.id, limit=1000)),
         steps=None if steps is None else tuple(StepStatus(byte).name for byte in steps),
         cancelled_at=world.recorder.flow_cancels.get(run.id),
+        deadline=plan.workflow.deadline,
     )
 
 

@@ -1,20 +1,41 @@
-"""The form in which stores keep the state of a flow: a byte that numbers the form, and MessagePack."""
+"""The form in which stores keep the state of a flow: a byte that numbers the form, and MessagePack.
+
+Form 1 has what every flow has. Form 2 adds a map of what only some have, by name, and only of what differs from its
+default. So flows that do not use a feature do not pay for it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
 import msgspec
 
-from mainspring.core.workflows.state import FlowState, UnreadableFlow
+from mainspring.core.workflows.state import FlowPhase, FlowState, UnreadableFlow
+from mainspring.core.workflows.timers import FlowTimer, TimerKind, Timers, sort_timers
 
-_FORM = 1
-"""Grows with each change of the form. What an older program cannot read, it must not decide about."""
+_PLAIN, _MORE = 1, 2
+"""The forms. What an older program cannot read, it must not decide about."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(tuple[int, bytes, int, bytes])
+_plain = msgspec.msgpack.Decoder(tuple[int, bytes, int, bytes])
+_more = msgspec.msgpack.Decoder(tuple[int, bytes, int, bytes, dict[str, msgspec.Raw]])
 
 
 def encode_flow_state(state: FlowState) -> bytes:
     """Return the state as it is kept: a byte for each step, and two for each whose run has ended."""
-    return bytes((_FORM,)) + _encoder.encode((int(state.phase), state.steps, state.live, state.ends))
+    parts = int(state.phase), state.steps, state.live, state.ends
+    more = {
+        name: part.write(given)
+        for name, part in _PARTS.items()
+        if (given := getattr(state, name)) != part.default
+    }
+    if not more:
+        return bytes((_PLAIN,)) + _encoder.encode(parts)
+    return bytes((_MORE,)) + _encoder.encode((*parts, more))
 
 
 def decode_flow_state(kept: bytes) -> FlowState:
@@ -23,10 +44,69 @@ def decode_flow_state(kept: bytes) -> FlowState:
     Raises:
         UnreadableFlow: it is of a later form, or damaged.
     """
-    if not kept or kept[0] != _FORM:
-        raise UnreadableFlow(f"form {kept[0] if kept else 'none'} is not known; this program knows {_FORM}")
+    form = kept[0] if kept else None
     try:
-        parts = _decoder.decode(memoryview(kept)[1:])
+        if form == _PLAIN:
+            return FlowState.restore(*_plain.decode(memoryview(kept)[1:]))
+        if form == _MORE:
+            phase, steps, live, ends, more = _more.decode(memoryview(kept)[1:])
+            parts = {name: _read(name, raw) for name, raw in more.items()}
+            return FlowState.restore(phase, steps, live, ends, **parts)
     except msgspec.DecodeError as error:
         raise UnreadableFlow(f"is damaged: {error}") from None
-    return FlowState.restore(*parts)
+    raise UnreadableFlow(f"form {form or 'none'} is not known; this program knows {_MORE}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of a state that only some flows have.
+
+    Attributes:
+        form: the type of what is kept.
+        write, read: from the attribute of the state to what is kept, and back. A `ValueError` says that it is none.
+        default: of the attribute. It is not kept.
+    """
+
+    form: Any
+    write: Callable[[Any], object]
+    read: Callable[[Any], Any]
+    default: object
+
+
+def _read(name: str, raw: msgspec.Raw) -> Any:
+    part = _PARTS.get(name)
+    if part is None:
+        raise UnreadableFlow(f"part {name[:70]!r} is not known")
+    try:
+        return part.read(msgspec.msgpack.decode(raw, type=part.form))
+    except (ValueError, OverflowError) as error:  # a DecodeError is a ValueError
+        raise UnreadableFlow(f"part {name!r} is damaged: {error}") from None
+
+
+def _write_timers(timers: Timers) -> list[tuple[int, int, int]]:
+    return [(write_micros(timer.at), int(timer.kind), timer.step) for timer in timers]
+
+
+def _read_timers(kept: list[tuple[int, int, int]]) -> Timers:
+    return sort_timers([FlowTimer(read_micros(at), TimerKind(kind), step) for at, kind, step in kept])
+
+
+def write_micros(instant: datetime) -> int:
+    """Return an instant as it is kept within a state: microseconds since 1970."""
+    return (instant - _EPOCH) // _MICROSECOND
+
+
+def read_micros(micros: int) -> datetime:
+    """Return the instant that was kept.
+
+    Raises:
+        OverflowError: there is no such instant.
+    """
+    return _EPOCH + timedelta(microseconds=micros)
+
+
+_PARTS: dict[str, _Part] = {
+    "timers": _Part(list[tuple[int, int, int]], _write_timers, _read_timers, ()),
+    "cause": _Part(int, int, FlowPhase, FlowPhase.OPEN),
+}
+"""What only some flows have, by name: that of the attribute, too."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mainspring.payloads.codec import Codec
     from mainspring.ports.executor import AttemptContext
     from mainspring.sdk.client import AsyncClient
+    from mainspring.sdk.once import Duration
     from mainspring.sdk.staging import Stage
     from mainspring.sdk.sync_client import SyncClient
     from mainspring.sdk.transactions import DatabaseConnection
@@ -227,11 +228,14 @@ class App:
 
         return decorate
 
-    def workflow(self, name: str, **definition: Unpack[WorkflowOptions]) -> AppWorkflow:
+    def workflow(
+        self, name: str, *, deadline: Duration | None = None, **definition: Unpack[WorkflowOptions]
+    ) -> AppWorkflow:
         """Make a job that runs steps; `step` of what is returned adds them.
 
         Args:
             name: the job's name.
+            deadline: how long a run of it may take as a whole.
             definition: fields of a job (`cron`, `every`, `queue`, `overlap`, `notify`, …). Retries, time limits and
                 labels are for the steps.
 
@@ -242,7 +246,7 @@ class App:
 
         if name in self._functions or name in self._workflows:
             raise InvalidInput("name", f"the app has a job {name!r} already; choose another name")
-        workflow = make_workflow(self, name, definition)
+        workflow = make_workflow(self, name, definition, deadline=deadline)
         self._workflows[name] = workflow
         return workflow
 

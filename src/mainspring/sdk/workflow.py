@@ -81,11 +81,14 @@ class AppWorkflow:
         steps: those that it has so far.
     """
 
-    def __init__(self, app: App, name: str, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, app: App, name: str, options: Mapping[str, Any], *, deadline: Duration | None = None
+    ) -> None:
         self.name = name
         self.steps: list[AppStep] = []
         self._app = app
         self._options = {"name": name, **plain_options(options)}
+        self._whole = {} if deadline is None else plain_options({"deadline": deadline})
 
     def __repr__(self) -> str:
         return f"<workflow {self.name!r}: {len(self.steps)} steps>"
@@ -159,8 +162,15 @@ class AppWorkflow:
         Raises:
             InvalidFields: the steps do not go together. It has all errors.
         """
-        steps = [step.body for step in self.steps]
-        body = {**self._options, "workflow": {"steps": steps}}
+        return self.define([step.body for step in self.steps])
+
+    def define(self, steps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Return the body of the job if it has these steps.
+
+        Raises:
+            InvalidFields: they do not go together, or an option of the whole is wrong.
+        """
+        body = {**self._options, "workflow": {**self._whole, "steps": list(steps)}}
         check_body(body)
         return body
 
@@ -187,16 +197,19 @@ class AppWorkflow:
         return handle
 
 
-def make_workflow(app: App, name: str, options: WorkflowOptions) -> AppWorkflow:
+def make_workflow(app: App, name: str, options: WorkflowOptions, *, deadline: Duration | None) -> AppWorkflow:
     """Make a workflow without steps.
+
+    Args:
+        deadline: how long a run of it may take as a whole.
 
     Raises:
         InvalidInput: an option is wrong. The error has a note that says where it is written.
     """
     frame = sys._getframe(2)
     try:
-        workflow = AppWorkflow(app, name, options)
-        check_body({**workflow._options, "workflow": {"steps": [_ANY_STEP]}})
+        workflow = AppWorkflow(app, name, options, deadline=deadline)
+        workflow.define([_ANY_STEP])
     except InvalidInput as error:
         raise _add_place(error, name, None, frame).with_traceback(None) from None
     return workflow

@@ -21,8 +21,9 @@ from mainspring.core.definition.steps import (
 from mainspring.core.definition.timeouts import check_timeouts
 from mainspring.core.fields import check_known, encode_payload, kind, show_key
 from mainspring.core.model import JobSpec, Target
+from mainspring.core.options import Options
 from mainspring.core.retry import RetryPolicy
-from mainspring.core.targets import TARGETS, WORKFLOW
+from mainspring.core.targets import TARGETS, WORKFLOW, WorkflowType
 from mainspring.core.workflows.graph import find_cycles
 from mainspring.core.workflows.model import Workflow, WorkflowStep
 from mainspring.core.workflows.rules import StepRule
@@ -52,6 +53,12 @@ _OF_STEPS: Mapping[str, object] = MappingProxyType(
 """Fields of a job that say nothing for a workflow unless they are as here."""
 FIELDS_OF_STEPS = frozenset(form for name in _OF_STEPS for form in OPTIONS.get(name).forms)
 """Their names in a body."""
+WHOLE_OPTIONS = Options(*(option for option in WorkflowType.options if option.name != "steps"))
+"""The options of a workflow as a whole, beside its steps."""
+_OTHER_NAMES = MappingProxyType(
+    dict.fromkeys(("timeout", "time_limit", "execution_timeout", "activeDeadlineSeconds"), "deadline")
+)
+"""The names that other tools have for them."""
 _MOST_CYCLES = 10
 _MOST_COMPARED = 5000
 """Names with which misspelt ones are compared, in all."""
@@ -112,7 +119,7 @@ def read_workflow(
     """Read a workflow.
 
     Args:
-        value: what the user wrote: `{"steps": [...]}`, each step with its target in short or full form.
+        value: what the user wrote: `{"steps": [...], ...}`, each step with its target in short or full form.
         path: where the user wrote it, for errors.
         types: target types that are accepted; None is all.
         functions: names of functions that are known; None is not to be checked.
@@ -122,6 +129,7 @@ def read_workflow(
     """
     findings = _Findings()
     bodies = _read_list(value, path, findings, most_steps)
+    options = _read_options(value, path, findings)
     steps: list[WorkflowStep | None] = []
     for place, body in enumerate(bodies):
         steps.append(_read_step(body, f"{path}.steps[{place}]", findings, types, functions))
@@ -129,7 +137,7 @@ def read_workflow(
             findings.tell()
     _check_graph(bodies, f"{path}.steps", findings)
     findings.tell()
-    workflow = Workflow(tuple([step for step in steps if step is not None]))
+    workflow = Workflow(tuple([step for step in steps if step is not None]), **options)
     size = len(encode_payload(plain_from_workflow(workflow)))
     if size > most_bytes:
         findings.add(path, f"has {size} bytes; at most {most_bytes} fit, put large data elsewhere")
@@ -187,7 +195,7 @@ def _read_list(value: object, path: str, findings: _Findings, most: int) -> Sequ
     if not isinstance(value, Mapping):
         findings.add(path, f"must be an object with steps, not {kind(value)}")
         return ()
-    _check_fields(value, frozenset({"steps"}), {}, path, findings)
+    _check_fields(value, frozenset(WorkflowType.options.by_form), _OTHER_NAMES, path, findings)
     if "steps" not in value:
         findings.add(f"{path}.steps", "is missing; a workflow has at least one step")
         return ()
@@ -197,6 +205,14 @@ def _read_list(value: object, path: str, findings: _Findings, most: int) -> Sequ
         findings.add(f"{path}.steps", f"must be a list of 1 to {most} steps, not {found}")
         return ()
     return bodies
+
+
+def _read_options(value: object, path: str, findings: _Findings) -> dict[str, Any]:
+    """Return the options of a workflow as a whole."""
+    given = (
+        {name: one for name, one in value.items() if name != "steps"} if isinstance(value, Mapping) else {}
+    )
+    return findings.keep(path, WHOLE_OPTIONS.read_given, given, str) or {}
 
 
 def _check_fields(
@@ -319,9 +335,15 @@ def _show_cycle(cycle: Sequence[int], names: Sequence[str]) -> str:
 
 def plain_from_workflow(workflow: Workflow) -> dict[str, Any]:
     """Return the full form, which is kept and shown: dicts, lists, strings, numbers and None only."""
-    return {"steps": [plain_from_step(step) for step in workflow.steps]}
+    plain: dict[str, Any] = {"steps": [plain_from_step(step) for step in workflow.steps]}
+    for option in WHOLE_OPTIONS:
+        given = getattr(workflow, option.name)
+        if given != option.default:
+            plain[option.key] = option.store(given)
+    return plain
 
 
 def workflow_from_plain(plain: Mapping[str, Any]) -> Workflow:
     """Read a full form that `plain_from_workflow` wrote; it is trusted, not checked."""
-    return Workflow(tuple([step_from_plain(step) for step in plain["steps"]]))
+    steps = tuple([step_from_plain(step) for step in plain["steps"]])
+    return Workflow(steps, **WHOLE_OPTIONS.load(plain))

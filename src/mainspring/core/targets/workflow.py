@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property
 from typing import Any, ClassVar
 
 from mainspring.core.kinds import Kind, Schema
 from mainspring.core.options import Option, Options, Path
 from mainspring.core.targets.base import TargetType
+from mainspring.core.times import Duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +33,15 @@ class StepList(Kind):
 
 @dataclass(frozen=True, slots=True)
 class WorkflowBody(Kind):
-    """The short form: an object of the steps."""
+    """The short form: an object of all options."""
 
     def schema(self) -> Schema:
         """Return an object's schema."""
-        return {"type": "object", "properties": {"steps": StepList().schema()}, "required": ["steps"]}
+        return WorkflowType.options.schema()
 
     def limits(self) -> str:
         """Say what the object has."""
-        return "an object of `steps`"
+        return "an object of `steps`, and of the other options"
 
 
 _STEPS = Option(
@@ -50,6 +52,15 @@ _STEPS = Option(
         {"name": "extract", "function": "extract"},
         {"name": "load", "function": "load", "after": ["extract"]},
     ],
+)
+DEADLINE = Option(
+    name="deadline",
+    kind=Duration(timedelta(seconds=1), timedelta(days=366)),
+    summary="How long a run of it may take, from when its first steps start.",
+    detail="Then nothing more starts, what is live is cancelled, and the run is FAILED.",
+    default=None,
+    is_nullable=True,
+    example="4h",
 )
 _WORKFLOW = Option(
     name="workflow",
@@ -64,7 +75,7 @@ class WorkflowType(TargetType):
 
     name = "workflow"
     summary = "Runs steps, each once the steps before it have ended as its rule asks for."
-    options: ClassVar[Options] = Options(_STEPS)
+    options: ClassVar[Options] = Options(_STEPS, DEADLINE)
     short: ClassVar[Mapping[str, str]] = {_WORKFLOW.name: _STEPS.name}
 
     @cached_property

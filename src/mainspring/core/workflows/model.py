@@ -41,6 +41,11 @@ class WorkflowStep:
 
 @value()
 class Workflow:
-    """A graph of steps, in the order in which they were written. A step is known by its place in it, too."""
+    """A graph of steps, in the order in which they were written. A step is known by its place in it, too.
+
+    Attributes:
+        deadline: how long it may take, from when it began; None: as long as its steps take.
+    """
 
     steps: tuple[WorkflowStep, ...]
+    deadline: timedelta | None = None

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 
 from mainspring.core.workflows.plan import FlowPlan, Statuses
 from mainspring.core.workflows.rules import StepRule
-from mainspring.core.workflows.state import StepStatus
+from mainspring.core.workflows.state import FlowPhase, FlowState, StepStatus
 
 _MOST_NAMED = 5
 _OPEN = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.LIVE})
@@ -26,21 +26,26 @@ _BARRED_BY = {
 """By rule, the ends of a single parent that have its step skipped."""
 
 
-def explain_step(plan: FlowPlan, statuses: Statuses, step: int) -> str | None:
+def explain_step(plan: FlowPlan, state: FlowState, step: int) -> str | None:
     """Return why a step without a run has none; None if its rule said that it runs.
 
     Args:
-        statuses: those of all steps.
+        state: that of the flow.
         step: its place. It has no run.
     """
-    status = StepStatus(statuses[step])
+    statuses, status = state.steps, state.status(step)
     parents = plan.graph.parents[step]
     if status is StepStatus.WAITING:
         return f"waits for {_name(plan, _those(statuses, parents, _OPEN))}"
     if status is StepStatus.READY:
         return "starts next"
     if status is StepStatus.CANCELLED:
-        return "the workflow was cancelled before it started"
+        is_late = FlowPhase.OVERDUE in {state.phase, state.cause}
+        return (
+            "the deadline passed before it started"
+            if is_late
+            else "the workflow was cancelled before it started"
+        )
     if status is StepStatus.UPSTREAM_FAILED:
         return _tell(plan, statuses, _those(statuses, parents, _UNWELL))
     if status is StepStatus.SKIPPED:

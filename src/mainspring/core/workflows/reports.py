@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from mainspring.core.model import Run
 from mainspring.core.states import FINAL_STATES
 from mainspring.core.values import value
-from mainspring.core.workflows.plan import FlowPlan, Statuses
+from mainspring.core.workflows.plan import FlowPlan
 from mainspring.core.workflows.reasons import explain_step
-from mainspring.core.workflows.state import STATUS_OF_END, StepStatus
+from mainspring.core.workflows.state import STATUS_OF_END, FlowState, StepStatus
 
 
 @value(kw_only=True)
@@ -29,20 +29,20 @@ class StepReport:
 
 
 def report_step(
-    plan: FlowPlan, run: Run, statuses: Statuses | None, runs: Mapping[int, Run], place: int
+    plan: FlowPlan, run: Run, state: FlowState | None, runs: Mapping[int, Run], place: int
 ) -> StepReport:
     """Tell where a step is.
 
     Args:
         run: that of the workflow.
-        statuses: those of all steps; None if the run's flow has not begun.
+        state: that of the run's flow; None if it has not begun.
         runs: those of the steps, by place.
     """
-    if statuses is None:
+    if state is None:
         return _not_begun(run, place)
     own = runs.get(place)
-    reason = explain_step(plan, statuses, place) if own is None else own.reason
-    return StepReport(place=place, status=StepStatus(statuses[place]), run=own, reason=reason)
+    reason = explain_step(plan, state, place) if own is None else own.reason
+    return StepReport(place=place, status=state.status(place), run=own, reason=reason)
 
 
 def _not_begun(run: Run, place: int) -> StepReport:

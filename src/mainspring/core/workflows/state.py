@@ -8,17 +8,25 @@ from struct import pack, unpack
 
 from mainspring.core.states import RunState
 from mainspring.core.values import value
+from mainspring.core.workflows.timers import Timers
 
 _END = 2
 """Bytes of a step's place in the order of ends."""
 
 
 class FlowPhase(IntEnum):
-    """Whether a flow starts steps. The numbers are kept."""
+    """Whether a flow starts steps. The numbers are kept.
+
+    - `OPEN`: it does.
+    - `CANCELLING`, `OVERDUE`: it does not, because it was cancelled, or its deadline has passed. It ends with what is
+        live.
+    - `ENDED`: it has ended.
+    """
 
     OPEN = 0
     CANCELLING = 1
     ENDED = 2
+    OVERDUE = 3
 
 
 class StepStatus(IntEnum):
@@ -65,15 +73,28 @@ class FlowState:
         steps: the status of each step, as a byte.
         live: how many of its runs have not ended.
         ends: the steps whose runs have ended, in that order, two bytes each.
+        timers: when it has a turn without mail, the first one first.
+        cause: the phase of a flow that has ended, before it ended.
     """
 
     phase: FlowPhase
     steps: bytes
     live: int
     ends: bytes
+    timers: Timers = ()
+    cause: FlowPhase = FlowPhase.OPEN
 
     @classmethod
-    def restore(cls, phase: int, steps: bytes, live: int, ends: bytes) -> FlowState:
+    def restore(
+        cls,
+        phase: int,
+        steps: bytes,
+        live: int,
+        ends: bytes,
+        *,
+        timers: Timers = (),
+        cause: FlowPhase = FlowPhase.OPEN,
+    ) -> FlowState:
         """Return the state that these kept parts are.
 
         Raises:
@@ -89,7 +110,7 @@ class FlowState:
             raise UnreadableFlow(f"{live} runs do not fit {steps.count(StepStatus.LIVE)} live steps")
         if known_phase is FlowPhase.ENDED and len(steps.translate(None, _OPEN)) < len(steps):
             raise UnreadableFlow("the flow has ended, and a step has not")
-        state = cls(known_phase, steps, live, ends)
+        state = cls(known_phase, steps, live, ends, timers, cause)
         if len(ends) % _END or max(state.order_of_ends(), default=-1) >= len(steps):
             raise UnreadableFlow("the order of ends names steps that do not exist")
         return state

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from itertools import islice
 
 from mainspring.core.states import RunState
@@ -17,6 +18,7 @@ from mainspring.core.workflows.mail import FlowNotice, Mail, StepEnded
 from mainspring.core.workflows.plan import FlowPlan
 from mainspring.core.workflows.rules import Parents, StepRule, StepVerdict, judge
 from mainspring.core.workflows.state import STATUS_OF_END, FlowPhase, FlowState, StepStatus, pack_ends
+from mainspring.core.workflows.timers import FlowTimer, TimerKind, split_due
 
 MOST_STARTS = 500
 """Steps that a turn starts, at most, unless a server says otherwise."""
@@ -39,10 +41,12 @@ class FlowEnd:
     Attributes:
         state: SUCCEEDED, FAILED or CANCELLED. A success wins over a cancel that kept nothing from being done.
         failed: of a flow that FAILED, the names of the steps that made it fail, in the order of their ends.
+        is_overdue: it FAILED because its deadline passed, whatever its steps say.
     """
 
     state: RunState
     failed: tuple[str, ...] = ()
+    is_overdue: bool = False
 
 
 @value()
@@ -64,18 +68,25 @@ class FlowTurn:
     end: FlowEnd | None = None
 
 
-def begin_flow(plan: FlowPlan, *, most_starts: int = MOST_STARTS) -> FlowTurn:
-    """Return the first turn of a flow: the steps without parents start."""
+def begin_flow(plan: FlowPlan, *, now: datetime, most_starts: int = MOST_STARTS) -> FlowTurn:
+    """Return the first turn of a flow: the steps without parents start, and so does the time until its deadline."""
     steps = bytearray(len(plan.rules))
     roots = [rank for rank, step in enumerate(plan.graph.order) if not plan.graph.parents[step]]
     _judge_all(plan, steps, roots, FlowPhase.OPEN)
-    return _close(plan, FlowPhase.OPEN, steps, 0, b"", _NOBODY, most_starts)
+    deadline = plan.workflow.deadline
+    timers = () if deadline is None else (FlowTimer(now + deadline, TimerKind.DEADLINE),)
+    return _close(plan, FlowState(FlowPhase.OPEN, b"", 0, b"", timers), steps, _NOBODY, most_starts)
 
 
 def turn(
-    plan: FlowPlan, state: FlowState, mails: Sequence[Mail], *, most_starts: int = MOST_STARTS
+    plan: FlowPlan,
+    state: FlowState,
+    mails: Sequence[Mail],
+    *,
+    now: datetime,
+    most_starts: int = MOST_STARTS,
 ) -> FlowTurn:
-    """Return what mail makes of a flow.
+    """Return what mail, and the timers that are due, make of a flow.
 
     Args:
         plan: that of the definition with which the flow began.
@@ -88,18 +99,20 @@ def turn(
         raise ValueError(f"the flow has {len(state.steps)} steps, and the workflow {len(plan.rules)}")
     steps, phase, cancels = bytearray(state.steps), state.phase, _NOBODY
     ended = _take_ends(steps, mails)
-    moved = ended
-    if phase is FlowPhase.OPEN and any(mail is FlowNotice.CANCEL for mail in mails):
-        phase = FlowPhase.CANCELLING
-        moved = [*ended, *_find_all(steps, _READY)]
+    due, timers = split_due(state.timers, now) if state.timers else ((), ())
+    is_cancelled = phase is FlowPhase.OPEN and any(mail is FlowNotice.CANCEL for mail in mails)
+    if not (ended or is_cancelled or due or _READY in steps):  # as always once the flow has ended
+        return FlowTurn(state)
+    _judge_children(plan, steps, ended, phase)
+    if is_cancelled or (due and phase is FlowPhase.OPEN and (_LIVE in steps or _READY in steps)):
+        phase = FlowPhase.CANCELLING if is_cancelled else FlowPhase.OVERDUE
+        ready = [*_find_all(steps, _READY)]
         steps = steps.replace(bytes([_READY]), bytes([_CANCELLED]))
         cancels = tuple(_find_all(steps, _LIVE))
-    elif not ended and _READY not in steps:  # as always once the flow has ended
-        return FlowTurn(state)
-    children = {child for step in moved for child in plan.following[step]}
-    _judge_all(plan, steps, sorted(children), phase)
+        _judge_children(plan, steps, ready, phase)
     ends = state.ends + pack_ends(ended)
-    return _close(plan, phase, steps, state.live - len(ended), ends, cancels, most_starts)
+    before = FlowState(phase, state.steps, state.live - len(ended), ends, timers)
+    return _close(plan, before, steps, cancels, most_starts)
 
 
 def _take_ends(steps: bytearray, mails: Iterable[Mail]) -> list[int]:
@@ -122,6 +135,12 @@ def _find_all(steps: bytearray, status: int) -> Iterator[int]:
     while step >= 0:
         yield step
         step = steps.find(status, step + 1)
+
+
+def _judge_children(plan: FlowPlan, steps: bytearray, ended: Iterable[int], phase: FlowPhase) -> None:
+    """Judge the steps that follow some that have ended, and those that follow from them."""
+    children = {child for step in ended for child in plan.following[step]}
+    _judge_all(plan, steps, sorted(children), phase)
 
 
 def _judge_all(plan: FlowPlan, steps: bytearray, due: list[int], phase: FlowPhase) -> None:
@@ -168,32 +187,32 @@ _AFTER_ONE = {rule: bytes(_judge_step(rule, bytes([status])) for status in StepS
 
 
 def _close(
-    plan: FlowPlan,
-    phase: FlowPhase,
-    steps: bytearray,
-    live: int,
-    ends: bytes,
-    cancels: tuple[int, ...],
-    most_starts: int,
+    plan: FlowPlan, state: FlowState, steps: bytearray, cancels: tuple[int, ...], most_starts: int
 ) -> FlowTurn:
-    """Start what is ready, as far as the turn may, or end the flow if nothing is live."""
+    """Start what is ready, as far as the turn may, or end the flow if nothing is live.
+
+    Args:
+        state: the new one, but for the steps.
+    """
+    phase, timers = state.phase, state.timers
     starts = tuple(islice(_find_all(steps, _READY), most_starts))
     for step in starts:
         steps[step] = _LIVE
-    live += len(starts)
+    live = state.live + len(starts)
     goes_on = _READY in steps
     if live or goes_on:
-        return FlowTurn(FlowState(phase, bytes(steps), live, ends), starts, cancels, goes_on)
-    ended = FlowState(FlowPhase.ENDED, bytes(steps), 0, ends)
-    end = _find_end(plan, ended, was_cancelled=phase is FlowPhase.CANCELLING)
-    return FlowTurn(ended, cancels=cancels, end=end)
+        return FlowTurn(FlowState(phase, bytes(steps), live, state.ends, timers), starts, cancels, goes_on)
+    ended = FlowState(FlowPhase.ENDED, bytes(steps), 0, state.ends, cause=phase)
+    return FlowTurn(ended, cancels=cancels, end=_find_end(plan, ended))
 
 
-def _find_end(plan: FlowPlan, state: FlowState, *, was_cancelled: bool) -> FlowEnd:
+def _find_end(plan: FlowPlan, state: FlowState) -> FlowEnd:
     """Return how a flow of which nothing is live has ended."""
     steps = state.steps
     unwell = [step for step in state.order_of_ends() if steps[step] in {_FAILED, _CANCELLED}]
     failed = [plan.workflow.steps[step].name for step in unwell if not plan.may_fail[step]]
-    if was_cancelled and (failed or _CANCELLED in steps):
+    if state.cause is FlowPhase.CANCELLING and (failed or _CANCELLED in steps):
         return FlowEnd(RunState.CANCELLED)
+    if state.cause is FlowPhase.OVERDUE:
+        return FlowEnd(RunState.FAILED, tuple(failed), is_overdue=True)
     return FlowEnd(RunState.FAILED, tuple(failed)) if failed else FlowEnd(RunState.SUCCEEDED)

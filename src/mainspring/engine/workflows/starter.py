@@ -16,6 +16,7 @@ from mainspring.core.outcomes import Failure
 from mainspring.core.targets import WORKFLOW
 from mainspring.core.workflows.places import is_workflow_route
 from mainspring.core.workflows.state import UnreadableFlow
+from mainspring.core.workflows.timers import earliest
 from mainspring.core.workflows.turn import begin_flow
 from mainspring.engine.common.definitions import Definitions
 from mainspring.engine.common.run_counts import RunCounts
@@ -254,7 +255,7 @@ class FlowStarter:
             return Report(lease.run_id, lease.token, Stopped())
         try:
             plan = self._definitions.plans.find((lease.job_id, lease.version), lease.spec)
-            begun = begin_flow(plan)
+            begun = begin_flow(plan, now=now)
             if begun.end is not None:  # no step asks for anything
                 return Report(lease.run_id, lease.token, Success(result=None))
             runs = make_step_runs(_facts_of(lease), lease.spec, plan, begun.starts, now=now)
@@ -274,6 +275,7 @@ class FlowStarter:
             live=begun.state.live,
             runs=runs,
             goes_on=begun.goes_on,
+            wake_at=earliest(begun.state.timers),
         )
 
     @property

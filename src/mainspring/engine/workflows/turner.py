@@ -1,7 +1,8 @@
-"""Takes the turns of flows: for the shards that a node owns, what mail makes of each flow (ADR 0070)."""
+"""Takes the turns of flows: for the shards that a node owns, what mail and timers make of each flow (ADR 0070)."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
@@ -17,12 +18,13 @@ from mainspring.engine.common.event_log import EventLog
 from mainspring.engine.common.run_counts import RunCounts
 from mainspring.engine.common.wakeups import Wakeups, lanes_of
 from mainspring.engine.scheduling.ownership import Ownership
+from mainspring.engine.workflows.alarms import FlowAlarms
 from mainspring.engine.workflows.mailbox import MailScan
 from mainspring.engine.workflows.starter import note_step_runs
 from mainspring.engine.workflows.turns import take_turn
 from mainspring.ports.clock import Clock, RandomSource, Waiter
 from mainspring.ports.store import Store
-from mainspring.ports.store.flows import FlowVerdict, KeptFlow, KeptMail, TurnedFlow
+from mainspring.ports.store.flows import FlowVerdict, KeptFlow, KeptMail, TurnedFlow, WokenFlow
 from mainspring.ports.telemetry import Measure
 
 _log = structlog.get_logger(__name__)
@@ -47,7 +49,7 @@ class FlowEnds(Protocol):
 
 
 class FlowTurner:
-    """Reads the mail of this node's shards, and writes the turn that it makes of each flow.
+    """Reads the mail of this node's shards, and which flows wake, and writes the turn that each of them takes.
 
     Nobody else takes turns of these shards. If two nodes believe that they own one, the epoch fences the late one, and
     the flow's revision lets only one of two turns through that were made of the same state.
@@ -83,6 +85,8 @@ class FlowTurner:
         self._ends = ends
         self.waiter = waiter
         self._scan = MailScan()
+        self._alarms = FlowAlarms()
+        self._cannot_wake: Mapping[RunId, str] = {}
         self._stuck = 0
         self._verdicts = dict.fromkeys((FlowVerdict.TURNED, FlowVerdict.LOST, FlowVerdict.FENCED), 0)
         self.unreadable: Mapping[RunId, str] = {}
@@ -96,11 +100,11 @@ class FlowTurner:
         yield Measure("flows_unreadable", len(self.unreadable))
 
     async def tick(self, now: datetime) -> float:
-        """Take the turns that the mail of some flows makes. Return 0 if there may be more."""
+        """Take the turns that mail and timers of some flows make. Return 0 if there may be more."""
         epochs = self._ownership.epochs
         self._scan.keep(epochs)
         if not epochs:
-            self.unreadable, self._stuck = {}, 0
+            self.unreadable, self._cannot_wake, self._stuck = {}, {}, 0
             return _IDLE
         limit = BATCH + self._stuck  # what stays must not keep the rest from being read
         mails = await self._store.read_mail(
@@ -110,32 +114,54 @@ class FlowTurner:
         late = [mail.place for mail in mails if mail.revision is None]
         if late:
             await self._store.drop_mail(late)
-        decided = await self._decide([mail for mail in mails if mail.revision is not None], now)
+        most_woken = BATCH + len(self._cannot_wake)
+        woken = await self._alarms.read_due(
+            self._store, epochs.keys(), now=now, at=self._clock.monotonic(), limit=most_woken
+        )
+        decided = await self._decide([mail for mail in mails if mail.revision is not None], woken, now)
         is_again = False
         for chunk in _chunks(decided):
             is_again |= await self._write(chunk, epochs)
-        return 0.0 if is_again or len(mails) == limit else PERIOD
+        if is_again or len(mails) == limit or len(woken or ()) == most_woken:
+            return 0.0
+        return self._alarms.seconds_left(now, most=PERIOD)
 
-    async def _decide(self, mails: Sequence[KeptMail], now: datetime) -> list[_Decided]:
-        """Return the turns that mail makes. Flows that cannot be read keep their mail."""
+    async def _decide(
+        self, mails: Sequence[KeptMail], woken: Sequence[WokenFlow] | None, now: datetime
+    ) -> list[_Decided]:
+        """Return the turns that mail and timers make. Flows that cannot be read keep their mail.
+
+        Args:
+            woken: flows whose timers are due; None if nobody looked.
+        """
         by_flow: dict[RunId, list[KeptMail]] = {}
+        seen: dict[RunId, set[int | None]] = defaultdict(set)
         for mail in mails:
             by_flow.setdefault(mail.flow_id, []).append(mail)
+            seen[mail.flow_id].add(mail.revision)
+        for one in woken or ():
+            by_flow.setdefault(one.flow_id, [])
+            seen[one.flow_id].add(one.revision)
         flows = await self._store.read_flows(list(by_flow)) if by_flow else []
         kept = [flow for flow in flows if flow is not None]
         specs = await self._definitions.load((flow.job_id, flow.version) for flow in kept)
         decided: list[_Decided] = []
         unreadable: dict[RunId, str] = {}
+        if woken is None:  # those are still so
+            unreadable |= self._cannot_wake
         for flow in kept:
             own = by_flow[flow.id]
-            if any(mail.revision != flow.revision for mail in own):
-                continue  # it has had another turn since; its mail is read again
+            if seen[flow.id] != {flow.revision}:
+                continue  # it has had another turn since; its mail and its timers are read again
             try:
                 decided.append(self._turn(flow, specs, own, now))
             except UnreadableFlow as error:
                 unreadable[flow.id] = str(error)
+        if woken is not None:
+            ids = {one.flow_id for one in woken}
+            self._cannot_wake = {flow_id: why for flow_id, why in unreadable.items() if flow_id in ids}
         self._note_unreadable(unreadable)
-        self._stuck = min(sum(len(by_flow[flow_id]) for flow_id in unreadable), _MOST_STUCK)
+        self._stuck = min(sum(len(by_flow.get(flow_id, ())) for flow_id in unreadable), _MOST_STUCK)
         return decided
 
     def _turn(
@@ -174,6 +200,7 @@ class FlowTurner:
         if fenced:
             self._ownership.fence(fenced, used=epochs)
         taken = [one for one, verdict in zip(decided, verdicts, strict=True) if verdict is FlowVerdict.TURNED]
+        self._alarms.note(turned.wake_at for _, _, turned in taken)
         self._tell(taken, now)
         return any(turned.goes_on or turned.cancels for _, _, turned in taken) or FlowVerdict.LOST in verdicts
 

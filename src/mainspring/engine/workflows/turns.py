@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from mainspring.core.ciphertexts import is_encrypted_bytes
@@ -12,7 +13,8 @@ from mainspring.core.outcomes import AttemptFacts, Failure, Transition, cancelle
 from mainspring.core.retry import Random
 from mainspring.core.states import RunState
 from mainspring.core.workflows.plan import FlowPlan
-from mainspring.core.workflows.state import UnreadableFlow
+from mainspring.core.workflows.state import FlowPhase, UnreadableFlow
+from mainspring.core.workflows.timers import earliest
 from mainspring.core.workflows.turn import FlowEnd, turn
 from mainspring.engine.workflows.step_runs import FlowFacts, make_step_runs
 from mainspring.ports.flow_codec import decode_flow_state, encode_flow_state
@@ -20,6 +22,8 @@ from mainspring.ports.store.flows import KeptFlow, KeptMail, TurnedFlow
 
 CANCEL_REASON = "workflow_cancelled"
 """Why the runs of the steps of a cancelled workflow are CANCELLED."""
+DEADLINE_REASON = "deadline"
+"""Why a workflow is FAILED whose deadline has passed, and why the runs of its steps are CANCELLED."""
 _MOST_NAMED = 10
 """Steps that are named as the reason why a workflow has failed."""
 
@@ -33,7 +37,9 @@ def take_turn(
     now: datetime,
     random: Random,
 ) -> TurnedFlow:
-    """Return the turn that mail makes. Mail that changes nothing makes one, too: with it, the mail goes.
+    """Return the turn that mail, and the timers that are due, make.
+
+    Mail that changes nothing makes one, too: with it, the mail goes.
 
     Raises:
         UnreadableFlow: the flow's state is not one that this program may decide about, or steps would start with a
@@ -41,21 +47,23 @@ def take_turn(
     """
     state = decode_flow_state(flow.state)
     try:
-        decided = turn(plan, state, [mail.mail for mail in mails])
+        decided = turn(plan, state, [mail.mail for mail in mails], now=now)
         runs = make_step_runs(_facts_of(flow), spec, plan, decided.starts, now=now)
     except ValueError as error:
         raise UnreadableFlow(str(error)) from error
     if is_encrypted_bytes(flow.payload) and any(run.payload is not None for run in runs):
         raise UnreadableFlow("its payload cannot be decrypted here, and a step that starts would get it")
+    is_overdue = FlowPhase.OVERDUE in {decided.state.phase, decided.state.cause}
     return TurnedFlow(
         flow_id=flow.id,
         revision=flow.revision,
         state=flow.state if decided.state is state else encode_flow_state(decided.state),
         live=decided.state.live,
+        wake_at=earliest(decided.state.timers),
         mails=tuple(mail.place for mail in mails),
         runs=runs,
         cancels=decided.cancels,
-        cancel_reason=CANCEL_REASON,
+        cancel_reason=DEADLINE_REASON if is_overdue else CANCEL_REASON,
         goes_on=decided.goes_on,
         end=None if decided.end is None else end_run(flow, spec, decided.end, now=now, random=random),
     )
@@ -76,7 +84,15 @@ def end_run(flow: KeptFlow, spec: JobSpec, end: FlowEnd, *, now: datetime, rando
     )
     if end.state is RunState.CANCELLED:
         return cancelled(facts)
+    if end.is_overdue:
+        error = f"the deadline of the workflow passed{_tell_after(end.failed)}"
+        late = failed(facts, spec, Failure(error=error, is_timeout=True), now=now, random=random)
+        return replace(late, reason=DEADLINE_REASON) if late.to is RunState.FAILED else late
     return failed(facts, spec, Failure(error=_tell(end.failed)), now=now, random=random)
+
+
+def _tell_after(steps: Sequence[str]) -> str:
+    return f"; {_tell(steps)}" if steps else ""
 
 
 def _tell(steps: Sequence[str]) -> str:

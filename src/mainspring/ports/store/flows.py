@@ -52,6 +52,13 @@ class FlowStore(Protocol):
         """
         ...
 
+    async def read_woken(self, shards: Sequence[int], *, until: datetime, limit: int) -> list[WokenFlow]:
+        """Return flows of these shards that wake until an instant, each with the revision that it has in the snapshot.
+
+        They come in the order in which they wake.
+        """
+        ...
+
     async def drop_mail(self, mails: Sequence[MailPlace]) -> None:
         """Remove mail to flows that do not exist any more. Mail to one that exists stays.
 
@@ -112,6 +119,7 @@ class FlowStart:
         live: how many runs the state counts as live.
         runs: of the first steps. Each has a `place` in this flow.
         goes_on: the flow gets mail to go on (`FlowNotice.GO_ON`).
+        wake_at: when it has a turn though no mail came: the first of its timers; None if it has none.
     """
 
     run_id: RunId
@@ -121,6 +129,7 @@ class FlowStart:
     live: int
     runs: tuple[NewRun, ...]
     goes_on: bool = False
+    wake_at: datetime | None = None
 
 
 class FlowVerdict(StrEnum):
@@ -158,6 +167,19 @@ class KeptMail:
     flow_id: RunId
     revision: int | None
     mail: Mail
+
+
+@value()
+class WokenFlow:
+    """A flow with a timer.
+
+    Attributes:
+        wake_at: the first of its timers.
+    """
+
+    flow_id: RunId
+    revision: int
+    wake_at: datetime
 
 
 @value(kw_only=True)
@@ -204,6 +226,7 @@ class TurnedFlow:
         cancel_reason: why; needed if there are any.
         goes_on: the flow gets mail to go on (`FlowNotice.GO_ON`).
         end: how the flow's run ends, under `ENGINE_SESSION`; None if it goes on.
+        wake_at: as of `FlowStart`.
     """
 
     flow_id: RunId
@@ -216,3 +239,4 @@ class TurnedFlow:
     cancel_reason: str = "workflow"
     goes_on: bool = False
     end: Transition | None = None
+    wake_at: datetime | None = None

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from operator import attrgetter
 
 from mainspring.core.fencing import ENGINE_SESSION, is_held
 from mainspring.core.ids import RunId, run_shard
 from mainspring.core.model import Run
 from mainspring.core.states import FINAL_STATES
 from mainspring.core.workflows.mail import FlowNotice, StepEnded
-from mainspring.ports.store.flows import FlowStart, FlowVerdict, KeptFlow, KeptMail, MailPlace, TurnedFlow
+from mainspring.ports.store.flows import (
+    FlowStart,
+    FlowVerdict,
+    KeptFlow,
+    KeptMail,
+    MailPlace,
+    TurnedFlow,
+    WokenFlow,
+)
 from mainspring.ports.store.nodes import Epochs
 from mainspring.stores.memory.claims import end_attempt
 from mainspring.stores.memory.rows import FlowRow, RunRow
@@ -41,7 +50,7 @@ class MemoryFlowStore:
                 tables.limits.keys[key_id].holds[run.id] = run.token + 1
         run.token += 1
         tables.index(run)
-        tables.flows.rows[run.id] = FlowRow(state=start.state, live=start.live)
+        tables.flows.rows[run.id] = FlowRow(state=start.state, live=start.live, wake_at=start.wake_at)
         if run.is_cancel_requested:
             tables.flows.post(run.id, FlowNotice.CANCEL)
         if start.goes_on:
@@ -61,6 +70,14 @@ class MemoryFlowStore:
             if number >= lows.get(shard, 0)
         ]
         return found[:limit]
+
+    async def read_woken(self, shards: Sequence[int], *, until: datetime, limit: int) -> list[WokenFlow]:
+        found = [
+            WokenFlow(flow_id, row.revision, row.wake_at)
+            for flow_id, row in self._tables.flows.rows.items()
+            if row.wake_at is not None and row.wake_at <= until and run_shard(flow_id) in shards
+        ]
+        return sorted(found, key=attrgetter("wake_at", "flow_id"))[:limit]
 
     async def drop_mail(self, mails: Sequence[MailPlace]) -> None:
         flows = self._tables.flows
@@ -99,7 +116,7 @@ class MemoryFlowStore:
                 tables.cancel(run.id, reason=turn.cancel_reason, now=now)
         if turn.end is None:
             row = flows.rows[turn.flow_id]
-            row.state, row.live = turn.state, turn.live
+            row.state, row.live, row.wake_at = turn.state, turn.live, turn.wake_at
             row.revision += 1
         else:
             del flows.rows[turn.flow_id]

@@ -241,6 +241,7 @@ class FlowRow:
 
     state: bytes
     live: int
+    wake_at: datetime | None
     revision: int = 0
 
 

@@ -13,7 +13,15 @@ from mainspring.core.ids import RunId, run_shard
 from mainspring.core.model import LaneKey, Priority, Run
 from mainspring.core.states import RunState
 from mainspring.core.workflows.mail import FlowNotice, Mail, StepEnded
-from mainspring.ports.store.flows import FlowStart, FlowVerdict, KeptFlow, KeptMail, MailPlace, TurnedFlow
+from mainspring.ports.store.flows import (
+    FlowStart,
+    FlowVerdict,
+    KeptFlow,
+    KeptMail,
+    MailPlace,
+    TurnedFlow,
+    WokenFlow,
+)
 from mainspring.ports.store.nodes import Epochs
 from mainspring.stores.postgres.completion import apply_any
 from mainspring.stores.postgres.connecting import Role
@@ -66,6 +74,14 @@ class PostgresFlowStore:
             )
             for row in rows
         ]
+
+    async def read_woken(self, shards: Sequence[int], *, until: datetime, limit: int) -> list[WokenFlow]:
+        if not shards:
+            return []
+        rows = await self._connections.fetch(
+            Role.FLOW, "read_woken", is_repeatable=True, shards=shards, until=until, limit=limit
+        )
+        return [WokenFlow(RunId(row["id"]), row["revision"], row["wake_at"]) for row in rows]
 
     async def drop_mail(self, mails: Sequence[MailPlace]) -> None:
         if not mails:
@@ -183,6 +199,7 @@ async def _hand_over(transaction: Transaction, starts: Sequence[FlowStart]) -> s
         going_on=[start.goes_on for start in starts],
         lives=[start.live for start in starts],
         states=[start.state for start in starts],
+        wakes_at=[start.wake_at for start in starts],
     )
     return {RunId(row["id"]) for row in rows}
 
@@ -209,6 +226,7 @@ async def _turn(
             flow_ids=[one.flow_id for one in going],
             lives=[one.live for one in going],
             states=[one.state for one in going],
+            wakes_at=[one.wake_at for one in going],
         )
     await insert_steps(transaction, lane_ids, [run for one in turns for run in one.runs], now=now)
     if more := [one.flow_id for one in turns if one.goes_on]:

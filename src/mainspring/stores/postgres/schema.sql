@@ -363,8 +363,10 @@ CREATE TABLE flow (
     revision bigint NOT NULL DEFAULT 0,
     live integer NOT NULL,
     state bytea NOT NULL,
+    wake_at timestamp with time zone,
     CONSTRAINT flow_pkey PRIMARY KEY (id)
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_cost_delay=0);
+CREATE INDEX flow_wake ON public.flow USING btree (wake_at, id) WHERE (wake_at IS NOT NULL);
 
 CREATE TABLE idempotency (
     tenant text NOT NULL,

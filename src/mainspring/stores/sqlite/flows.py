@@ -14,7 +14,15 @@ from mainspring.core.model import Run
 from mainspring.core.outcomes import Transition
 from mainspring.core.states import RunState
 from mainspring.core.workflows.mail import FlowNotice, Mail, StepEnded
-from mainspring.ports.store.flows import FlowStart, FlowVerdict, KeptFlow, KeptMail, MailPlace, TurnedFlow
+from mainspring.ports.store.flows import (
+    FlowStart,
+    FlowVerdict,
+    KeptFlow,
+    KeptMail,
+    MailPlace,
+    TurnedFlow,
+    WokenFlow,
+)
 from mainspring.ports.store.nodes import Epochs
 from mainspring.stores.sqlite.completion import apply_others
 from mainspring.stores.sqlite.connection import Database
@@ -29,6 +37,7 @@ from mainspring.stores.sqlite.rows import (
     to_json,
     to_micros,
     to_optional_instant,
+    to_optional_micros,
 )
 from mainspring.stores.sqlite.runs import cancel_run
 from mainspring.stores.sqlite.schedule import find_fenced
@@ -65,6 +74,14 @@ class SqliteFlowStore:
             return found
 
         return await self._reader.call(read) if shards else []
+
+    async def read_woken(self, shards: Sequence[int], *, until: datetime, limit: int) -> list[WokenFlow]:
+        """See `FlowStore`."""
+        if not shards:
+            return []
+        values = {"shards": to_json(list(shards)), "until": to_micros(until), "limit": limit}
+        rows = await self._reader.call(lambda db: fetch_rows(db, "read_woken", values))
+        return [WokenFlow(RunId(row.id), row.revision, to_instant(row.wake_at)) for row in rows]
 
     async def drop_mail(self, mails: Sequence[MailPlace]) -> None:
         """See `FlowStore`."""
@@ -141,7 +158,12 @@ def _start(db: apsw.Connection, lane_ids: InternedLanes, start: FlowStart, now: 
     if is_cancel_requested is None:
         return FlowVerdict.STALE
     execute(db, "keep_places", {"run_id": start.run_id})
-    execute(db, "add_flow", {"flow_id": start.run_id, "live": start.live, "state": start.state})
+    wake_at = to_optional_micros(start.wake_at)
+    execute(
+        db,
+        "add_flow",
+        {"flow_id": start.run_id, "live": start.live, "wake_at": wake_at, "state": start.state},
+    )
     if is_cancel_requested:
         execute(db, "add_notice", {"flow_id": start.run_id, "what": FlowNotice.CANCEL.value})
     if start.goes_on:
@@ -167,7 +189,8 @@ def _turn(db: apsw.Connection, lane_ids: InternedLanes, turn: TurnedFlow, now: d
         for run_id in fetch_values(db, "find_step_runs", {**key, "step": step}):
             cancel_run(db, run_id, turn.cancel_reason, to_micros(now))
     if turn.end is None:
-        execute(db, "save_flow", {**key, "live": turn.live, "state": turn.state})
+        wake_at = to_optional_micros(turn.wake_at)
+        execute(db, "save_flow", {**key, "live": turn.live, "wake_at": wake_at, "state": turn.state})
     else:
         execute(db, "delete_flow", key)
         apply_others(db, [turn.end], set(), now, flow_states={turn.flow_id: turn.state})

@@ -415,7 +415,9 @@ CREATE TABLE flow (
     -- As many of its runs have not ended, as the state has it.
     live INTEGER NOT NULL,
     state BLOB NOT NULL
-) STRICT;
+, wake_at INTEGER) STRICT;
+
+CREATE INDEX flow_wake ON flow (wake_at, id) WHERE wake_at IS NOT NULL;
 
 CREATE TABLE idempotency (
     tenant TEXT NOT NULL,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mainspring.core.fencing import ENGINE_SESSION
-from mainspring.core.ids import RunId
+from mainspring.core.ids import SHARDS, RunId, run_shard
 from mainspring.core.outcomes import AttemptOutcome, Transition
 from mainspring.core.states import RunState
 from mainspring.core.workflows.mail import FlowNotice, StepEnded
 from mainspring.core.workflows.places import StepPlace
 from mainspring.ports.store import Store
+from mainspring.ports.store.flows import WokenFlow
 from mainspring.testing.conformance.completion import fail, read_run, succeed
 from mainspring.testing.conformance.flows import (
     FENCED,
@@ -93,6 +94,39 @@ class FlowTurns:
         assert await store.turn_flows([turn], epochs=epochs, now=at(2)) == [FENCED]
         assert await store.turn_flows([turn], epochs={}, now=at(2)) == [FENCED]
         assert (await read_flow(store, flow_id)).revision == 0
+
+    async def test_flows_wake_in_the_order_of_their_timers(self, store: Store) -> None:
+        epochs = await own_shards(store)
+        job = await add_job(store)
+        late, soon, never = [
+            await start_flow(store, job, 0, wake_at=wake_at) for wake_at in (at(9), at(5), None)
+        ]
+        shards = [run_shard(flow_id) for flow_id in (late, soon, never)]
+
+        async def woken(until: float, limit: int = 10) -> list[RunId]:
+            return [one.flow_id for one in await store.read_woken(shards, until=at(until), limit=limit)]
+
+        assert await woken(4.999999) == []
+        assert await store.read_woken(shards, until=at(5), limit=10) == [WokenFlow(soon, 0, at(5))]
+        assert await woken(9) == [soon, late]
+        assert await woken(9, limit=1) == [soon]
+        others = [shard for shard in range(SHARDS) if shard not in shards]
+        assert await store.read_woken(others, until=at(9), limit=10) == []
+        assert await store.read_woken([], until=at(9), limit=10) == []
+        turns = [
+            await make_turn(store, soon, wake_at=at(7)),
+            await make_turn(store, late),
+            await make_turn(store, never, wake_at=at(6)),
+        ]
+        assert await store.turn_flows(turns, epochs=epochs, now=at(2)) == [TURNED] * 3
+        assert await store.read_woken(shards, until=at(9), limit=10) == [
+            WokenFlow(never, 1, at(6)),
+            WokenFlow(soon, 1, at(7)),
+        ]
+        end = await end_of(store, never, RunState.SUCCEEDED)
+        ending = await make_turn(store, never, end=end, wake_at=at(3))
+        assert await store.turn_flows([ending], epochs=epochs, now=at(3)) == [TURNED]
+        assert await woken(9) == [soon], "what has ended does not wake"
 
     async def test_a_turn_cancels_runs_of_steps(self, store: Store) -> None:
         epochs = await own_shards(store)

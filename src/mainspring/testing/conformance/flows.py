@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -68,14 +69,20 @@ def make_start(job: Job, held: HeldRun, *steps: int, **overrides: Any) -> FlowSt
 
 
 async def start_flow(
-    store: Store, job: Job, *steps: int, session_id: SessionId | None = None, **overrides: Any
+    store: Store,
+    job: Job,
+    *steps: int,
+    session_id: SessionId | None = None,
+    wake_at: datetime | None = None,
+    **overrides: Any,
 ) -> RunId:
     """Start a flow with runs of these steps, which are due."""
     [run_id] = await submit(store, job, **overrides)
     lanes = [lane.id for lane in await store.read_lanes([]) if lane.key == lane_of(job)]
     await claim(store, await add_session(store) if session_id is None else session_id, lanes=lanes)
     held = await read_held(store, run_id)
-    assert await store.start_flows([make_start(job, held, *steps)], now=at(0)) == [STARTED]
+    start = make_start(job, held, *steps, wake_at=wake_at)
+    assert await store.start_flows([start], now=at(0)) == [STARTED]
     return run_id
 
 

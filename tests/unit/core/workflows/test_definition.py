@@ -53,7 +53,8 @@ def workflows(draw: st.DrawFn) -> Workflow:
                 soft_timeout=draw(st.none() | st.sampled_from([HOUR / 60, HOUR / 2])),
             )
             for place, parents in enumerate(links)
-        )
+        ),
+        deadline=draw(st.none() | st.sampled_from([HOUR, 24 * HOUR])),
     )
 
 
@@ -110,7 +111,8 @@ def test_short_and_full_forms() -> None:
 def test_all_errors_are_told_at_once() -> None:
     found = errors_of(
         {
-            "deadline": "4h",
+            "deadline": "soon",
+            "timeout": "4h",
             "steps": [
                 {"name": "load", "function": "f", "after": ["page"]},
                 {"name": "Clean", "function": "f", "retry": {"max_retries": -1}, "timeout": "soon"},
@@ -124,6 +126,7 @@ def test_all_errors_are_told_at_once() -> None:
     )
     told = dict(found)
     assert list(told) == [
+        "workflow.timeout",
         "workflow.deadline",
         "workflow.steps[1].name",
         "workflow.steps[1].retry.max_retries",

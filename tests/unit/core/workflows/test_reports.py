@@ -13,11 +13,11 @@ from mainspring.core.workflows.mail import FlowNotice, StepEnded
 from mainspring.core.workflows.reasons import explain_step
 from mainspring.core.workflows.reports import report_step
 from mainspring.core.workflows.rules import StepRule
-from mainspring.core.workflows.state import StepStatus
+from mainspring.core.workflows.state import FlowPhase, FlowState, StepStatus
 from mainspring.core.workflows.turn import begin_flow, turn
 from tests.unit.core.test_why import RUN
 from tests.unit.core.workflows.graphs import acyclic_links
-from tests.unit.core.workflows.test_turn import plan_of
+from tests.unit.core.workflows.test_turn import NOW, plan_of
 
 S, F, K, U, C, W, L = (
     StepStatus.SUCCEEDED,
@@ -28,6 +28,10 @@ S, F, K, U, C, W, L = (
     StepStatus.WAITING,
     StepStatus.LIVE,
 )
+
+
+def state_of(*steps: StepStatus, phase: FlowPhase = FlowPhase.OPEN) -> FlowState:
+    return FlowState(phase, bytes(steps), steps.count(L), b"")
 
 
 @pytest.mark.parametrize(
@@ -49,13 +53,21 @@ S, F, K, U, C, W, L = (
 )
 def test_reason_names_the_parents(rule: str, parents: list[StepStatus], own: StepStatus, reason: str) -> None:
     plan = plan_of([(), (), (), (0, 1, 2)], [StepRule.ALL_SUCCESS] * 3 + [StepRule(rule)])
-    assert explain_step(plan, bytes([*parents, own]), 3) == reason
+    assert explain_step(plan, state_of(*parents, own), 3) == reason
+
+
+def test_what_the_deadline_kept_from_running_says_so() -> None:
+    plan = plan_of([(), (0,)], [StepRule.ALL_SUCCESS, StepRule.ALL_DONE])
+    words = "the deadline passed before it started"
+    assert explain_step(plan, state_of(L, C, phase=FlowPhase.OVERDUE), 1) == words
+    ended = replace(state_of(C, C, phase=FlowPhase.ENDED), cause=FlowPhase.OVERDUE)
+    assert explain_step(plan, ended, 1) == words
 
 
 def test_many_parents_are_counted() -> None:
     plan = plan_of([()] * 8 + [tuple(range(8))])
-    assert explain_step(plan, bytes([W] * 9), 8) == "waits for s0, s1, s2, s3, s4 and 3 more"
-    assert explain_step(plan, bytes([K] * 9), 8) == (
+    assert explain_step(plan, state_of(*[W] * 9), 8) == "waits for s0, s1, s2, s3, s4 and 3 more"
+    assert explain_step(plan, state_of(*[K] * 9), 8) == (
         "s0 was skipped, s1 was skipped, s2 was skipped, s3 was skipped, s4 was skipped and 3 more"
     )
 
@@ -69,17 +81,17 @@ def test_every_step_without_a_run_has_a_reason_that_names_somebody(
         for parents in links
     ]
     plan = plan_of(links, rules)
-    done = begin_flow(plan)
+    done = begin_flow(plan, now=NOW)
     started = set(done.starts)
     while done.end is None:
         live = [step for step, status in enumerate(done.state.steps) if status == StepStatus.LIVE]
         end = data.draw(st.sampled_from(list(RunState)[-4:]))
         mails = [StepEnded(data.draw(st.sampled_from(live)), end)]
         is_cancelled = data.draw(st.integers(0, 9)) == 0
-        done = turn(plan, done.state, [*mails, FlowNotice.CANCEL] if is_cancelled else mails)
+        done = turn(plan, done.state, [*mails, FlowNotice.CANCEL] if is_cancelled else mails, now=NOW)
         started |= set(done.starts)
         for step in set(range(len(links))) - started:
-            reason = explain_step(plan, done.state.steps, step)
+            reason = explain_step(plan, done.state, step)
             assert reason
             assert not reason.endswith("for ")
 
@@ -95,5 +107,5 @@ def test_steps_of_a_run_that_has_not_begun_wait_or_ended_with_it() -> None:
 def test_step_with_a_run_has_its_reason() -> None:
     plan = plan_of([()])
     own = replace(replace(RUN, state=RunState.FAILED), reason="deadline")
-    report = report_step(plan, replace(RUN, state=RunState.RUNNING), bytes([F]), {0: own}, 0)
+    report = report_step(plan, replace(RUN, state=RunState.RUNNING), state_of(F), {0: own}, 0)
     assert (report.status, report.run, report.reason) == (F, own, "deadline")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
 from itertools import combinations_with_replacement
 
 import pytest
@@ -16,6 +17,7 @@ from mainspring.core.workflows.model import Workflow, WorkflowStep
 from mainspring.core.workflows.plan import FlowPlan
 from mainspring.core.workflows.rules import Parents, StepRule, StepVerdict, judge
 from mainspring.core.workflows.state import FlowPhase, FlowState, StepStatus
+from mainspring.core.workflows.timers import FlowTimer, TimerKind
 from mainspring.core.workflows.turn import FlowEnd, FlowTurn, begin_flow, turn
 from mainspring.ports.flow_codec import decode_flow_state, encode_flow_state
 from tests.unit.core.workflows.graphs import acyclic_links, layers
@@ -27,12 +29,15 @@ SUCCEEDED, FAILED, SKIPPED, CANCELLED = (
     RunState.CANCELLED,
 )
 Links = Sequence[Sequence[int]]
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+DEADLINE = timedelta(hours=4)
 
 
 def plan_of(
     links: Links,
     rules: Sequence[StepRule] | None = None,
     may_fail: Iterable[int] = (),
+    deadline: timedelta | None = None,
 ) -> FlowPlan:
     """Return the plan of a workflow whose steps are named s0, s1 and so on."""
     return FlowPlan.of(
@@ -46,7 +51,8 @@ def plan_of(
                     allow_failure=place in set(may_fail),
                 )
                 for place, parents in enumerate(links)
-            )
+            ),
+            deadline,
         )
     )
 
@@ -128,21 +134,28 @@ class Player:
         self.outbox: list[Mail] = []
         self.end: FlowEnd | None = None
         self.is_cancelled = False
-        self._follow(begin_flow(plan, most_starts=most_starts))
+        self.is_late = False
+        self.is_overdue = False
+        self._follow(begin_flow(plan, now=NOW, most_starts=most_starts))
 
     def deliver(self, mails: Sequence[Mail]) -> None:
         told = {mail.step for mail in mails if isinstance(mail, StepEnded)}
         before = self.state
         self.is_cancelled |= FlowNotice.CANCEL in mails and self.end is None
         decided = turn(
-            self.plan, decode_flow_state(encode_flow_state(before)), mails, most_starts=self.most_starts
+            self.plan,
+            decode_flow_state(encode_flow_state(before)),
+            mails,
+            now=NOW + DEADLINE if self.is_late else NOW + DEADLINE - timedelta(microseconds=1),
+            most_starts=self.most_starts,
         )
         news = told & self.live
         self.live -= told
         if self.end is not None:
             assert decided == FlowTurn(before), "W3: nothing follows the end"
             return
-        if not news and FlowNotice.CANCEL not in mails and StepStatus.READY not in before.steps:
+        is_woken = self.is_late and bool(before.timers)
+        if not (news or is_woken or FlowNotice.CANCEL in mails or StepStatus.READY in before.steps):
             assert decided == FlowTurn(before), "what was told before changes nothing"
         self._follow(decided)
 
@@ -150,9 +163,15 @@ class Player:
         self.state = decided.state
         statuses = [StepStatus(byte) for byte in decided.state.steps]
         assert len(decided.starts) <= self.most_starts
+        self.is_overdue |= FlowPhase.OVERDUE in {decided.state.phase, decided.state.cause}
+        assert self.is_late or not self.is_overdue, "W7: no early wake"
+        if self.is_late:
+            assert decided.state.timers == (), "a timer that was due is gone"
+            assert decided.state.phase is not FlowPhase.OPEN, "nothing goes on after the deadline"
         for step in decided.starts:
             assert step not in self.started, "W2: a step starts once"
             assert not self.is_cancelled, "W3: nothing starts after a cancel"
+            assert not self.is_late, "nothing starts after the deadline"
             parents = [statuses[parent] for parent in self.plan.graph.parents[step]]
             ended = "".join(LETTER[one] for one in parents if one in LETTER)
             rule = self.plan.rules[step]
@@ -189,7 +208,8 @@ def test_a_flow_ends_as_the_oracle_says(
     scene: tuple[Links, list[StepRule], list[RunState], set[int]], data: st.DataObject
 ) -> None:
     links, rules, outcomes, may_fail = scene
-    player = Player(plan_of(links, rules, may_fail), most_starts=data.draw(st.integers(1, 4)))
+    plan = plan_of(links, rules, may_fail, data.draw(st.sampled_from([None, DEADLINE])))
+    player = Player(plan, most_starts=data.draw(st.integers(1, 4)))
     sent: list[Mail] = []
     is_cancel_wanted = data.draw(st.booleans())
     for _ in range(200):
@@ -207,12 +227,16 @@ def test_a_flow_ends_as_the_oracle_says(
         if is_cancel_wanted and data.draw(st.integers(0, 5)) == 0:
             batch.insert(data.draw(st.integers(0, len(batch))), FlowNotice.CANCEL)
         sent += batch
+        player.is_late |= plan.workflow.deadline is not None and data.draw(st.integers(0, 5)) == 0
         player.deliver(batch)
     assert player.end is not None, "every flow ends"
-    ends = evaluate(links, rules, outcomes, player.started if player.is_cancelled else None)
+    ends = evaluate(
+        links, rules, outcomes, player.started if player.is_cancelled or player.is_overdue else None
+    )
     assert [StepStatus(byte) for byte in player.state.steps] == ends
     assert player.end.state is expected_end(ends, may_fail, player)
     failed = {f"s{step}" for step in player.started - may_fail if LETTER[ends[step]] == "f"}
+    assert player.end.is_overdue == (player.end.state is FAILED and player.is_overdue)
     assert set(player.end.failed) == (failed if player.end.state is FAILED else set())
     assert sorted(player.state.order_of_ends()) == sorted(player.started)
     player.deliver([*sent, FlowNotice.CANCEL, FlowNotice.GO_ON])
@@ -223,6 +247,8 @@ def expected_end(ends: list[StepStatus], may_fail: set[int], player: Player) -> 
     has_failed = any(
         ends[step] in own and step not in may_fail for step in range(len(ends)) if step in player.started
     )
+    if player.is_overdue:
+        return FAILED
     if player.is_cancelled and (has_failed or StepStatus.CANCELLED in ends):
         return CANCELLED
     return FAILED if has_failed else SUCCEEDED
@@ -230,9 +256,9 @@ def expected_end(ends: list[StepStatus], may_fail: set[int], player: Player) -> 
 
 def play(plan: FlowPlan, *batches: Sequence[Mail], **options: int) -> list[FlowTurn]:
     """Return the turns of a flow that gets these mails."""
-    turns = [begin_flow(plan, **options)]
+    turns = [begin_flow(plan, now=NOW, **options)]
     for mails in batches:
-        turns.append(turn(plan, turns[-1].state, mails, **options))
+        turns.append(turn(plan, turns[-1].state, mails, now=NOW, **options))
     return turns
 
 
@@ -310,14 +336,14 @@ def test_a_success_wins_over_a_cancel_that_came_with_it(is_cancel_first: bool) -
 def test_a_cancel_before_anything_is_live_ends_the_flow() -> None:
     plan = plan_of([(), ()])
     state = FlowState(FlowPhase.OPEN, bytes([StepStatus.READY] * 2), 0, b"")
-    assert turn(plan, state, [FlowNotice.CANCEL]).end == FlowEnd(CANCELLED)
+    assert turn(plan, state, [FlowNotice.CANCEL], now=NOW).end == FlowEnd(CANCELLED)
 
 
 def test_mail_for_what_is_not_live_changes_nothing() -> None:
     plan = plan_of([(), (0,)])
-    begun = begin_flow(plan).state
+    begun = begin_flow(plan, now=NOW).state
     odd: list[Mail] = [StepEnded(1, SUCCEEDED), StepEnded(2, FAILED), StepEnded(-1, FAILED), FlowNotice.GO_ON]
-    decided = turn(plan, begun, odd)
+    decided = turn(plan, begun, odd, now=NOW)
     assert decided == FlowTurn(begun)
     assert decided.state is begun
 
@@ -329,9 +355,9 @@ def test_the_first_end_of_a_step_counts() -> None:
 
 
 def test_the_state_of_another_workflow_is_refused() -> None:
-    state = begin_flow(plan_of([()])).state
+    state = begin_flow(plan_of([()]), now=NOW).state
     with pytest.raises(ValueError, match="the flow has 1 steps, and the workflow 2"):
-        turn(plan_of([(), ()]), state, [])
+        turn(plan_of([(), ()]), state, [], now=NOW)
 
 
 @pytest.mark.parametrize(
@@ -347,7 +373,7 @@ def test_each_step_is_judged_once_when_a_skip_runs_through_a_large_graph(
 ) -> None:
     """Whatever its parents, their ends all count."""
     plan = plan_of(links)
-    begun = begin_flow(plan)
+    begun = begin_flow(plan, now=NOW)
     judged: list[Parents] = []
 
     def watch(rule: StepRule, parents: Parents) -> StepVerdict:
@@ -355,10 +381,61 @@ def test_each_step_is_judged_once_when_a_skip_runs_through_a_large_graph(
         return judge(rule, parents)
 
     monkeypatch.setattr("mainspring.core.workflows.turn.judge", watch)
-    decided = turn(plan, begun.state, [StepEnded(step, SKIPPED) for step in begun.starts])
+    decided = turn(plan, begun.state, [StepEnded(step, SKIPPED) for step in begun.starts], now=NOW)
     assert decided.end == FlowEnd(SUCCEEDED)
     assert judged == [Parents(0, 0, len(parents), 0) for parents in links if len(parents) > 1]
 
 
 def test_a_turn_that_may_start_nothing_does_not_end_the_flow() -> None:
     assert play(plan_of([()]), [FlowNotice.GO_ON], most_starts=0)[-1].end is None
+
+
+# -- deadlines ---------------------------------------------------------------------------------------------------------
+
+
+def wake(plan: FlowPlan, state: FlowState, *mails: Mail, late: timedelta = timedelta(0)) -> FlowTurn:
+    """Return the turn of a flow at its deadline, or so late."""
+    return turn(plan, state, mails, now=NOW + DEADLINE + late)
+
+
+def test_a_deadline_cancels_what_is_live_and_starts_nothing_more() -> None:
+    plan = plan_of(
+        [(), (), (0, 1)], [StepRule.ALL_SUCCESS, StepRule.ALL_SUCCESS, StepRule.ALL_DONE], (), DEADLINE
+    )
+    [_, begun] = play(plan, [StepEnded(0, SUCCEEDED)])
+    assert begun.state.timers == (FlowTimer(NOW + DEADLINE, TimerKind.DEADLINE),)
+    early = turn(plan, begun.state, [], now=NOW + DEADLINE - timedelta(microseconds=1))
+    assert early == FlowTurn(begun.state)
+    woken = wake(plan, begun.state)
+    assert (woken.starts, woken.cancels, woken.end) == ((), (1,), None)
+    assert (woken.state.phase, woken.state.timers) == (FlowPhase.OVERDUE, ())
+    done = wake(plan, woken.state, StepEnded(1, CANCELLED))
+    assert done.end == FlowEnd(FAILED, ("s1",), is_overdue=True)
+    assert [done.state.status(step) for step in range(3)] == [
+        StepStatus.SUCCEEDED,
+        StepStatus.CANCELLED,
+        StepStatus.CANCELLED,
+    ]
+
+
+def test_a_deadline_fails_a_workflow_whatever_its_leaves_say() -> None:
+    plan = plan_of([()], may_fail=[0], deadline=DEADLINE)
+    [begun] = play(plan)
+    late = wake(plan, begun.state)
+    assert wake(plan, late.state, StepEnded(0, SUCCEEDED)).end == FlowEnd(FAILED, (), is_overdue=True)
+
+
+def test_a_workflow_whose_last_step_has_ended_has_kept_its_deadline() -> None:
+    plan = plan_of([()], deadline=DEADLINE)
+    [begun] = play(plan)
+    done = wake(plan, begun.state, StepEnded(0, SUCCEEDED), late=timedelta(hours=1))
+    assert done.end == FlowEnd(SUCCEEDED)
+    assert done.state.timers == ()
+
+
+def test_a_cancel_that_comes_before_the_deadline_wins() -> None:
+    plan = plan_of([(), (0,)], deadline=DEADLINE)
+    [begun] = play(plan)
+    both = wake(plan, begun.state, FlowNotice.CANCEL)
+    assert both.state.phase is FlowPhase.CANCELLING
+    assert wake(plan, both.state, StepEnded(0, CANCELLED)).end == FlowEnd(CANCELLED)

@@ -220,6 +220,58 @@ async def test_ends_of_an_earlier_attempt_are_not_told_again(flows: Flows) -> No
 # -- what is told of it ------------------------------------------------------------------------------------------------
 
 
+async def test_a_deadline_fails_a_workflow_and_cancels_what_is_live(flows: Flows) -> None:
+    run_id = await flows.start(step("one"), step("two", "one"), deadline=timedelta(hours=4))
+    other_id = await flows.start(step("one"))
+    await flows.turn()
+    clock = flows.runtime.clock
+    clock.advance(4 * 3600 - 0.25)
+    left = await flows.runtime.services["flows"].tick(clock.now())
+    assert left == pytest.approx(0.25), "it sleeps until the deadline"
+    assert await flows.steps(run_id) == [StepStatus.LIVE, StepStatus.WAITING]
+    clock.advance(0.25)
+    await flows.turn()
+    run = await flows.run(run_id)
+    assert (run.state, run.reason) == (RunState.FAILED, "deadline")
+    assert run.error == "the deadline of the workflow passed; step one has not succeeded"
+    assert [step.reason for step in await flows.runs(run_id)] == ["deadline"]
+    assert await flows.steps(run_id) == [StepStatus.CANCELLED, StepStatus.UPSTREAM_FAILED]
+    await flows.work()
+    assert await flows.state(other_id) is RunState.SUCCEEDED
+    await flows.check(run_id)
+
+
+async def test_a_flow_whose_turn_another_owner_took_still_keeps_its_deadline(flows: Flows) -> None:
+    run_id = await flows.start(step("one"), deadline=timedelta(hours=4))
+    await flows.turn()
+    flows.runtime.clock.advance(4 * 3600)
+    tables_of(flows).flows.rows[run_id].revision += 1
+    await flows.turn()
+    assert await flows.state(run_id) is RunState.FAILED
+
+
+async def test_an_unreadable_flow_that_wakes_does_not_hold_up_others(flows: Flows) -> None:
+    run_id = await flows.start(step("one"), deadline=timedelta(hours=1))
+    other_id = await flows.start(step("one"), deadline=timedelta(hours=2))
+    await flows.turn()
+    row = tables_of(flows).flows.rows[run_id]
+    kept, row.state = row.state, b"\x63later"
+    flows.runtime.clock.advance(2 * 3600)
+    await flows.turn()
+    assert await flows.state(other_id) is RunState.FAILED
+    assert await flows.state(run_id) is RunState.RUNNING
+    assert figure(flows, "flows_unreadable") == 1
+    flows.runtime.clock.advance(1)
+    with capture_logs() as logs:
+        await flows.turn()
+    assert logs == [], "it is told once"
+    row.state = kept
+    flows.runtime.clock.advance(1)
+    await flows.turn()
+    assert await flows.state(run_id) is RunState.FAILED
+    assert figure(flows, "flows_unreadable") == 0
+
+
 async def test_why_says_how_far_a_workflow_has_come_and_which_step_a_run_is(flows: Flows) -> None:
     run_id = await flows.start(step("extract"), step("load", "extract"), step("check", "extract"))
     await flows.turn()

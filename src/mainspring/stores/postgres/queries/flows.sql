@@ -36,8 +36,11 @@ WITH held AS (
         SELECT 'go_on' WHERE (:going_on::boolean[])[held.position]
     ) AS notice
 )
-INSERT INTO flow (id, live, state)
-SELECT held.id, (:lives::integer[])[held.position], (:states::bytea[])[held.position] FROM held
+INSERT INTO flow (id, live, wake_at, state)
+SELECT
+    held.id, (:lives::integer[])[held.position], (:wakes_at::timestamptz[])[held.position],
+    (:states::bytea[])[held.position]
+FROM held
 RETURNING id;
 
 -- name: read_mail
@@ -52,6 +55,11 @@ CROSS JOIN LATERAL (
 ) AS found
 LEFT JOIN LATERAL (SELECT flow.revision FROM flow WHERE flow.id = found.flow_id LIMIT 1) AS flow ON true
 LIMIT :limit;
+
+-- name: read_woken
+SELECT flow.id, flow.revision, flow.wake_at FROM flow
+WHERE flow.wake_at <= :until AND (flow.id & 255) = ANY(:shards::bigint[])
+ORDER BY flow.wake_at, flow.id LIMIT :limit;
 
 -- name: drop_mail
 DELETE FROM mail WHERE mail.ctid = ANY(ARRAY(
@@ -86,6 +94,7 @@ CROSS JOIN LATERAL (
 UPDATE flow SET
     revision = flow.revision + 1,
     live = (:lives::integer[])[width_bucket(flow.id, :flow_ids::bigint[])],
+    wake_at = (:wakes_at::timestamptz[])[width_bucket(flow.id, :flow_ids::bigint[])],
     state = (:states::bytea[])[width_bucket(flow.id, :flow_ids::bigint[])]
 WHERE flow.id = ANY(:flow_ids::bigint[]);
 

@@ -18,7 +18,7 @@ WHERE run_id = :run_id AND token = (SELECT run.token - 1 FROM run WHERE run.id =
     );
 
 -- name: add_flow
-INSERT INTO flow (id, live, state) VALUES (:flow_id, :live, :state);
+INSERT INTO flow (id, live, wake_at, state) VALUES (:flow_id, :live, :wake_at, :state);
 
 -- name: tell_end
 -- Before a run is removed. Only the run of a step has somebody to tell.
@@ -33,6 +33,11 @@ SELECT mail.shard, mail.id, mail.flow_id, mail.step, mail.what, flow.revision
 FROM mail INDEXED BY mail_shard LEFT JOIN flow ON flow.id = mail.flow_id
 WHERE mail.shard = :shard AND mail.id >= :low
 ORDER BY mail.id LIMIT :limit;
+
+-- name: read_woken
+SELECT id, revision, wake_at FROM flow INDEXED BY flow_wake
+WHERE wake_at <= :until AND (id & 255) IN (SELECT value FROM json_each(:shards))
+ORDER BY wake_at, id LIMIT :limit;
 
 -- name: drop_mail
 DELETE FROM mail
@@ -55,7 +60,7 @@ SELECT count(*) FROM json_each(:mail_ids) AS wanted CROSS JOIN mail ON mail.id =
 WHERE mail.flow_id = :flow_id;
 
 -- name: save_flow
-UPDATE flow SET revision = revision + 1, live = :live, state = :state WHERE id = :flow_id;
+UPDATE flow SET revision = revision + 1, live = :live, wake_at = :wake_at, state = :state WHERE id = :flow_id;
 
 -- name: delete_flow
 DELETE FROM flow WHERE id = :flow_id;
