@@ -259,6 +259,22 @@ FILES = [
         "mail.password",
         codes=_NOT_WELL,
     ),
+    file(
+        "config check my.toml",
+        "my.toml",
+        "[executors.container]\nimage = ['a']\n",
+        "executors.container.image",
+        "did you mean 'executors.container.images'?",
+        codes=_NOT_WELL,
+    ),
+    file(
+        "config check my.toml",
+        "my.toml",
+        "[executors.grpc]\nallow = ['nowhere!']\n",
+        "executors.grpc.allow",
+        "a host, with or without a port",
+        codes=_NOT_WELL,
+    ),
     file("config check my.toml", "my.toml", "port = = 1\n", "my.toml", "line 1", codes=_NOT_WELL),
     file("config check my.toml", "my.toml", "prot = 1\n", "prot", "did you mean 'port'?", codes=_NOT_WELL),
     file(
