@@ -851,6 +851,18 @@ GUARDS: tuple[Guard, ...] = (
         staging="with_workflows",
     ),
     Guard(
+        "pause of a workflow",
+        "a workflow that is paused starts nothing",
+        (
+            Edit(
+                "mainspring.core.workflows.turn",
+                "starts = () if state.is_paused else tuple",
+                "starts = tuple",
+            ),
+        ),
+        staging="with_workflows",
+    ),
+    Guard(
         "rule of a step",
         "a step starts only once its rule allows it: here, once one of its parents has ended",
         (

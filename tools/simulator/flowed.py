@@ -40,6 +40,14 @@ def make_flowed(seed: int, seconds: float) -> Plan:
             if random.random() < 0.3:
                 late = round(at + random.uniform(0, 4), 3)
                 actions.append(Action(at=late, kind="cancel_flow", job=job.name))
+            if random.random() < 0.3:
+                late = round(at + random.uniform(0, 2), 3)
+                actions.append(Action(at=late, kind="pause_flow", job=job.name))
+                until = round(late + random.uniform(0.5, 8), 3)
+                actions.append(Action(at=until, kind="resume_flows", job=job.name))
+            if random.random() < 0.2:
+                late = round(at + random.uniform(0, 4), 3)
+                actions.append(Action(at=late, kind="skip_step", job=job.name))
     names = [f"server-{index}" for index in range(servers)]
     return Plan(
         seed=seed,

@@ -295,6 +295,8 @@ async def _read_flow(world: World, run: Run) -> FlowStory:
         steps=None if steps is None else tuple(StepStatus(byte).name for byte in steps),
         cancelled_at=world.recorder.flow_cancels.get(run.id),
         deadline=plan.workflow.deadline,
+        pauses=tuple(world.recorder.flow_pauses.get(run.id, ())),
+        has_skips=run.id in world.recorder.flow_skips,
     )
 
 

@@ -75,6 +75,7 @@ class FlowState:
         ends: the steps whose runs have ended, in that order, two bytes each.
         timers: when it has a turn without mail, the first one first.
         cause: the phase of a flow that has ended, before it ended.
+        is_paused: it starts nothing until it is resumed.
     """
 
     phase: FlowPhase
@@ -83,6 +84,7 @@ class FlowState:
     ends: bytes
     timers: Timers = ()
     cause: FlowPhase = FlowPhase.OPEN
+    is_paused: bool = False
 
     @classmethod
     def restore(
@@ -94,6 +96,7 @@ class FlowState:
         *,
         timers: Timers = (),
         cause: FlowPhase = FlowPhase.OPEN,
+        is_paused: bool = False,
     ) -> FlowState:
         """Return the state that these kept parts are.
 
@@ -110,7 +113,7 @@ class FlowState:
             raise UnreadableFlow(f"{live} runs do not fit {steps.count(StepStatus.LIVE)} live steps")
         if known_phase is FlowPhase.ENDED and len(steps.translate(None, _OPEN)) < len(steps):
             raise UnreadableFlow("the flow has ended, and a step has not")
-        state = cls(known_phase, steps, live, ends, timers, cause)
+        state = cls(known_phase, steps, live, ends, timers, cause, is_paused)
         if len(ends) % _END or max(state.order_of_ends(), default=-1) >= len(steps):
             raise UnreadableFlow("the order of ends names steps that do not exist")
         return state
