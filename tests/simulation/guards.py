@@ -863,6 +863,18 @@ GUARDS: tuple[Guard, ...] = (
         staging="with_workflows",
     ),
     Guard(
+        "steps at the end",
+        "a step at the end starts once all others have ended",
+        (
+            Edit(
+                "mainspring.core.workflows.plan",
+                "plan.at_end[step] is at_end]",
+                "(plan.at_end[step] is at_end or not at_end)]",
+            ),
+        ),
+        staging="with_workflows",
+    ),
+    Guard(
         "rule of a step",
         "a step starts only once its rule allows it: here, once one of its parents has ended",
         (

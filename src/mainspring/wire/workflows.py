@@ -37,6 +37,9 @@ class GraphStepView(Struct, kw_only=True):
     allow_failure: Annotated[
         bool, Meta(description="The workflow may succeed although this step has failed.")
     ]
+    at_end: Annotated[
+        bool, Meta(description="It runs once all other steps have ended, whatever has happened.")
+    ]
     level: Annotated[
         int, Meta(description="0 without parents, or else one more than the highest of its parents.")
     ]
@@ -161,6 +164,7 @@ def _view_report(plan: FlowPlan, report: StepReport) -> StepView:
         after=graph.after,
         rule=graph.rule,
         allow_failure=graph.allow_failure,
+        at_end=graph.at_end,
         level=graph.level,
         status=report.status.name.lower(),
         reason=report.reason,
@@ -211,5 +215,6 @@ def _view_step(step: WorkflowStep, level: int) -> GraphStepView:
         after=list(step.after),
         rule=step.rule.value,
         allow_failure=step.allow_failure,
+        at_end=step.at_end,
         level=level,
     )

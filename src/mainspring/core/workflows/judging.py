@@ -42,7 +42,7 @@ def judge_all(plan: FlowPlan, steps: bytearray, due: list[int], phase: FlowPhase
     """
     order, following, rules, pick = plan.graph.order, plan.following, plan.rules, plan.pick
     parents = plan.graph.parents
-    if_runs = _READY if phase is FlowPhase.OPEN else _CANCELLED
+    if_runs = _CANCELLED if phase in {FlowPhase.CANCELLING, FlowPhase.OVERDUE} else _READY
     at = 0
     while at < len(due):
         step = order[due[at]]

@@ -36,6 +36,8 @@ def explain_step(plan: FlowPlan, state: FlowState, step: int) -> str | None:
     """
     statuses, status = state.steps, state.status(step)
     parents = plan.graph.parents[step]
+    if status is StepStatus.WAITING and plan.at_end[step] and state.phase is not FlowPhase.FINISHING:
+        return "runs once all other steps have ended"
     if status is StepStatus.WAITING:
         return f"waits for {_name(plan, _those(statuses, parents, _OPEN))}"
     if status is StepStatus.READY:

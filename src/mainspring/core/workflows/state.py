@@ -21,12 +21,14 @@ class FlowPhase(IntEnum):
     - `CANCELLING`, `OVERDUE`: it does not, because it was cancelled, or its deadline has passed. It ends with what is
         live.
     - `ENDED`: it has ended.
+    - `FINISHING`: all others have ended, and it starts the steps at the end.
     """
 
     OPEN = 0
     CANCELLING = 1
     ENDED = 2
     OVERDUE = 3
+    FINISHING = 4
 
 
 class StepStatus(IntEnum):
@@ -74,7 +76,7 @@ class FlowState:
         live: how many of its runs have not ended.
         ends: the steps whose runs have ended, in that order, two bytes each.
         timers: when it has a turn without mail, the first one first.
-        cause: the phase of a flow that has ended, before it ended.
+        cause: the phase that the flow was in when the last step had ended that is not one at the end.
         is_paused: it starts nothing until it is resumed.
     """
 

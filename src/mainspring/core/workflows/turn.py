@@ -17,15 +17,16 @@ from mainspring.core.values import value
 from mainspring.core.workflows.commands import is_paused_after, skip_steps
 from mainspring.core.workflows.judging import find_all, judge_all, judge_children
 from mainspring.core.workflows.mail import FlowNotice, Mail, StepEnded
-from mainspring.core.workflows.plan import FlowPlan
+from mainspring.core.workflows.plan import FlowPlan, find_roots
 from mainspring.core.workflows.state import STATUS_OF_END, FlowPhase, FlowState, StepStatus, pack_ends
 from mainspring.core.workflows.timers import FlowTimer, TimerKind, split_due
 
 MOST_STARTS = 500
 """Steps that a turn starts, at most, unless a server says otherwise."""
 
-_READY, _LIVE, _FAILED, _CANCELLED = map(
-    int, (StepStatus.READY, StepStatus.LIVE, StepStatus.FAILED, StepStatus.CANCELLED)
+_WAITING, _READY, _LIVE, _FAILED, _CANCELLED = map(
+    int,
+    (StepStatus.WAITING, StepStatus.READY, StepStatus.LIVE, StepStatus.FAILED, StepStatus.CANCELLED),
 )
 _NOBODY: tuple[int, ...] = ()
 
@@ -67,8 +68,7 @@ class FlowTurn:
 def begin_flow(plan: FlowPlan, *, now: datetime, most_starts: int = MOST_STARTS) -> FlowTurn:
     """Return the first turn of a flow: the steps without parents start, and so does the time until its deadline."""
     steps = bytearray(len(plan.rules))
-    roots = [rank for rank, step in enumerate(plan.graph.order) if not plan.graph.parents[step]]
-    judge_all(plan, steps, roots, FlowPhase.OPEN)
+    judge_all(plan, steps, find_roots(plan, at_end=False), FlowPhase.OPEN)
     deadline = plan.workflow.deadline
     timers = () if deadline is None else (FlowTimer(now + deadline, TimerKind.DEADLINE),)
     return _close(plan, FlowState(FlowPhase.OPEN, b"", 0, b"", timers), steps, _NOBODY, most_starts)
@@ -110,7 +110,8 @@ def turn(
         cancels = tuple(find_all(steps, _LIVE))
         judge_children(plan, steps, ready, phase)
     ends = state.ends + pack_ends(ended)
-    before = FlowState(phase, state.steps, state.live - len(ended), ends, timers, is_paused=is_paused)
+    live = state.live - len(ended)
+    before = FlowState(phase, state.steps, live, ends, timers, state.cause, is_paused)
     return _close(plan, before, steps, cancels, most_starts)
 
 
@@ -136,6 +137,11 @@ def _close(
     Args:
         state: the new one, but for the steps.
     """
+    if (
+        not state.live and _READY not in steps and _WAITING in steps
+    ):  # but for those at the end, all have ended
+        state = replace(state, phase=FlowPhase.FINISHING, cause=state.phase, timers=())
+        judge_all(plan, steps, find_roots(plan, at_end=True), state.phase)
     starts = () if state.is_paused else tuple(islice(find_all(steps, _READY), most_starts))
     for step in starts:
         steps[step] = _LIVE
@@ -143,7 +149,8 @@ def _close(
     if live or is_ready:
         going = replace(state, steps=bytes(steps), live=live)
         return FlowTurn(going, starts, cancels, goes_on=is_ready and not state.is_paused)
-    ended = FlowState(FlowPhase.ENDED, bytes(steps), 0, state.ends, cause=state.phase)
+    cause = state.cause if state.phase is FlowPhase.FINISHING else state.phase
+    ended = FlowState(FlowPhase.ENDED, bytes(steps), 0, state.ends, cause=cause)
     return FlowTurn(ended, cancels=cancels, end=_find_end(plan, ended))
 
 
@@ -152,8 +159,13 @@ def _find_end(plan: FlowPlan, state: FlowState) -> FlowEnd:
     steps = state.steps
     unwell = [step for step in state.order_of_ends() if steps[step] in {_FAILED, _CANCELLED}]
     failed = [plan.workflow.steps[step].name for step in unwell if not plan.may_fail[step]]
-    if state.cause is FlowPhase.CANCELLING and (failed or _CANCELLED in steps):
+    if state.cause is FlowPhase.CANCELLING and (failed or _was_cut_short(plan, steps)):
         return FlowEnd(RunState.CANCELLED)
     if state.cause is FlowPhase.OVERDUE:
         return FlowEnd(RunState.FAILED, tuple(failed), is_overdue=True)
     return FlowEnd(RunState.FAILED, tuple(failed)) if failed else FlowEnd(RunState.SUCCEEDED)
+
+
+def _was_cut_short(plan: FlowPlan, steps: bytes) -> bool:
+    """Say whether a cancel kept anything from being done. Steps at the end are none of its business."""
+    return any(not plan.at_end[step] for step in find_all(bytearray(steps), _CANCELLED))

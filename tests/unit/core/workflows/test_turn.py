@@ -509,3 +509,70 @@ def test_whatever_is_paused_and_skipped_a_flow_that_is_resumed_ends(
         said = FINALLY[rules[step]](parents)
         if status != StepStatus.SKIPPED and step not in done.state.order_of_ends():
             assert said == "upstream", "only who skips it keeps a step from running"
+
+
+# -- steps at the end --------------------------------------------------------------------------------------------------
+
+
+def plan_with_end(deadline: timedelta | None = None) -> FlowPlan:
+    """Return the plan of two steps in a row, and two others in a row at the end, which come first in the file."""
+    target = Target("function", {"function": "f"})
+    return FlowPlan.of(
+        Workflow(
+            (
+                WorkflowStep(name="clean", target=target, at_end=True),
+                WorkflowStep(
+                    name="tell", target=target, at_end=True, after=("clean",), rule=StepRule.ALL_DONE
+                ),
+                WorkflowStep(name="one", target=target),
+                WorkflowStep(name="two", target=target, after=("one",)),
+            ),
+            deadline,
+        )
+    )
+
+
+def test_steps_at_the_end_run_once_all_others_have_ended() -> None:
+    plan = plan_with_end()
+    assert plan.graph.order == (2, 3, 0, 1)
+    turns = play(
+        plan,
+        [StepEnded(2, SUCCEEDED)],
+        [StepEnded(3, SUCCEEDED)],
+        [FlowNotice.CANCEL, StepEnded(0, SUCCEEDED)],
+        [StepEnded(1, SUCCEEDED)],
+    )
+    assert [each.starts for each in turns] == [(2,), (3,), (0,), (1,), ()]
+    assert explain_step(plan, turns[0].state, 0) == "runs once all other steps have ended"
+    assert turns[2].state.phase is FlowPhase.FINISHING
+    assert turns[3].cancels == (), "who cancels it now comes too late"
+    assert turns[4].end == FlowEnd(SUCCEEDED)
+
+
+def test_steps_at_the_end_run_after_a_failure_a_cancel_and_the_deadline() -> None:
+    plan = plan_with_end(DEADLINE)
+    [begun] = play(plan)
+    failed = turn(plan, begun.state, [StepEnded(2, FAILED)], now=NOW)
+    cancelled = turn(plan, begun.state, [FlowNotice.CANCEL, StepEnded(2, CANCELLED)], now=NOW)
+    late = wake(plan, wake(plan, begun.state).state, StepEnded(2, CANCELLED))
+    for stopped, end in [
+        (failed, FlowEnd(FAILED, ("one",))),
+        (cancelled, FlowEnd(CANCELLED)),
+        (late, FlowEnd(FAILED, ("one",), is_overdue=True)),
+    ]:
+        assert (stopped.starts, stopped.end, stopped.state.timers) == ((0,), None, ())
+        again = wake(plan, stopped.state, StepEnded(0, SUCCEEDED), late=timedelta(days=1))
+        assert (again.starts, again.cancels) == ((1,), ())
+        assert wake(plan, again.state, StepEnded(1, SUCCEEDED)).end == end
+
+
+def test_a_failed_step_at_the_end_fails_the_workflow() -> None:
+    plan = plan_with_end()
+    turns = play(plan, *[[StepEnded(step, FAILED if step == 0 else SUCCEEDED)] for step in (2, 3, 0, 1)])
+    assert turns[-1].end == FlowEnd(FAILED, ("clean",))
+
+
+def test_a_paused_flow_does_not_start_its_steps_at_the_end() -> None:
+    plan = plan_with_end()
+    turns = play(plan, [FlowNotice.PAUSE, StepEnded(2, FAILED)], [FlowNotice.RESUME])
+    assert [each.starts for each in turns] == [(2,), (), (0,)]
