@@ -60,11 +60,12 @@ DEFINITIONS = [
     code("app.workflow('etl', retries=3)", "retry.max_retries", "give the steps a retry"),
     code("app.workflow('etl', timeout=60)", "timeout", "give it to the steps"),
     code("app.workflow('etl', deadline='soon')", "deadline", "'90s'"),
-    code("app.workflow('etl', deadline=0.5)", "deadline", "1s to"),
+    code("app.workflow('etl', deadline=0.5)", "deadline", "between 1s and 366d"),
     code("app.workflow('etl').step('Load', add)", "name", "a-z 0-9 _, with a letter first"),
     code("app.workflow('etl').step('load', add, rule='any')", "rule", "one_success"),
     code("app.workflow('etl').step('load', add, rule='one_failed')", "rule", "name them in 'after'"),
     code("app.workflow('etl').step('load', add, retires=3)", "retires", "did you mean 'retry'?"),
+    code("app.workflow('etl').step('load', add, at_end='yes')", "at_end", "must be true or false"),
     code("app.workflow('etl').step('load')", "target", "give one of callback_url"),
 ]
 CALLS = [

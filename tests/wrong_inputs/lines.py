@@ -225,6 +225,21 @@ FILES = [
         "did you mean 'load'?",
     ),
     file(
+        "workflow check late.toml",
+        "late.toml",
+        '[[workflow.steps]]\nname = "a"\nfunction = "add"\n'
+        '[[workflow.steps]]\nname = "b"\nfunction = "add"\nat_end = true\nafter = ["a"]\n',
+        "late.toml: workflow.steps[1].after[0]",
+        "leave it out",
+    ),
+    file(
+        "workflow check slow.toml",
+        "slow.toml",
+        '[workflow]\ntimeout = "4h"\n[[workflow.steps]]\nname = "a"\nfunction = "add"\n',
+        "slow.toml: workflow.timeout",
+        "did you mean 'deadline'?",
+    ),
+    file(
         "workflow check etl.toml",
         "etl.toml",
         '[[workflow.steps]]\nname = "a"\nfunction = "add"\nafter = ["b"]\n'
