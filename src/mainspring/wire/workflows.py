@@ -37,6 +37,9 @@ class GraphStepView(Struct, kw_only=True):
     allow_failure: Annotated[
         bool, Meta(description="The workflow may succeed although this step has failed.")
     ]
+    when: Annotated[
+        str | None, Meta(description="The expression that says whether it runs; null: its rule alone does.")
+    ]
     level: Annotated[
         int, Meta(description="0 without parents, or else one more than the highest of its parents.")
     ]
@@ -88,7 +91,10 @@ class StepView(GraphStepView, kw_only=True):
     due_at: Instant | None
     started_at: Annotated[Instant | None, Meta(description="When its newest attempt started.")]
     finished_at: Instant | None
-    error: str | None
+    error: Annotated[
+        str | None,
+        Meta(description="That of the run; of a step that failed without one, what its expression met."),
+    ]
 
 
 class StepPage(Struct, kw_only=True):
@@ -138,6 +144,7 @@ def _view_report(plan: FlowPlan, report: StepReport) -> StepView:
         after=graph.after,
         rule=graph.rule,
         allow_failure=graph.allow_failure,
+        when=graph.when,
         level=graph.level,
         status=report.status.name.lower(),
         reason=report.reason,
@@ -147,7 +154,7 @@ def _view_report(plan: FlowPlan, report: StepReport) -> StepView:
         due_at=None if run is None else run.due_at,
         started_at=None if run is None else run.started_at,
         finished_at=None if run is None else run.finished_at,
-        error=None if run is None else run.error,
+        error=report.error if run is None else run.error,
     )
 
 
@@ -188,5 +195,6 @@ def _view_step(step: WorkflowStep, level: int) -> GraphStepView:
         after=list(step.after),
         rule=step.rule.value,
         allow_failure=step.allow_failure,
+        when=step.when,
         level=level,
     )

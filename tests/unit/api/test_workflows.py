@@ -107,6 +107,7 @@ async def test_check_answers_the_graph_and_stores_nothing(http: AsyncClient) -> 
         "after": ["extract"],
         "rule": "all_success",
         "allow_failure": True,
+        "when": None,
         "level": 1,
     }
     assert (await http.get("/api/v1/jobs")).json()["items"] == []

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-from mainspring.core.kinds import Kind, Schema
+from mainspring.core.expressions import LONGEST, Compile
+from mainspring.core.kinds import FreeText, Kind, Schema
 from mainspring.core.options import Option, Options, Path
 from mainspring.core.targets.base import TargetType
 
@@ -35,11 +36,12 @@ class WorkflowBody(Kind):
 
     def schema(self) -> Schema:
         """Return an object's schema."""
-        return {"type": "object", "properties": {"steps": StepList().schema()}, "required": ["steps"]}
+        properties = {option.name: option.schema() for option in (_STEPS, RESULT)}
+        return {"type": "object", "properties": properties, "required": [_STEPS.name]}
 
     def limits(self) -> str:
         """Say what the object has."""
-        return "an object of `steps`"
+        return "an object of `steps`, and `result`"
 
 
 _STEPS = Option(
@@ -50,6 +52,14 @@ _STEPS = Option(
         {"name": "extract", "function": "extract"},
         {"name": "load", "function": "load", "after": ["extract"]},
     ],
+)
+RESULT = Option(
+    name="result",
+    kind=FreeText(longest=LONGEST),
+    summary="An expression that makes the result of the run.",
+    default=None,
+    is_nullable=True,
+    example="steps.extract.result.rows",
 )
 _WORKFLOW = Option(
     name="workflow",
@@ -64,7 +74,7 @@ class WorkflowType(TargetType):
 
     name = "workflow"
     summary = "Runs steps, each once the steps before it have ended as its rule asks for."
-    options: ClassVar[Options] = Options(_STEPS)
+    options: ClassVar[Options] = Options(_STEPS, RESULT)
     short: ClassVar[Mapping[str, str]] = {_WORKFLOW.name: _STEPS.name}
 
     @cached_property
@@ -83,7 +93,13 @@ class WorkflowType(TargetType):
         return self.read_body(values, path("").rstrip("."), types=None, functions=functions)
 
     def read_body(
-        self, body: object, path: str, *, types: frozenset[str] | None, functions: frozenset[str] | None
+        self,
+        body: object,
+        path: str,
+        *,
+        types: frozenset[str] | None,
+        functions: frozenset[str] | None,
+        compile_: Compile | None = None,
     ) -> dict[str, Any]:
         """Return the parameters that an object of all options makes, as a user wrote it.
 
@@ -91,10 +107,12 @@ class WorkflowType(TargetType):
             path: where the user wrote it, for errors.
             types: target types that are accepted; None is all.
             functions: names of functions that are known; None is not to be checked.
+            compile_: refuses expressions that are none; None: only the steps that they name are checked.
 
         Raises:
             InvalidFields: it has all errors.
         """
         from mainspring.core.definition.workflows import plain_from_workflow, read_workflow  # likewise
 
-        return plain_from_workflow(read_workflow(body, path, types=types, functions=functions))
+        workflow = read_workflow(body, path, types=types, functions=functions, compile_=compile_)
+        return plain_from_workflow(workflow)

@@ -18,7 +18,9 @@ class WorkflowStep:
         name: unique within the workflow.
         after: the names of its parents, the steps whose ends its rule judges.
         allow_failure: the workflow may succeed although this step has failed.
+        when: an expression; the step is skipped if it is false once the rule has said that the step runs.
         payload: JSON text in UTF-8 for the target; None means no payload.
+        given: JSON text of what its payload is made of (`core.workflows.expressions.GivenPayload`); None if none is.
         priority, queue: of its run; None: those of the workflow.
         labels: what a worker must offer to get its run, sorted.
         timeout, soft_timeout: limits of an attempt, as of a job.
@@ -29,7 +31,9 @@ class WorkflowStep:
     after: tuple[str, ...] = ()
     rule: StepRule = StepRule.ALL_SUCCESS
     allow_failure: bool = False
+    when: str | None = None
     payload: bytes | None = None
+    given: bytes | None = None
     priority: Priority | None = None
     queue: str | None = None
     labels: tuple[str, ...] = ()
@@ -41,6 +45,11 @@ class WorkflowStep:
 
 @value()
 class Workflow:
-    """A graph of steps, in the order in which they were written. A step is known by its place in it, too."""
+    """A graph of steps, in the order in which they were written. A step is known by its place in it, too.
+
+    Attributes:
+        result: an expression that makes the result of the workflow's run; None: it has none.
+    """
 
     steps: tuple[WorkflowStep, ...]
+    result: str | None = None

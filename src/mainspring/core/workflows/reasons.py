@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
 
 from mainspring.core.workflows.plan import FlowPlan, Statuses
-from mainspring.core.workflows.rules import StepRule
+from mainspring.core.workflows.rules import Parents, StepRule, StepVerdict, judge
 from mainspring.core.workflows.state import StepStatus
 
 _MOST_NAMED = 5
+_NO_ERRORS: Mapping[int, str] = MappingProxyType({})
 _OPEN = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.LIVE})
 _UNWELL = frozenset({StepStatus.FAILED, StepStatus.CANCELLED, StepStatus.UPSTREAM_FAILED})
 _WORDS = {
@@ -26,12 +28,15 @@ _BARRED_BY = {
 """By rule, the ends of a single parent that have its step skipped."""
 
 
-def explain_step(plan: FlowPlan, statuses: Statuses, step: int) -> str | None:
+def explain_step(
+    plan: FlowPlan, statuses: Statuses, step: int, errors: Mapping[int, str] = _NO_ERRORS
+) -> str | None:
     """Return why a step without a run has none; None if its rule said that it runs.
 
     Args:
         statuses: those of all steps.
         step: its place. It has no run.
+        errors: why steps have failed without a run.
     """
     status = StepStatus(statuses[step])
     parents = plan.graph.parents[step]
@@ -45,15 +50,27 @@ def explain_step(plan: FlowPlan, statuses: Statuses, step: int) -> str | None:
         return _tell(plan, statuses, _those(statuses, parents, _UNWELL))
     if status is StepStatus.SKIPPED:
         return _why_skipped(plan, statuses, step)
-    return None
+    error = errors.get(step)
+    return None if error is None else f"its {error.partition(':')[0]} cannot be evaluated"
 
 
 def _why_skipped(plan: FlowPlan, statuses: Statuses, step: int) -> str:
     rule, parents = plan.rules[step], plan.graph.parents[step]
+    if step in plan.when and _says(rule, [statuses[parent] for parent in parents]) is StepVerdict.RUN:
+        return f"when is false: {plan.when[step].text}"
     barring = _BARRED_BY.get(rule)
     if barring is not None:
         return _tell(plan, statuses, _those(statuses, parents, barring))
     return "no parent failed" if rule is StepRule.ONE_FAILED else "all parents were skipped"
+
+
+def _says(rule: StepRule, parents: Collection[int]) -> StepVerdict:
+    """Return what a rule says of parents that have ended, or of those that had by the time it was asked."""
+    succeeded = sum(one == StepStatus.SUCCEEDED for one in parents)
+    skipped = sum(one == StepStatus.SKIPPED for one in parents)
+    still_open = sum(one in _OPEN for one in parents)
+    failed = len(parents) - succeeded - skipped - still_open
+    return judge(rule, Parents(succeeded, failed, skipped, still_open))
 
 
 def _those(statuses: Statuses, parents: Iterable[int], wanted: Collection[StepStatus]) -> list[int]:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from mainspring.core.model import Run
 from mainspring.core.states import FINAL_STATES
 from mainspring.core.values import value
-from mainspring.core.workflows.plan import FlowPlan, Statuses
+from mainspring.core.workflows.plan import FlowPlan
 from mainspring.core.workflows.reasons import explain_step
-from mainspring.core.workflows.state import STATUS_OF_END, StepStatus
+from mainspring.core.workflows.state import STATUS_OF_END, FlowState, StepStatus
 
 
 @value(kw_only=True)
@@ -20,29 +20,38 @@ class StepReport:
         place: its place in the workflow.
         run: the step's own; None if it has none, or its run is no longer kept.
         reason: why it has none.
+        error: of a step that has failed without a run, what its expression met.
     """
 
     place: int
     status: StepStatus
     run: Run | None
     reason: str | None
+    error: str | None = None
 
 
 def report_step(
-    plan: FlowPlan, run: Run, statuses: Statuses | None, runs: Mapping[int, Run], place: int
+    plan: FlowPlan, run: Run, state: FlowState | None, runs: Mapping[int, Run], place: int
 ) -> StepReport:
     """Tell where a step is.
 
     Args:
         run: that of the workflow.
-        statuses: those of all steps; None if the run's flow has not begun.
+        state: that of its flow; None if that has not begun.
         runs: those of the steps, by place.
     """
-    if statuses is None:
+    if state is None:
         return _not_begun(run, place)
-    own = runs.get(place)
-    reason = explain_step(plan, statuses, place) if own is None else own.reason
-    return StepReport(place=place, status=StepStatus(statuses[place]), run=own, reason=reason)
+    own, errors = runs.get(place), dict(state.errors)
+    reason = explain_step(plan, state.steps, place, errors) if own is None else own.reason
+    error = errors.get(place)
+    return StepReport(
+        place=place,
+        status=state.status(place),
+        run=own,
+        reason=reason,
+        error=None if error is None else error.partition(": ")[2],
+    )
 
 
 def _not_begun(run: Run, place: int) -> StepReport:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from struct import pack, unpack
 
@@ -29,6 +29,7 @@ class StepStatus(IntEnum):
     - `LIVE`: its run was made, and has not ended.
     - `SUCCEEDED`, `FAILED`, `CANCELLED`, `SKIPPED`: its run ended so. A step that a cancel kept from running is
         cancelled, and one that its rule skipped is skipped, both without a run.
+        One whose expression cannot be evaluated has failed without a run.
     - `UPSTREAM_FAILED`: it does not run, because of parents that failed.
     """
 
@@ -64,16 +65,20 @@ class FlowState:
     Attributes:
         steps: the status of each step, as a byte.
         live: how many of its runs have not ended.
-        ends: the steps whose runs have ended, in that order, two bytes each.
+        ends: the steps whose runs have ended, or that have failed without one, in that order, two bytes each.
+        errors: of the steps that have failed without a run, in order of place: the step, and why.
     """
 
     phase: FlowPhase
     steps: bytes
     live: int
     ends: bytes
+    errors: tuple[tuple[int, str], ...] = ()
 
     @classmethod
-    def restore(cls, phase: int, steps: bytes, live: int, ends: bytes) -> FlowState:
+    def restore(
+        cls, phase: int, steps: bytes, live: int, ends: bytes, errors: Iterable[tuple[int, str]] = ()
+    ) -> FlowState:
         """Return the state that these kept parts are.
 
         Raises:
@@ -89,7 +94,11 @@ class FlowState:
             raise UnreadableFlow(f"{live} runs do not fit {steps.count(StepStatus.LIVE)} live steps")
         if known_phase is FlowPhase.ENDED and len(steps.translate(None, _OPEN)) < len(steps):
             raise UnreadableFlow("the flow has ended, and a step has not")
-        state = cls(known_phase, steps, live, ends)
+        state = cls(known_phase, steps, live, ends, tuple(errors))
+        if state.errors and any(
+            not 0 <= step < len(steps) or steps[step] != StepStatus.FAILED for step, _ in state.errors
+        ):
+            raise UnreadableFlow("there are errors of steps that have not failed")
         if len(ends) % _END or max(state.order_of_ends(), default=-1) >= len(steps):
             raise UnreadableFlow("the order of ends names steps that do not exist")
         return state

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 
+from mainspring.core.expressions import ExpressionError
 from mainspring.core.states import RunState
 from mainspring.core.values import value
+from mainspring.core.workflows.asking import Asking
+from mainspring.core.workflows.expressions import Evaluate
 from mainspring.core.workflows.mail import FlowNotice, Mail, StepEnded
 from mainspring.core.workflows.plan import FlowPlan
 from mainspring.core.workflows.rules import Parents, StepRule, StepVerdict, judge
@@ -30,6 +34,7 @@ _STATUS_OF_VERDICT = {
     StepVerdict.UPSTREAM_FAILED: _UPSTREAM_FAILED,
 }
 _NOBODY: tuple[int, ...] = ()
+_NEW = FlowState(FlowPhase.OPEN, b"", 0, b"")
 
 
 @value()
@@ -39,10 +44,14 @@ class FlowEnd:
     Attributes:
         state: SUCCEEDED, FAILED or CANCELLED. A success wins over a cancel that kept nothing from being done.
         failed: of a flow that FAILED, the names of the steps that made it fail, in the order of their ends.
+        result: of a flow that SUCCEEDED, what it returns, as JSON text; None if it returns nothing.
+        error: why its result could not be made, which has made it fail.
     """
 
     state: RunState
     failed: tuple[str, ...] = ()
+    result: bytes | None = None
+    error: str | None = None
 
 
 @value()
@@ -55,6 +64,7 @@ class FlowTurn:
         cancels: the steps whose live runs are cancelled, lowest first.
         goes_on: more steps are ready; the flow is to get mail to go on.
         end: how the flow has ended; None if it did not end in this turn.
+        payloads: of the steps that start and whose payloads expressions have made, the step, and the JSON text.
     """
 
     state: FlowState
@@ -62,23 +72,37 @@ class FlowTurn:
     cancels: tuple[int, ...] = _NOBODY
     goes_on: bool = False
     end: FlowEnd | None = None
+    payloads: tuple[tuple[int, bytes], ...] = ()
 
 
-def begin_flow(plan: FlowPlan, *, most_starts: int = MOST_STARTS) -> FlowTurn:
-    """Return the first turn of a flow: the steps without parents start."""
+def begin_flow(
+    plan: FlowPlan, *, evaluate: Evaluate | None = None, most_starts: int = MOST_STARTS
+) -> FlowTurn:
+    """Return the first turn of a flow: the steps without parents start.
+
+    Args:
+        evaluate: needed if the workflow has expressions.
+    """
     steps = bytearray(len(plan.rules))
+    asking = _ask_for(plan, steps, (), evaluate)
     roots = [rank for rank, step in enumerate(plan.graph.order) if not plan.graph.parents[step]]
-    _judge_all(plan, steps, roots, FlowPhase.OPEN)
-    return _close(plan, FlowPhase.OPEN, steps, 0, b"", _NOBODY, most_starts)
+    _judge_all(plan, steps, roots, FlowPhase.OPEN, asking)
+    return _close(plan, _NEW, FlowPhase.OPEN, steps, (), _NOBODY, asking, most_starts)
 
 
 def turn(
-    plan: FlowPlan, state: FlowState, mails: Sequence[Mail], *, most_starts: int = MOST_STARTS
+    plan: FlowPlan,
+    state: FlowState,
+    mails: Sequence[Mail],
+    *,
+    evaluate: Evaluate | None = None,
+    most_starts: int = MOST_STARTS,
 ) -> FlowTurn:
     """Return what mail makes of a flow.
 
     Args:
         plan: that of the definition with which the flow began.
+        evaluate: needed if the workflow has expressions.
         most_starts: how many steps the turn may start.
 
     Raises:
@@ -92,14 +116,25 @@ def turn(
     if phase is FlowPhase.OPEN and any(mail is FlowNotice.CANCEL for mail in mails):
         phase = FlowPhase.CANCELLING
         moved = [*ended, *_find_all(steps, _READY)]
-        steps = steps.replace(bytes([_READY]), bytes([_CANCELLED]))
+        steps[:] = steps.replace(bytes([_READY]), bytes([_CANCELLED]))
         cancels = tuple(_find_all(steps, _LIVE))
-    elif not ended and _READY not in steps:  # as always once the flow has ended
+    elif not ended and _READY not in steps and (state.live or phase is FlowPhase.ENDED):
         return FlowTurn(state)
+    asking = _ask_for(plan, steps, state.errors, evaluate)
     children = {child for step in moved for child in plan.following[step]}
-    _judge_all(plan, steps, sorted(children), phase)
-    ends = state.ends + pack_ends(ended)
-    return _close(plan, phase, steps, state.live - len(ended), ends, cancels, most_starts)
+    _judge_all(plan, steps, sorted(children), phase, asking)
+    return _close(plan, state, phase, steps, ended, cancels, asking, most_starts)
+
+
+def _ask_for(
+    plan: FlowPlan, steps: bytearray, errors: Sequence[tuple[int, str]], evaluate: Evaluate | None
+) -> Asking | None:
+    """Return what asks the workflow's expressions; None if it has none."""
+    if not plan.asks:
+        return None
+    if evaluate is None:
+        raise ValueError("the workflow has expressions, and nothing evaluates them")
+    return Asking(plan, steps, errors, evaluate)
 
 
 def _take_ends(steps: bytearray, mails: Iterable[Mail]) -> list[int]:
@@ -124,7 +159,9 @@ def _find_all(steps: bytearray, status: int) -> Iterator[int]:
         step = steps.find(status, step + 1)
 
 
-def _judge_all(plan: FlowPlan, steps: bytearray, due: list[int], phase: FlowPhase) -> None:
+def _judge_all(
+    plan: FlowPlan, steps: bytearray, due: list[int], phase: FlowPhase, asking: Asking | None
+) -> None:
     """Give steps that wait the status that their rules say, and then those that follow from it.
 
     Args:
@@ -145,7 +182,7 @@ def _judge_all(plan: FlowPlan, steps: bytearray, due: list[int], phase: FlowPhas
         else:
             status = _judge_step(rules[step], pick[step](steps))
         if status == _READY:
-            status = if_runs
+            status = if_runs if asking is None or if_runs != _READY else asking.judge(step)
         steps[step] = status
         if status in _NOT_ENDED:
             continue
@@ -169,24 +206,57 @@ _AFTER_ONE = {rule: bytes(_judge_step(rule, bytes([status])) for status in StepS
 
 def _close(
     plan: FlowPlan,
+    old: FlowState,
     phase: FlowPhase,
     steps: bytearray,
-    live: int,
-    ends: bytes,
+    ended: Sequence[int],
     cancels: tuple[int, ...],
+    asking: Asking | None,
     most_starts: int,
 ) -> FlowTurn:
     """Start what is ready, as far as the turn may, or end the flow if nothing is live."""
-    starts = tuple(islice(_find_all(steps, _READY), most_starts))
-    for step in starts:
-        steps[step] = _LIVE
-    live += len(starts)
+    if asking is None:
+        starts = tuple(islice(_find_all(steps, _READY), most_starts))
+        for step in starts:
+            steps[step] = _LIVE
+    else:
+        starts = _start_asked(plan, steps, asking, most_starts)
+    live = old.live - len(ended) + len(starts)
+    ends, errors = old.ends + pack_ends(ended), old.errors
+    payloads: tuple[tuple[int, bytes], ...] = ()
+    if asking is not None:
+        ends += pack_ends(asking.failed)
+        errors, payloads = asking.sort_errors(), tuple(asking.payloads.items())
     goes_on = _READY in steps
     if live or goes_on:
-        return FlowTurn(FlowState(phase, bytes(steps), live, ends), starts, cancels, goes_on)
-    ended = FlowState(FlowPhase.ENDED, bytes(steps), 0, ends)
-    end = _find_end(plan, ended, was_cancelled=phase is FlowPhase.CANCELLING)
-    return FlowTurn(ended, cancels=cancels, end=end)
+        return FlowTurn(
+            FlowState(phase, bytes(steps), live, ends, errors), starts, cancels, goes_on, payloads=payloads
+        )
+    state = FlowState(FlowPhase.ENDED, bytes(steps), 0, ends, errors)
+    end = _find_end(plan, state, was_cancelled=phase is FlowPhase.CANCELLING)
+    return FlowTurn(state, cancels=cancels, end=end if asking is None else _add_result(end, asking))
+
+
+def _start_asked(plan: FlowPlan, steps: bytearray, asking: Asking, most_starts: int) -> tuple[int, ...]:
+    """Start what is ready. A step has failed if what it gets cannot be made: then others may be ready, or never."""
+    starts: list[int] = []
+    while len(starts) < most_starts and (step := steps.find(_READY)) >= 0:
+        if asking.prepare(step):
+            steps[step] = _LIVE
+            starts.append(step)
+        else:
+            _judge_all(plan, steps, list(plan.following[step]), FlowPhase.OPEN, asking)
+    return tuple(sorted(starts))
+
+
+def _add_result(end: FlowEnd, asking: Asking) -> FlowEnd:
+    """Return how a flow has ended, with what it returns. It fails if that cannot be made."""
+    if end.state is not RunState.SUCCEEDED:
+        return end
+    try:
+        return replace(end, result=asking.make_result())
+    except ExpressionError as error:
+        return FlowEnd(RunState.FAILED, error=f"result: {error}")
 
 
 def _find_end(plan: FlowPlan, state: FlowState, *, was_cancelled: bool) -> FlowEnd:

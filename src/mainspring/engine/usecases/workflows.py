@@ -116,17 +116,17 @@ class Workflows:
         plan = plan_of(spec)
         (kept,) = await self._store.read_flow_states([run_id])
         try:
-            statuses = None if kept is None else decode_flow_state(kept).steps
+            state = None if kept is None else decode_flow_state(kept)
         except UnreadableFlow as error:
             raise Conflict("run", f"where its steps are cannot be read here: {error}") from error
-        runs = {} if statuses is None else await self._runs_of(run_id)
+        runs = {} if state is None else await self._runs_of(run_id)
         begin = 0 if after is None else _place_after(plan, after)
         page = plan.graph.order[begin : begin + limit]
         is_last = begin + limit >= len(plan.graph.order)
         return RunSteps(
             run=run,
             plan=plan,
-            steps=tuple([report_step(plan, run, statuses, runs, place) for place in page]),
+            steps=tuple([report_step(plan, run, state, runs, place) for place in page]),
             following=None if is_last else plan.workflow.steps[page[-1]].name,
         )
 

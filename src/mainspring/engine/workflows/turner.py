@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
@@ -11,6 +12,8 @@ import structlog
 from mainspring.core.ids import JobId, RunId, format_run_id, run_shard
 from mainspring.core.model import JobSpec
 from mainspring.core.outcomes import Transition
+from mainspring.core.workflows.places import StepPlace
+from mainspring.core.workflows.plan import FlowPlan
 from mainspring.core.workflows.state import UnreadableFlow
 from mainspring.engine.common.definitions import Definitions
 from mainspring.engine.common.event_log import EventLog
@@ -19,8 +22,10 @@ from mainspring.engine.common.wakeups import Wakeups, lanes_of
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.workflows.mailbox import MailScan
 from mainspring.engine.workflows.starter import note_step_runs
-from mainspring.engine.workflows.turns import take_turn
+from mainspring.engine.workflows.turns import facts_of, kept_ends, take_turn
+from mainspring.engine.workflows.values import FlowValues, NeedsValues, value_of
 from mainspring.ports.clock import Clock, RandomSource, Waiter
+from mainspring.ports.expressions import Expressions
 from mainspring.ports.store import Store
 from mainspring.ports.store.flows import FlowVerdict, KeptFlow, KeptMail, TurnedFlow
 from mainspring.ports.telemetry import Measure
@@ -36,6 +41,17 @@ MOST_RUNS = 500
 _MOST_STUCK = 10_000
 
 _Decided = tuple[KeptFlow, JobSpec, TurnedFlow]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """A flow about which mail is to be decided; `values` is None where it has no expressions."""
+
+    flow: KeptFlow
+    spec: JobSpec
+    plan: FlowPlan
+    mails: Sequence[KeptMail]
+    values: FlowValues | None
 
 
 class FlowEnds(Protocol):
@@ -71,6 +87,7 @@ class FlowTurner:
         event_log: EventLog,
         counts: RunCounts,
         ends: FlowEnds,
+        expressions: Expressions | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -81,6 +98,7 @@ class FlowTurner:
         self._event_log = event_log
         self._counts = counts
         self._ends = ends
+        self._expressions = expressions
         self.waiter = waiter
         self._scan = MailScan()
         self._stuck = 0
@@ -126,31 +144,66 @@ class FlowTurner:
         specs = await self._definitions.load((flow.job_id, flow.version) for flow in kept)
         decided: list[_Decided] = []
         unreadable: dict[RunId, str] = {}
+        waiting: list[_Asking] = []
         for flow in kept:
             own = by_flow[flow.id]
             if any(mail.revision != flow.revision for mail in own):
                 continue  # it has had another turn since; its mail is read again
             try:
-                decided.append(self._turn(flow, specs, own, now))
+                waiting.append(self._prepare(flow, specs, own))
             except UnreadableFlow as error:
                 unreadable[flow.id] = str(error)
+        await self._read_ends(waiting)
+        while waiting:
+            asking: list[tuple[_Asking, tuple[int, ...]]] = []
+            for one in waiting:
+                try:
+                    decided.append((one.flow, one.spec, self._turn(one, now)))
+                except NeedsValues as needed:
+                    asking.append((one, needed.steps))
+                except UnreadableFlow as error:
+                    unreadable[one.flow.id] = str(error)
+            waiting = await self._read_values(asking)
         self._note_unreadable(unreadable)
         self._stuck = min(sum(len(by_flow[flow_id]) for flow_id in unreadable), _MOST_STUCK)
         return decided
 
-    def _turn(
-        self,
-        flow: KeptFlow,
-        specs: Mapping[tuple[JobId, int], JobSpec],
-        mails: Sequence[KeptMail],
-        now: datetime,
-    ) -> _Decided:
+    def _prepare(
+        self, flow: KeptFlow, specs: Mapping[tuple[JobId, int], JobSpec], mails: Sequence[KeptMail]
+    ) -> _Asking:
         key = flow.job_id, flow.version
         spec = specs.get(key)
         if spec is None:
             raise UnreadableFlow("its definition is missing")
         plan = self._definitions.plans.find(key, spec)
-        return flow, spec, take_turn(flow, spec, plan, mails, now=now, random=self._random.random)
+        values = None
+        if plan.asks:
+            values = FlowValues(self._expressions, plan, spec, facts_of(flow), attempt=flow.attempt)
+        return _Asking(flow, spec, plan, mails, values)
+
+    def _turn(self, one: _Asking, now: datetime) -> TurnedFlow:
+        return take_turn(
+            one.flow, one.spec, one.plan, one.mails, values=one.values, now=now, random=self._random.random
+        )
+
+    async def _read_ends(self, flows: Sequence[_Asking]) -> None:
+        """Read what steps have left that have ended now, where expressions name it."""
+        ends = [(one, step) for one in flows if one.values for step in kept_ends(one.plan, one.mails)]
+        if ends:
+            places = [StepPlace(one.flow.id, step) for one, step in ends]
+            runs = await self._store.read_step_ends(places)
+            for (one, step), run in zip(ends, runs, strict=True):
+                assert one.values is not None
+                one.values.known.setdefault(step, value_of(run))
+
+    async def _read_values(self, asking: Sequence[tuple[_Asking, tuple[int, ...]]]) -> list[_Asking]:
+        """Read what is kept of steps that have ended before. Return the flows, which can be decided now."""
+        places = [StepPlace(one.flow.id, step) for one, steps in asking for step in steps]
+        found = iter(await self._store.read_flow_values(places) if places else [])
+        for one, steps in asking:
+            assert one.values is not None
+            one.values.known |= {step: next(found) for step in steps}
+        return [one for one, _ in asking]
 
     def _note_unreadable(self, unreadable: Mapping[RunId, str]) -> None:
         for flow_id in unreadable.keys() - self.unreadable.keys():

@@ -417,6 +417,14 @@ CREATE TABLE flow (
     state BLOB NOT NULL
 ) STRICT;
 
+CREATE TABLE flow_value (
+    flow_id INTEGER NOT NULL,
+    step INTEGER NOT NULL,
+    item INTEGER NOT NULL,
+    value BLOB NOT NULL,
+    PRIMARY KEY (flow_id, step, item)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE idempotency (
     tenant TEXT NOT NULL,
     key TEXT NOT NULL,

@@ -13,7 +13,7 @@ from mainspring.core.workflows.mail import FlowNotice, StepEnded
 from mainspring.core.workflows.reasons import explain_step
 from mainspring.core.workflows.reports import report_step
 from mainspring.core.workflows.rules import StepRule
-from mainspring.core.workflows.state import StepStatus
+from mainspring.core.workflows.state import FlowPhase, FlowState, StepStatus
 from mainspring.core.workflows.turn import begin_flow, turn
 from tests.unit.core.test_why import RUN
 from tests.unit.core.workflows.graphs import acyclic_links
@@ -95,5 +95,11 @@ def test_steps_of_a_run_that_has_not_begun_wait_or_ended_with_it() -> None:
 def test_step_with_a_run_has_its_reason() -> None:
     plan = plan_of([()])
     own = replace(replace(RUN, state=RunState.FAILED), reason="deadline")
-    report = report_step(plan, replace(RUN, state=RunState.RUNNING), bytes([F]), {0: own}, 0)
+    report = report_step(
+        plan,
+        replace(RUN, state=RunState.RUNNING),
+        FlowState(FlowPhase.ENDED, bytes([F]), 0, b""),
+        {0: own},
+        0,
+    )
     assert (report.status, report.run, report.reason) == (F, own, "deadline")

@@ -72,7 +72,12 @@ GOOD = (0, bytes([2, 3]), 1, pack_ends([1]))
     ("damaged", "words"),
     [
         (b"", "form none is not known"),
-        (kept(*GOOD, form=2), "form 2 is not known; this program knows 1"),
+        (kept(*GOOD, form=3), "form 3 is not known; this program knows 1 and 2"),
+        (kept(*GOOD, form=2), "is damaged"),
+        (kept(*GOOD, {"later": 1}, form=2), "'later' is not known; it is of a later release"),
+        (kept(*GOOD, {"errors": 1}, form=2), "is damaged"),
+        (kept(*GOOD, {"errors": [[0, "x"]]}, form=2), "errors of steps that have not failed"),
+        (kept(*GOOD, {"errors": [[2, "x"]]}, form=2), "errors of steps that have not failed"),
         (kept(*GOOD)[:-1], "is damaged"),
         (kept(*GOOD) + b"\0", "is damaged"),
         (kept(*GOOD, 1), "is damaged"),
