@@ -21,6 +21,7 @@ VERBS = {
     "add",
     "begin",
     "confirm",
+    "keep",
     "put",
     "apply",
     "diff",

@@ -44,7 +44,9 @@ def test_seeds_on_sqlite(block: int) -> None:
         result = simulate(make_plan(seed, store="sqlite"))
         assert result.is_good, show(result)
         counts = result.verdict.counts
-        assert counts.get("transitions", 0) + counts.get("flow_starts_judged", 0) > 0, "plans of workflows have those"
+        assert counts.get("transitions", 0) + counts.get("flow_starts_judged", 0) > 0, (
+            "plans of workflows have those"
+        )
 
 
 @pytest.mark.parametrize("path", REGRESSIONS, ids=lambda path: path.stem)
