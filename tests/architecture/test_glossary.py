@@ -17,6 +17,7 @@ VERBS = {
     *("beat", "cancel", "claim", "count", "create", "delete", "edit", "get", "leave", "list", "now", "pause"),
     *("preview", "register", "report", "resume", "run", "submit", "upsert", "health", "openapi", "next"),
     "replace",
+    "skip",
     "acknowledge",
     "add",
     "begin",

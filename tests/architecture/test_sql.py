@@ -38,6 +38,7 @@ ONLY_SQLITE = {
     "weigh_archived_attempts": "the same",
     "copy_into": "PostgreSQL is copied by pg_dump",
     "has_run_logs": "a file of their own, which may be lost",
+    "look_at_run_logs": "the same, which may be damaged",
     "copy_log_chunks": "a file of their own, which goes into the copy",
     "copy_run_progress": "the same",
     "has_copied_logs": "the same",

@@ -205,6 +205,7 @@ async def test_query_can_be_prepared(watch: Any, name: str) -> None:
         (Role.FLOW, "read_flows", {"flow_pkey", "run_pkey", "lane_pkey"}),
         (Role.FLOW, "lock_flows", {"flow_pkey"}),
         (Role.FLOW, "remove_mail", {"mail_pkey"}),
+        (Role.FLOW, "post_mail", {"flow_pkey"}),
         (Role.FLOW, "read_woken", {"flow_wake"}),
         (Role.FLOW, "save_flows", {"flow_pkey"}),
         (Role.FLOW, "delete_flows", {"flow_pkey"}),

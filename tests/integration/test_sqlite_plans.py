@@ -159,6 +159,7 @@ JOB_KEY = "SEARCH job sqlite_autoindex_job_1"
         ("drop_mail", [f"SEARCH mail {KEY}", f"SEARCH flow {KEY}"]),
         ("remove_mail", [f"SEARCH mail {KEY}"]),
         ("count_mail", [f"SEARCH mail {KEY}"]),
+        ("post_mail", [f"SEARCH flow {KEY}"]),
         ("read_woken", ["SEARCH flow flow_wake"]),
         ("read_flows", [f"SEARCH flow {KEY}", f"SEARCH run {KEY}"]),
         ("lock_flow", [f"SEARCH flow {KEY}"]),

@@ -7,7 +7,6 @@ import hashlib
 import json
 import re
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -214,9 +213,10 @@ def test_a_worker_that_is_killed_in_an_upload_shows_nothing(tmp_path: Path) -> N
     with site(tmp_path, files) as of:
         with worker(of) as first:
             started = of.do("deadly", wait=False)
-            deadline = time.monotonic() + 60
-            while not any(part.stat().st_size for part in files.rglob("*.part")):
-                assert time.monotonic() < deadline
+            await_that(
+                "a part of the file is there",
+                lambda: any(part.stat().st_size for part in files.rglob("*.part")),
+            )
             of.process.process.send_signal(signal.SIGSTOP)
             first.stop(signal.SIGKILL)
         [part] = files.rglob("*.part")

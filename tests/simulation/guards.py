@@ -851,6 +851,30 @@ GUARDS: tuple[Guard, ...] = (
         staging="with_workflows",
     ),
     Guard(
+        "pause of a workflow",
+        "a workflow that is paused starts nothing",
+        (
+            Edit(
+                "mainspring.core.workflows.turn",
+                "starts = () if state.is_paused else tuple",
+                "starts = tuple",
+            ),
+        ),
+        staging="with_workflows",
+    ),
+    Guard(
+        "steps at the end",
+        "a step at the end starts once all others have ended",
+        (
+            Edit(
+                "mainspring.core.workflows.plan",
+                "plan.at_end[step] is at_end]",
+                "(plan.at_end[step] is at_end or not at_end)]",
+            ),
+        ),
+        staging="with_workflows",
+    ),
+    Guard(
         "rule of a step",
         "a step starts only once its rule allows it: here, once one of its parents has ended",
         (

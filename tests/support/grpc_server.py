@@ -95,7 +95,7 @@ class Orders:
         if request.wait:
             self.is_entered.set()
             try:
-                await asyncio.sleep(request.wait)
+                await asyncio.Event().wait()
             except asyncio.CancelledError:
                 self.is_cancelled.set()
                 raise

@@ -21,6 +21,10 @@ def http(line: str, body: str, names: str, remedy: str, **headers: str) -> Case:
     return Case("HTTP", Request(line, body, named), names, remedy)
 
 
+def target(body: str, names: str, remedy: str) -> Case:
+    return http(_JOBS, f'{{"name": "r", "target": {body}}}', names, remedy)
+
+
 DEFINITIONS = [
     job("cron='0 25 * * *'", "cron: hour", "between 0 and 23"),
     job("evry='10s'", "evry", "did you mean 'every'?"),
@@ -56,11 +60,12 @@ DEFINITIONS = [
     code("app.workflow('etl', retries=3)", "retry.max_retries", "give the steps a retry"),
     code("app.workflow('etl', timeout=60)", "timeout", "give it to the steps"),
     code("app.workflow('etl', deadline='soon')", "deadline", "'90s'"),
-    code("app.workflow('etl', deadline=0.5)", "deadline", "1s to"),
+    code("app.workflow('etl', deadline=0.5)", "deadline", "between 1s and 366d"),
     code("app.workflow('etl').step('Load', add)", "name", "a-z 0-9 _, with a letter first"),
     code("app.workflow('etl').step('load', add, rule='any')", "rule", "one_success"),
     code("app.workflow('etl').step('load', add, rule='one_failed')", "rule", "name them in 'after'"),
     code("app.workflow('etl').step('load', add, retires=3)", "retires", "did you mean 'retry'?"),
+    code("app.workflow('etl').step('load', add, at_end='yes')", "at_end", "must be true or false"),
     code("app.workflow('etl').step('load')", "target", "give one of callback_url"),
 ]
 CALLS = [
@@ -94,6 +99,30 @@ REQUESTS = [
     http(_JOBS, "{name: report}", "JSON", "object keys must be strings"),
     http(_JOBS, "", "name", "every job has a name"),
     http(_JOBS, "[]", "body", "must be an object"),
+    target('{"type": "container"}', "target.image", "is missing"),
+    target('{"type": "container", "image": "-v"}', "target.image", "like example.com/jobs/report:2"),
+    target('{"type": "container", "image": "a", "command": "ls"}', "target.command", "a list of at most 256"),
+    target('{"type": "container", "image": "a", "memory": 1}', "target.memory", "between 8 and 1048576"),
+    target('{"type": "container", "image": "a", "env": {"A=B": "x"}}', "target.env.A=B", "no blank, no ="),
+    target('{"type": "container", "image": "a", "volumes": []}', "target.volumes", "there is no such field"),
+    target('{"type": "grpc", "url": "dns:///a", "method": "a.B/C"}', "target.url", "grpcs://"),
+    target('{"type": "grpc", "url": "unix:/a", "method": "a.B/C"}', "target.url", "grpcs://"),
+    target(
+        '{"type": "grpc", "url": "grpcs://a/b", "method": "a.B/C"}', "target.url", "a host and perhaps a port"
+    ),
+    target(
+        '{"type": "grpc", "url": "grpcs://a", "method": "C"}', "target.method", "like shop.v1.Orders/Settle"
+    ),
+    target(
+        '{"type": "grpc", "url": "grpcs://a", "method": "a.B/C", "headers": {"grpc-timeout": "1S"}}',
+        "target.headers.grpc-timeout",
+        "set by gRPC or by the scheduler",
+    ),
+    target(
+        '{"type": "grpc", "url": "grpcs://a", "method": "a.B/C", "headers": {"X-Bin": "1"}}',
+        "target.headers.X-Bin",
+        "lower case letters",
+    ),
     http(_JOBS, '{"name": "r", "crn": "@daily"}', "crn", "did you mean 'cron'?"),
     http(_JOBS, '{"name": "r", "function": "add", "cron": "0 25 * * *"}', "cron", "between 0 and 23"),
     http(_JOBS, '{"name": "r", "function": "add", "tz": "CEST"}', "tz", "cron"),

@@ -225,6 +225,21 @@ FILES = [
         "did you mean 'load'?",
     ),
     file(
+        "workflow check late.toml",
+        "late.toml",
+        '[[workflow.steps]]\nname = "a"\nfunction = "add"\n'
+        '[[workflow.steps]]\nname = "b"\nfunction = "add"\nat_end = true\nafter = ["a"]\n',
+        "late.toml: workflow.steps[1].after[0]",
+        "leave it out",
+    ),
+    file(
+        "workflow check slow.toml",
+        "slow.toml",
+        '[workflow]\ntimeout = "4h"\n[[workflow.steps]]\nname = "a"\nfunction = "add"\n',
+        "slow.toml: workflow.timeout",
+        "did you mean 'deadline'?",
+    ),
+    file(
         "workflow check etl.toml",
         "etl.toml",
         '[[workflow.steps]]\nname = "a"\nfunction = "add"\nafter = ["b"]\n'
@@ -257,6 +272,22 @@ FILES = [
         '[mail]\nurl = "smtp://me:hunter2@mail.example.com"\n',
         "mail.url",
         "mail.password",
+        codes=_NOT_WELL,
+    ),
+    file(
+        "config check my.toml",
+        "my.toml",
+        "[executors.container]\nimage = ['a']\n",
+        "executors.container.image",
+        "did you mean 'executors.container.images'?",
+        codes=_NOT_WELL,
+    ),
+    file(
+        "config check my.toml",
+        "my.toml",
+        "[executors.grpc]\nallow = ['nowhere!']\n",
+        "executors.grpc.allow",
+        "a host, with or without a port",
         codes=_NOT_WELL,
     ),
     file("config check my.toml", "my.toml", "port = = 1\n", "my.toml", "line 1", codes=_NOT_WELL),

@@ -19,6 +19,11 @@ CASES = [
     *calls.CALLS,
     *calls.REQUESTS,
 ]
+_ENABLED = {
+    "MAINSPRING_EXECUTORS_GRPC_ENABLED": "true",
+    "MAINSPRING_EXECUTORS_CONTAINER_ENABLED": "true",
+    "MAINSPRING_EXECUTORS_CONTAINER_PROGRAM": "true",  # which every host has, and no case gets as far as that
+}
 _SHOP = """from mainspring import App
 
 app = App()
@@ -38,7 +43,7 @@ def take(**anything: object) -> None: ...
 def scene(folder: Path) -> Iterator[Scene]:
     """Serve an app with two jobs."""
     (folder / "counter.py").write_text(_SHOP)
-    with server("counter:app", cwd=folder) as (_, url):
+    with server("counter:app", cwd=folder, **_ENABLED) as (_, url):
         yield Scene(folder, url)
 
 

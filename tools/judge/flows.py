@@ -68,6 +68,7 @@ def judge_flows(history: History, counts: Counter[str]) -> Iterator[Violation]:
         counts["flow_steps_run"] += len(story.runs)
         counts["flows_cancelled"] += story.run.state is RunState.CANCELLED
         counts["flows_failed"] += story.run.state is RunState.FAILED
+        counts["flows_paused"] += bool(story.pauses)
         counts["flows_overdue"] += story.run.reason == "deadline"
         for rule, why in _judge(story, events, order, history, counts):
             yield Violation(rule, format_run_id(story.run.id), (*_tell(story, events), why))
@@ -88,9 +89,11 @@ def _judge(
         if count > 1:
             yield "W2", f"step {step} has {count} runs"
     yield from _judge_starts(story, events, order, counts)
+    yield from _judge_order_of_end(story, events, order)
     yield from _judge_ends(story, events, order)
     yield from _judge_cancel(story, history)
     yield from _judge_deadline(story, history)
+    yield from _judge_pauses(story, history)
     if story.steps is not None:
         yield from _judge_result(story, story.steps)
 
@@ -155,11 +158,34 @@ def _judge_ends(
                 yield "W3", f"{format_run_id(run.id)} {event.what} after the end of its workflow"
 
 
+def _others(story: FlowStory) -> list[Run]:
+    """Return the runs of all steps but those at the end."""
+    return [run for run in story.runs if run.place is not None and run.place.step not in story.at_end]
+
+
+def _judge_order_of_end(
+    story: FlowStory, events: Mapping[RunId, list[Event]], order: Mapping[int, int]
+) -> Iterator[tuple[str, str]]:
+    """W1: a step at the end begins only once all others have ended."""
+    ends = [
+        order[id(event)]
+        for run in _others(story)
+        for event in events.get(run.id, ())
+        if event.target in FINAL_STATES
+    ]
+    last = max(ends, default=-1)
+    for run in story.runs:
+        if run.place is None or run.place.step not in story.at_end:
+            continue
+        if any(order[id(event)] < last for event in events.get(run.id, ()) if event.what == "claimed"):
+            yield "W1", f"step {run.place.step} began, though it is one at the end, and others had not ended"
+
+
 def _judge_cancel(story: FlowStory, history: History) -> Iterator[tuple[str, str]]:
     """W3: after a cancel, nothing more starts than what was being started."""
     if story.cancelled_at is None:
         return
-    for run in story.runs:
+    for run in _others(story):
         if run.created_at > story.cancelled_at + history.lease + history.slack:
             yield (
                 "W3",
@@ -182,9 +208,18 @@ def _judge_deadline(story: FlowStory, history: History) -> Iterator[tuple[str, s
                 "W7",
                 f"{format_run_id(run.id)} was stopped before the deadline at {deadline_at.isoformat()}",
             )
-    for run in story.runs:
+    for run in _others(story):
         if run.created_at > deadline_at + history.lease + history.slack:
             yield "W7", f"{format_run_id(run.id)} was made after the deadline at {deadline_at.isoformat()}"
+
+
+def _judge_pauses(story: FlowStory, history: History) -> Iterator[tuple[str, str]]:
+    """W9: a workflow that is paused starts nothing."""
+    for since, until in story.pauses:
+        for run in story.runs:
+            is_before_end = until is None or run.created_at < until - history.slack
+            if run.created_at >= since + history.slack and is_before_end:
+                yield "W9", f"{format_run_id(run.id)} was made while it was paused, since {since.isoformat()}"
 
 
 def _judge_result(story: FlowStory, steps: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -198,12 +233,16 @@ def _judge_result(story: FlowStory, steps: Sequence[str]) -> Iterator[tuple[str,
         if run is not None and (run.state.value != status or said != "run"):
             yield "W4", f"step {step} counts as {status}; its run is {run.state}, and its rule says {said}"
         expected = {"skip": "SKIPPED", "upstream": "UPSTREAM_FAILED", "run": "CANCELLED"}[said]
+        if run is None and status == "SKIPPED" and story.has_skips:
+            continue
         if run is None and status != expected:
             yield "W4", f"step {step} counts as {status} without a run, and its rule says {said}"
-        if run is None and said == "run" and story.cancelled_at is None and not is_late:
+        may_be_stopped = (story.cancelled_at is not None or is_late) and step not in story.at_end
+        if run is None and said == "run" and not may_be_stopped:
             yield "W4", f"step {step} never ran, though its rule says so"
     unwell = any(steps[step] in {"FAILED", "CANCELLED"} for step in runs if step not in story.may_fail)
-    is_cut = story.cancelled_at is not None and (unwell or "CANCELLED" in steps)
+    is_stopped = any(status == "CANCELLED" for step, status in enumerate(steps) if step not in story.at_end)
+    is_cut = story.cancelled_at is not None and (unwell or is_stopped)
     expected_end = RunState.FAILED if unwell or is_late else RunState.SUCCEEDED
     allowed = {expected_end, RunState.CANCELLED} if story.cancelled_at is not None else {expected_end}
     if story.run.state not in allowed or (story.run.state is RunState.CANCELLED and not is_cut):

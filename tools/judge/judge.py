@@ -87,6 +87,7 @@ RULES = {
     "W3": "a workflow ends once, after all its steps, and nothing starts after its end or long after its cancel",
     "W4": "every workflow ends as its steps have and its rules say, and leaves no mail and no flow",
     "W7": "a workflow is stopped by its deadline, and not before it",
+    "W9": "a workflow that is paused starts nothing",
     "P1": "a job pauses itself after so many failures in a row, and only then",
 }
 """The rules, by their names in the reliability notes."""

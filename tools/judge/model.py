@@ -410,6 +410,9 @@ class FlowStory:
         steps: how each step has ended, by the words of `StepStatus`; None if that is not on record.
         cancelled_at: when a cancel of it was committed first; None: it never was.
         deadline: how long it may take; None: as long as it takes.
+        at_end: the steps that run once all others have ended.
+        pauses: from when on, and until when, it was paused.
+        has_skips: someone asked for steps to be skipped.
     """
 
     run: Run
@@ -420,6 +423,9 @@ class FlowStory:
     steps: tuple[str, ...] | None
     cancelled_at: datetime | None
     deadline: timedelta | None = None
+    pauses: tuple[tuple[datetime, datetime | None], ...] = ()
+    has_skips: bool = False
+    at_end: frozenset[int] = frozenset()
 
 
 @dataclass(slots=True, kw_only=True)

@@ -40,6 +40,14 @@ def make_flowed(seed: int, seconds: float) -> Plan:
             if random.random() < 0.3:
                 late = round(at + random.uniform(0, 4), 3)
                 actions.append(Action(at=late, kind="cancel_flow", job=job.name))
+            if random.random() < 0.3:
+                late = round(at + random.uniform(0, 2), 3)
+                actions.append(Action(at=late, kind="pause_flow", job=job.name))
+                until = round(late + random.uniform(0.5, 8), 3)
+                actions.append(Action(at=until, kind="resume_flows", job=job.name))
+            if random.random() < 0.2:
+                late = round(at + random.uniform(0, 4), 3)
+                actions.append(Action(at=late, kind="skip_step", job=job.name))
     names = [f"server-{index}" for index in range(servers)]
     return Plan(
         seed=seed,
@@ -69,8 +77,21 @@ def _make_job(random: Random, place: int) -> JobPlan:
             "rule": rule,
             "allow_failure": random.random() < 0.2,
             "max_retries": random.choice([0, 0, 1]),
+            "at_end": False,
         }
         steps.append(step)
+    for number in range(random.choice([0, 0, 1, 2])):
+        before = [one["name"] for one in steps if one["at_end"]]
+        steps.append(
+            {
+                "name": f"e{number}",
+                "after": before if random.random() < 0.5 else [],
+                "rule": StepRule.ALL_DONE.value,
+                "allow_failure": random.random() < 0.5,
+                "max_retries": random.choice([0, 1]),
+                "at_end": True,
+            }
+        )
     return JobPlan(
         name=f"flow-{place}",
         body={"steps": steps, "deadline": random.choice([None, None, 2.0, 8.0])},
@@ -97,6 +118,7 @@ def _make_step(drawn: Mapping[str, Any]) -> WorkflowStep:
         after=tuple(drawn["after"]),
         rule=StepRule(drawn["rule"]),
         allow_failure=drawn["allow_failure"],
+        at_end=drawn["at_end"],
         retry=RetryPolicy(max_retries=drawn["max_retries"], backoff=Backoff.FIXED, delay=delay),
     )
 

@@ -40,7 +40,7 @@ class Action:
         kind: create, edit, pause, resume, delete, submit, cancel, flood, weigh, order, limit, calendar,
             calendar_of_moves, channel, bound, hold, release, cap, backfill, change_backfill, redrive,
             redrive_one, change_redrive, discard, write_still, set_still, urge, create_flow, submit_flow,
-            cancel_flow.
+            cancel_flow, pause_flow, resume_flows, skip_step.
         job: the name of the job; empty for those that are about queues, tenants and others.
         body: the patch of an edit; for a submission `delay` (seconds), `key`, `payload` and `priority`; for a flood of
             submissions their `count`, and among how many `customers`; the `weight` of the job's tenant; the `order` of
@@ -147,8 +147,17 @@ PREEMPTION_VERBS = ("read_kept_waiting", "read_seated", "request_preemptions")
 """Calls that only plans lead to in which urgent work takes slots."""
 END_VERBS = ("read_ended", "find_fires", "follow_ends")
 """What only plans with jobs lead to that fire after the end."""
-FLOW_VERBS = ("start_flows", "read_mail", "read_flows", "turn_flows", "drop_mail", "apply", "cancel_runs")
-"""What plans of workflows crash at. The last two post mail."""
+FLOW_VERBS = (
+    "start_flows",
+    "read_mail",
+    "read_flows",
+    "turn_flows",
+    "drop_mail",
+    "post_mail",
+    "apply",
+    "cancel_runs",
+)
+"""What plans of workflows crash at. The last three post mail."""
 CRASH_VERBS = (
     # the planner and the fire ranges' drain
     *(

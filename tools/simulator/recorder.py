@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -30,14 +30,16 @@ from mainspring.core.outcomes import Transition
 from mainspring.core.pauses import PauseKey
 from mainspring.core.states import RunState
 from mainspring.core.triggers import AtStart
+from mainspring.core.workflows.mail import SkipStep
 from mainspring.core.workflows.places import is_workflow_route
 from mainspring.core.workflows.step_jobs import is_step_job
 from mainspring.errors import TooMany
+from mainspring.ports.flow_codec import decode_flow_state
 from mainspring.ports.store.alerts import AlertsSaved, SettledNotification
 from mainspring.ports.store.backfills import AddedBackfill, BackfillStep, NewBackfill
 from mainspring.ports.store.calendars import CalendarUses
 from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimResult
-from mainspring.ports.store.flows import FlowVerdict
+from mainspring.ports.store.flows import FlowVerdict, PostVerdict
 from mainspring.ports.store.jobs import AddResult
 from mainspring.ports.store.limits import LineClaimResult
 from mainspring.ports.store.restrictions import BlackoutsWritten
@@ -90,6 +92,8 @@ class Recorder:
         flow_runs: the runs of workflows.
         flow_events, flow_effects: what the runs of workflows and of their steps have, which other rules leave alone.
         flow_cancels: when a cancel of a workflow's run was committed first.
+        flow_pauses: from when on, and until when, a workflow's run was paused, by the turns that have read of it.
+        flow_skips: the workflows' runs of which someone skipped a step.
         log: one line per event, in order. It is the same for the same seed, byte for byte.
     """
 
@@ -112,6 +116,8 @@ class Recorder:
         self.flow_events: list[Event] = []
         self.flow_effects: list[Effect] = []
         self.flow_cancels: dict[RunId, datetime] = {}
+        self.flow_pauses: dict[RunId, list[tuple[datetime, datetime | None]]] = defaultdict(list)
+        self.flow_skips: set[RunId] = set()
         self.events: list[Event] = []
         self.replacements: list[Replacement] = []
         self.pausings: list[Pausing] = []
@@ -177,6 +183,7 @@ class Recorder:
             "submit_claimed": self._note_submitted_claimed,
             "apply": self._note_ends,
             "start_flows": self._note_flow_starts,
+            "post_mail": self._note_posts,
             "turn_flows": self._note_turns,
             "cancel_runs": self._note_cancels,
             "expire_runs": self._note_expired,
@@ -760,6 +767,15 @@ class Recorder:
             token = start.token + 1
             self._event(start.run_id, running, token, HANDED_OVER, actor, now, session_id=ENGINE_SESSION)
 
+    def _note_posts(
+        self, actor: str, mails: Any, given: Mapping[str, Any], verdicts: list[PostVerdict]
+    ) -> None:
+        del actor, given
+        for posted, verdict in zip(mails, verdicts, strict=True):
+            self.reached[f"flow_mail_{verdict}"] += 1
+            if isinstance(posted.mail, SkipStep):
+                self.flow_skips.add(posted.flow_id)
+
     def _note_turns(
         self, actor: str, turns: Any, given: Mapping[str, Any], verdicts: list[FlowVerdict]
     ) -> None:
@@ -770,6 +786,13 @@ class Recorder:
                 continue
             shard, epochs = run_shard(turned.flow_id), given["epochs"]
             self._grant(f"shard {shard}", epochs[shard], "used", actor)
+            is_paused = decode_flow_state(turned.state).is_paused
+            pauses = self.flow_pauses[turned.flow_id]
+            if is_paused and not (pauses and pauses[-1][1] is None):
+                pauses.append((given["now"], None))
+                self.reached["flow_paused"] += 1
+            elif not is_paused and pauses and pauses[-1][1] is None:
+                pauses[-1] = pauses[-1][0], given["now"]
             if turned.end is not None:
                 self._note_ends(actor, [turned.end], given, [ApplyResult.APPLIED])
 

@@ -295,6 +295,9 @@ async def _read_flow(world: World, run: Run) -> FlowStory:
         steps=None if steps is None else tuple(StepStatus(byte).name for byte in steps),
         cancelled_at=world.recorder.flow_cancels.get(run.id),
         deadline=plan.workflow.deadline,
+        pauses=tuple(world.recorder.flow_pauses.get(run.id, ())),
+        at_end=frozenset(step for step, is_last in enumerate(plan.at_end) if is_last),
+        has_skips=run.id in world.recorder.flow_skips,
     )
 
 

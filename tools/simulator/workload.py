@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TypeVar
 
 from mainspring.api.errors import Rejected
@@ -77,9 +79,11 @@ class Clients:
         await asyncio.gather(*tasks)
 
     async def pause_all(self) -> None:
-        """Pause all jobs, so that none fires any more."""
+        """Pause all jobs, so that none fires any more, and resume all runs of workflows."""
         for name in self._plans:
             await self._act(Action(at=0.0, kind="pause", job=name))
+        for name in {job for job, _ in self._flow_runs}:
+            await self._act(Action(at=0.0, kind="resume_flows", job=name))
 
     async def _ask(self, call: Callable[[Engine], Awaitable[T]]) -> T:
         return await self._random.choice(self._servers).ask(self._trouble, call)
@@ -184,6 +188,28 @@ class Clients:
             steps = await self._ask(lambda engine: engine.store.list_flow_runs(run_id, limit=20))
             run_id = self._random.choice([step.id for step in steps] or [run_id])
         await self._ask(lambda engine: engine.client.runs.cancel(tenant, run_id))
+
+    async def _pause_flow(self, action: Action) -> None:
+        """Pause one of the last runs of a workflow."""
+        own = [run_id for job, run_id in self._flow_runs if job == action.job][-3:]
+        if own:
+            run_id, tenant = self._random.choice(own), self._tenant(action.job)
+            await self._ask(lambda engine: engine.client.flow_commands.pause(tenant, run_id))
+
+    async def _resume_flows(self, action: Action) -> None:
+        """Resume all runs of a workflow that are paused."""
+        tenant = self._tenant(action.job)
+        for run_id in [run_id for job, run_id in self._flow_runs if job == action.job]:
+            with suppress(Conflict):
+                await self._ask(partial(_resume, tenant, run_id))
+
+    async def _skip_step(self, action: Action) -> None:
+        """Skip a step of one of the last runs of a workflow."""
+        own = [run_id for job, run_id in self._flow_runs if job == action.job][-3:]
+        if own:
+            run_id, tenant = self._random.choice(own), self._tenant(action.job)
+            step = self._random.choice(self._plans[action.job].body["steps"])["name"]
+            await self._ask(lambda engine: engine.client.flow_commands.skip(tenant, run_id, [step]))
 
     async def _submit(self, action: Action) -> None:
         job_id, tenant = await self._find(action.job), self._tenant(action.job)
@@ -455,3 +481,7 @@ def _outcome(error: MainspringError) -> str:
     if isinstance(error, TooMany):
         return "refused"
     return "unknown" if isinstance(error, (Unreachable, StoreUnavailable)) else "fail"
+
+
+async def _resume(tenant: str, run_id: RunId, engine: Engine) -> None:
+    await engine.client.flow_commands.resume(tenant, run_id)

@@ -80,7 +80,8 @@ def head_of(page: StepPage, now: datetime) -> str:
     counts = Counter(map(word_of, page.items))
     told = ", ".join(f"{number} {word.lower()}" for word, number in counts.most_common())
     time = took(page, now)
-    return f"{page.job or page.job_id}  {page.run_id}  {page.status}  {time}  ({told})"
+    status = f"{page.status}, PAUSED" if page.is_paused else page.status
+    return f"{page.job or page.job_id}  {page.run_id}  {status}  {time}  ({told})"
 
 
 def draw_flow(page: StepPage, screen: FlowScreen, now: datetime) -> list[str]:

@@ -67,6 +67,8 @@ def _notes(step: GraphStepView) -> Iterator[str]:
         yield f"rule {step.rule}"
     if step.allow_failure:
         yield "may fail"
+    if step.at_end:
+        yield "at the end"
 
 
 def write_mermaid(view: GraphView, name: str) -> Iterator[str]:

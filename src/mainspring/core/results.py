@@ -60,9 +60,9 @@ def keep(text: bytes, *, no_file: str | None = None) -> bytes:
     return text
 
 
-def leave_out(note: str) -> bytes:
-    """Return the mark of a result that has no JSON form."""
-    return write_mark(ResultMark(reason=LeftOut.NOT_JSON, note=note))
+def leave_out(note: str, reason: LeftOut = LeftOut.NOT_JSON) -> bytes:
+    """Return the mark of a result that has no JSON form, or whose JSON form is not made."""
+    return write_mark(ResultMark(reason=reason, note=note))
 
 
 def write_mark(mark: ResultMark) -> bytes:

@@ -177,17 +177,20 @@ class FlowProgress:
 
     Attributes:
         live: how many have a run that has not ended.
+        is_paused: no more of them start.
     """
 
     steps: int
     ended: int
     live: int
+    is_paused: bool = False
 
     @property
     def words(self) -> str:
         """The progress as a sentence."""
         runs = "1 is under way or waits" if self.live == 1 else f"{self.live} are under way or wait"
-        return f"Its steps run: {self.ended} of {self.steps} have ended, and {runs} for a worker."
+        paused = " It is paused: no more start until it is resumed." if self.is_paused else ""
+        return f"Its steps run: {self.ended} of {self.steps} have ended, and {runs} for a worker.{paused}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

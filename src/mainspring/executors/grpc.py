@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, timedelta
 from pathlib import Path
@@ -11,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mainspring.core.causes import Cause
+from mainspring.core.fields import MAX_PAYLOAD
 from mainspring.core.ids import format_job_id, format_run_id
 from mainspring.core.model import DEFAULT_TIMEOUT
 from mainspring.core.outcomes import Failure
-from mainspring.core.results import keep, leave_out
+from mainspring.core.results import LeftOut, keep, leave_out
 from mainspring.core.targets.grpc import GrpcType
 from mainspring.core.tracing import show_traceparent
 from mainspring.egress.names import NameLookups
@@ -48,6 +50,9 @@ _FINAL = frozenset(
     }
 )
 """Statuses after which a call is not tried again: it would end the same way."""
+_SWOLLEN = f"the answer is more than {1 << 20:,} bytes of JSON; at most {MAX_PAYLOAD:,} can be kept"
+_TOO_LONG = re.compile(r"Received message larger than max \((\d{1,12}) vs\. (\d{1,12})\)", re.ASCII)
+"""What gRPC itself says of an answer that is over its limit: the method has been carried out all the same."""
 _DETAILS = "grpc-status-details-bin"
 
 
@@ -154,6 +159,8 @@ class GrpcExecutor:
     async def _execute(self, context: AttemptContext, revealer: Revealer, limit: timedelta) -> Outcome:
         import grpc.aio
 
+        from mainspring.executors._grpc.answers import Swollen
+
         assert self._channels is not None, "start() comes first"
         params = _TYPE.read_kept(context.params)
         endpoint = read_endpoint(params["url"])
@@ -166,7 +173,10 @@ class GrpcExecutor:
             data: bytes = await call(message, timeout=limit.total_seconds(), metadata=metadata)
         except grpc.aio.AioRpcError as error:
             return _judge(error, revealer, limit)
-        return Success(result=_without_secrets(method.decode(data), revealer))
+        try:
+            return Success(result=_without_secrets(method.decode(data), revealer))
+        except Swollen:
+            return Success(result=leave_out(_SWOLLEN, LeftOut.TOO_LARGE))
 
     async def _encode(
         self, kept: KeptChannel, name: str, payload: bytes | None, limit: timedelta
@@ -266,6 +276,9 @@ def _judge(error: Any, revealer: Revealer, limit: timedelta) -> Failure:
     details = without_addresses(error.details() or "")
     text = revealer.hide(f"{status}: {details}" if details else status)
     result = b'{"status":"%b"}' % status.encode()
+    if status == "RESOURCE_EXHAUSTED" and (found := _TOO_LONG.search(details)):
+        told = f"the method has answered with {int(found[1]):,} bytes; a call takes at most {int(found[2]):,}"
+        return Failure(error=told, result=result, is_retryable=False)
     if status == "DEADLINE_EXCEEDED":
         told = f"no answer within {seconds(limit)}" if details == "Deadline Exceeded" else text
         return Failure(error=clean(told, ERROR_LIMIT), result=result, is_timeout=True)

@@ -108,5 +108,6 @@ def read_micros(micros: int) -> datetime:
 _PARTS: dict[str, _Part] = {
     "timers": _Part(list[tuple[int, int, int]], _write_timers, _read_timers, ()),
     "cause": _Part(int, int, FlowPhase, FlowPhase.OPEN),
+    "is_paused": _Part(bool, bool, bool, False),
 }
 """What only some flows have, by name: that of the attribute, too."""

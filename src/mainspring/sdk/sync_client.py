@@ -69,7 +69,7 @@ from mainspring.wire.views import (
     SubmittedView,
 )
 from mainspring.wire.why import WhyView
-from mainspring.wire.workflows import GraphView, JobGraphView, StepPage
+from mainspring.wire.workflows import FlowCommandView, GraphView, JobGraphView, StepPage
 from mainspring.wire.written import JobWritten
 
 T = TypeVar("T")
@@ -977,6 +977,18 @@ class SyncClient(Lists):
     def list_steps(self, run_id: str, *, after: str | None = None, limit: int = 100) -> StepPage:
         """Return a page of the steps of a workflow's run, parents before their children."""
         return self._perform(lambda client: client.list_steps(run_id, after=after, limit=limit))
+
+    def pause_run(self, run_id: str) -> FlowCommandView:
+        """Have a workflow's run start no more steps. Those under way go on."""
+        return self._perform(lambda client: client.pause_run(run_id))
+
+    def resume_run(self, run_id: str) -> FlowCommandView:
+        """Have a paused run of a workflow start what it has kept back."""
+        return self._perform(lambda client: client.resume_run(run_id))
+
+    def skip_steps(self, run_id: str, steps: Sequence[str]) -> FlowCommandView:
+        """Have steps of a workflow's run skipped that have no run yet."""
+        return self._perform(lambda client: client.skip_steps(run_id, steps))
 
     def get_run_logs(self, run_id: str, *, attempt: int | None = None, offset: int = 0) -> str:
         """Return what an attempt has written: the last one that has begun, unless its number is given."""

@@ -101,6 +101,7 @@ class AppWorkflow:
         after: AppStep | str | Sequence[AppStep | str] = (),
         rule: RuleName = "all_success",
         allow_failure: bool = False,
+        at_end: bool = False,
         **options: Unpack[StepOptions],
     ) -> AppStep:
         """Add a step.
@@ -112,6 +113,7 @@ class AppWorkflow:
             after: the steps that it waits for, or their names.
             rule: what it asks of them.
             allow_failure: the workflow may succeed although this step has failed.
+            at_end: run it once all other steps have ended, whatever has happened.
             options: fields of a step (`retries`, `timeout`, `queue`, `payload`, …).
 
         Raises:
@@ -122,7 +124,8 @@ class AppWorkflow:
             parents = [after] if isinstance(after, AppStep | str) else list(after)
             body |= {"after": [one.name if isinstance(one, AppStep) else one for one in parents]}
             body |= {"rule": rule} if rule != "all_success" else {}
-            body |= {"allow_failure": True} if allow_failure else {}
+            body |= {"allow_failure": allow_failure} if allow_failure is not False else {}
+            body |= {"at_end": at_end} if at_end is not False else {}
             self._check(body)
             if callable(call) and not isinstance(call, Function):
                 self._app.registry.add(body["function"], call)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mainspring.sdk.transport import Transport
 from mainspring.wire import operations
-from mainspring.wire.workflows import GraphView, JobGraphView, StepPage
+from mainspring.wire.workflows import FlowCommandView, GraphView, JobGraphView, StepPage
 
 
 class WorkflowCalls(Transport):
@@ -28,3 +28,15 @@ class WorkflowCalls(Transport):
     async def list_steps(self, run_id: str, *, after: str | None = None, limit: int = 100) -> StepPage:
         """Return a page of the steps of a workflow's run, parents before their children."""
         return await self.call(operations.LIST_RUN_STEPS, run_id, query={"after": after, "limit": limit})
+
+    async def pause_run(self, run_id: str) -> FlowCommandView:
+        """Have a workflow's run start no more steps. Those under way go on."""
+        return await self.call(operations.PAUSE_RUN, run_id)
+
+    async def resume_run(self, run_id: str) -> FlowCommandView:
+        """Have a paused run of a workflow start what it has kept back."""
+        return await self.call(operations.RESUME_RUN, run_id)
+
+    async def skip_steps(self, run_id: str, steps: Sequence[str]) -> FlowCommandView:
+        """Have steps of a workflow's run skipped that have no run yet."""
+        return await self.call(operations.SKIP_RUN_STEPS, run_id, body={"steps": list(steps)})

@@ -37,6 +37,9 @@ class GraphStepView(Struct, kw_only=True):
     allow_failure: Annotated[
         bool, Meta(description="The workflow may succeed although this step has failed.")
     ]
+    at_end: Annotated[
+        bool, Meta(description="It runs once all other steps have ended, whatever has happened.")
+    ]
     level: Annotated[
         int, Meta(description="0 without parents, or else one more than the highest of its parents.")
     ]
@@ -99,19 +102,41 @@ class StepPage(Struct, kw_only=True):
     job: Annotated[str | None, Meta(description="The name of the job; null if it is not known any more.")]
     job_version: int
     status: Annotated[str, Meta(description="The state of the workflow's run.")]
+    is_paused: Annotated[bool, Meta(description="It starts no more steps until it is resumed.")]
     started_at: Instant | None
     finished_at: Instant | None
     items: list[StepView]
     next: str | None
 
 
+class SkipStepsBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Which steps to skip."""
+
+    steps: Annotated[
+        list[str], Meta(description="The names of steps that have no run yet.", examples=[["load"]])
+    ]
+
+
+class FlowCommandView(Struct, kw_only=True):
+    """A run of a workflow that was told of a command. It follows it with its next turn, within a second."""
+
+    run_id: RunIdText
+
+
 def view_steps(
-    run: Run, plan: FlowPlan, steps: Sequence[StepReport], *, job: str | None, following: str | None
+    run: Run,
+    plan: FlowPlan,
+    steps: Sequence[StepReport],
+    *,
+    is_paused: bool,
+    job: str | None,
+    following: str | None,
 ) -> StepPage:
     """Show a page of the steps of a run.
 
     Args:
         run: that of the workflow.
+        is_paused: it starts no more steps until it is resumed.
         job: the name of its job.
         following: the name of the last step, if there are further ones.
     """
@@ -121,6 +146,7 @@ def view_steps(
         job=job,
         job_version=run.version,
         status=run.state.value,
+        is_paused=is_paused,
         started_at=run.started_at,
         finished_at=run.finished_at,
         items=[_view_report(plan, one) for one in steps],
@@ -138,6 +164,7 @@ def _view_report(plan: FlowPlan, report: StepReport) -> StepView:
         after=graph.after,
         rule=graph.rule,
         allow_failure=graph.allow_failure,
+        at_end=graph.at_end,
         level=graph.level,
         status=report.status.name.lower(),
         reason=report.reason,
@@ -188,5 +215,6 @@ def _view_step(step: WorkflowStep, level: int) -> GraphStepView:
         after=list(step.after),
         rule=step.rule.value,
         allow_failure=step.allow_failure,
+        at_end=step.at_end,
         level=level,
     )

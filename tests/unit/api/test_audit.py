@@ -128,6 +128,15 @@ class Caller:
         await self("discard_dead_runs", body={"filter": {"job": "fails"}, "reason": "gone"})
         answer = await self.http.post("/api/v1/runs/bulk", json=[{"job": "fails"}])
         await self("cancel_run", answer.json()[0]["run_id"])
+        steps = [{"name": "one", "function": "work"}, {"name": "two", "function": "work", "after": ["one"]}]
+        await self.http.put("/api/v1/jobs", json={"name": "flow", "workflow": {"steps": steps}})
+        answer = await self.http.post("/api/v1/runs/bulk", json=[{"job": "flow"}])
+        run_id = answer.json()[0]["run_id"]
+        await self.runtime.tick("flow_starts")
+        await self("pause_run", run_id)
+        await self.runtime.tick("flows")
+        await self("resume_run", run_id)
+        await self("skip_run_steps", run_id, {"steps": ["two"]})
 
     async def change_settings(self) -> None:
         rules = {"tz": "UTC", "rules": [{"date": "2026-12-25"}]}

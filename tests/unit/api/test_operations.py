@@ -311,6 +311,7 @@ def test_rights_are_those_of_the_design() -> None:
             *("list_queue_blackouts", "upsert_queue_blackouts"),
             *("start_redrive", "pause_redrive", "resume_redrive", "cancel_redrive"),
             *("acknowledge_alert", "add_silence", "end_silence"),
+            *("pause_run", "resume_run", "skip_run_steps"),
             *("create_backfill", "pause_backfill", "resume_backfill", "cancel_backfill"),
         },
         Right.EDIT: {

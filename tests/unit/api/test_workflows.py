@@ -107,6 +107,7 @@ async def test_check_answers_the_graph_and_stores_nothing(http: AsyncClient) -> 
         "after": ["extract"],
         "rule": "all_success",
         "allow_failure": True,
+        "at_end": False,
         "level": 1,
     }
     assert (await http.get("/api/v1/jobs")).json()["items"] == []
@@ -289,3 +290,68 @@ async def test_steps_that_this_server_cannot_read_are_a_conflict(served: Served)
     answer = await served.http.get(f"/api/v1/jobs/{format_job_id(job.id)}/graph")
     assert answer.status_code == 409
     assert "cannot be read here" in answer.json()["detail"]
+
+
+async def test_a_run_is_paused_and_resumed(served: Served) -> None:
+    run = await served.start({"name": "one"}, {"name": "two", "after": ["one"]})
+    early = await served.http.post(f"/api/v1/runs/{run}/pause")
+    assert (early.status_code, "has not begun" in early.json()["detail"]) == (409, True)
+    await served.flows.turn()
+    results = [await served.http.post(f"/api/v1/runs/{run}/{verb}") for verb in ("resume", "pause")]
+    assert [(one.status_code, one.json()) for one in results] == [(202, {"run_id": run})] * 2
+    await served.flows.work()
+    page = await served.steps(run)
+    assert (page["status"], page["is_paused"]) == ("RUNNING", True)
+    assert [(one["status"], one["reason"]) for one in page["items"]] == [
+        ("succeeded", None),
+        ("ready", "waits until the workflow is resumed"),
+    ]
+    why = (await served.http.get(f"/api/v1/runs/{run}/why")).json()["sentence"]
+    assert why.endswith("It is paused: no more start until it is resumed.")
+    for verb in ("pause", "resume"):  # at once: the second is not lost
+        assert (await served.http.post(f"/api/v1/runs/{run}/{verb}")).status_code == 202
+    await served.flows.work()
+    page = await served.steps(run)
+    assert (page["status"], page["is_paused"]) == ("SUCCEEDED", False)
+    late = await served.http.post(f"/api/v1/runs/{run}/resume")
+    assert (late.status_code, "has ended; it is SUCCEEDED" in late.json()["detail"]) == (409, True)
+
+
+async def test_steps_without_a_run_are_skipped(served: Served) -> None:
+    run = await served.start(
+        {"name": "one"}, {"name": "two", "after": ["one"]}, {"name": "three", "after": ["two"]}
+    )
+    await served.flows.turn()
+    url = f"/api/v1/runs/{run}/skip"
+    for steps, status, words in [
+        ([], 422, "name the steps to skip"),
+        (["four"], 422, "there is no step 'four'"),
+        (["two", "one"], 409, "step 'one' is live; only one that has no run yet can be skipped"),
+    ]:
+        answer = await served.http.post(url, json={"steps": steps})
+        assert (answer.status_code, words in answer.text) == (status, True)
+    answer = await served.http.post(url, json={"steps": ["two"]})
+    assert answer.status_code == 202
+    await served.flows.work()
+    page = await served.steps(run)
+    assert page["status"] == "SUCCEEDED"
+    assert [(one["status"], one["reason"]) for one in page["items"]] == [
+        ("succeeded", None),
+        ("skipped", "someone skipped it"),
+        ("skipped", "two was skipped"),
+    ]
+
+
+async def test_commands_to_other_runs_are_refused(served: Served) -> None:
+    job = (await served.http.post("/api/v1/jobs", json={"name": "plain", "function": "act"})).json()
+    plain = (await served.http.post(f"/api/v1/jobs/{job['job_id']}/runs")).json()["run_id"]
+    run = await served.start({"name": "one"})
+    await served.flows.turn()
+    own = (await served.steps(run))["items"][0]["run_id"]
+    for wanted, status, words in [
+        (plain, 409, "only a workflow has steps"),
+        (own, 409, f"is of a step of {run}"),
+        ("run_0000000000zzz", 404, "run_0000000000zzz"),
+    ]:
+        answer = await served.http.post(f"/api/v1/runs/{wanted}/pause")
+        assert (answer.status_code, words in answer.text) == (status, True)

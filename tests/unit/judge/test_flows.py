@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -156,3 +156,28 @@ def test_a_workflow_that_ends_otherwise_than_its_steps_breaks_w4() -> None:
 
 def test_a_state_that_does_not_fit_its_runs_breaks_w4() -> None:
     assert "W4" in broken(tell(steps=("SUCCEEDED", "FAILED")))
+
+
+def test_what_a_deadline_stops_before_it_has_come_breaks_w7() -> None:
+    whole = replace(run(1, FAILED), reason="deadline")
+    history = tell((FIRST, replace(SECOND, state=FAILED)), whole=whole, steps=("SUCCEEDED", "FAILED"))
+    for seconds, found in ((40, set()), (60, {"W7"}), (None, {"W7"})):
+        deadline = None if seconds is None else timedelta(seconds=seconds)
+        history.flows = [replace(history.flows[0], deadline=deadline)]
+        assert broken(history) == found
+
+
+def test_what_starts_long_after_the_deadline_breaks_w7() -> None:
+    late = run(3, SUCCEEDED, step=1, made_at=LEASE.total_seconds() + 12)
+    history = tell((FIRST, late))
+    for seconds, found in ((20, set()), (10, {"W7"})):
+        history.flows = [replace(history.flows[0], deadline=timedelta(seconds=seconds))]
+        assert broken(history) == found
+
+
+def test_what_starts_while_it_is_paused_breaks_w9() -> None:
+    history = tell((FIRST, run(3, SUCCEEDED, step=1, made_at=20)))
+    for since, until, found in ((10, None, {"W9"}), (10, 30, {"W9"}), (10, 20, set()), (30, None, set())):
+        pauses = ((at(since), None if until is None else at(until)),)
+        history.flows = [replace(history.flows[0], pauses=pauses)]
+        assert broken(history) == found

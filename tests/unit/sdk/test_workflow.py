@@ -88,7 +88,7 @@ def test_names_of_workflows_and_jobs_are_one_another_s() -> None:
 
 
 def test_arguments_are_those_of_steps_and_jobs() -> None:
-    own = {"name", "function", "after", "rule", "allow_failure", "workflow"}
+    own = {"name", "function", "after", "rule", "allow_failure", "at_end", "workflow"}
     forms = {option.name for option in STEP_OPTIONS} | {
         field for field in known_step_fields() if field not in STEP_OPTIONS.by_form
     }

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from mainspring.api.call import Call, Endpoint, handles
+from mainspring.api.call import Answer, Call, Endpoint, handles
 from mainspring.api.reading import path_job_id, path_run_id
-from mainspring.core.ids import format_job_id
+from mainspring.core.ids import RunId, format_job_id, format_run_id
 from mainspring.wire import operations
 from mainspring.wire.workflows import (
+    FlowCommandView,
     GraphView,
     JobGraphView,
+    SkipStepsBody,
     StepPage,
     view_graph,
     view_job_graph,
@@ -40,8 +42,45 @@ async def list_run_steps(call: Call) -> StepPage:
     )
     names = await call.engine.runs.name_jobs([found.run])
     return view_steps(
-        found.run, found.plan, found.steps, job=names.get(found.run.job_id), following=found.following
+        found.run,
+        found.plan,
+        found.steps,
+        is_paused=found.is_paused,
+        job=names.get(found.run.job_id),
+        following=found.following,
     )
 
 
-ROUTES: list[Endpoint] = [check_workflow, get_job_graph, list_run_steps]
+@handles(operations.PAUSE_RUN)
+async def pause_run(call: Call) -> Answer[FlowCommandView]:
+    run_id = path_run_id(call.key)
+    await call.engine.flow_commands.pause(call.tenant, run_id, by=call.actor)
+    return _accepted(run_id)
+
+
+@handles(operations.RESUME_RUN)
+async def resume_run(call: Call) -> Answer[FlowCommandView]:
+    run_id = path_run_id(call.key)
+    await call.engine.flow_commands.resume(call.tenant, run_id, by=call.actor)
+    return _accepted(run_id)
+
+
+@handles(operations.SKIP_RUN_STEPS)
+async def skip_run_steps(call: Call, body: SkipStepsBody) -> Answer[FlowCommandView]:
+    run_id = path_run_id(call.key)
+    await call.engine.flow_commands.skip(call.tenant, run_id, body.steps, by=call.actor)
+    return _accepted(run_id)
+
+
+def _accepted(run_id: RunId) -> Answer[FlowCommandView]:
+    return Answer(FlowCommandView(run_id=format_run_id(run_id)), status=202)
+
+
+ROUTES: list[Endpoint] = [
+    check_workflow,
+    get_job_graph,
+    list_run_steps,
+    pause_run,
+    resume_run,
+    skip_run_steps,
+]

@@ -10,6 +10,7 @@ import click
 
 from mainspring.cli.calling import call, checked_run, find_job, plain, read_json_text
 from mainspring.cli.commands.run_detail import logs_command, show_command
+from mainspring.cli.commands.run_flow import pause_command, resume_command, skip_command
 from mainspring.cli.completion import complete_jobs, complete_run_kinds, complete_states
 from mainspring.cli.options import caller_options, json_option, kind_option
 from mainspring.cli.output import print_fields, print_json, print_table, show_instant
@@ -54,6 +55,9 @@ def run_group() -> None:
 
 run_group.add_command(show_command)
 run_group.add_command(logs_command)
+run_group.add_command(pause_command)
+run_group.add_command(resume_command)
+run_group.add_command(skip_command)
 
 
 @run_group.command("list")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,6 +20,7 @@ from mainspring.cli.terminal import Terminal
 from mainspring.cli.workflow_text import WIDTH_OF_FILES, WRITERS, can_draw, print_graph
 from mainspring.clock import LoopWaiter, host_time
 from mainspring.core.fields import kind
+from mainspring.core.model import Priority
 from mainspring.core.states import FINAL_STATES, RunState
 from mainspring.core.targets import WORKFLOW
 from mainspring.errors import InvalidFields, InvalidInput, MainspringError, NotAuthenticated, NotFound
@@ -40,9 +43,12 @@ def workflow_group() -> None:
 
 @workflow_group.command("check")
 @click.argument("file", shell_complete=complete_files)
+@click.option(
+    "--offline", is_flag=True, help="Ask no server: functions and priority classes are not looked up."
+)
 @caller_options
 @json_option
-def check_command(file: str, server: str, *, as_json: bool) -> None:
+def check_command(file: str, server: str, *, offline: bool, as_json: bool) -> None:
     """Check the workflows of a file, and draw their graphs. Nothing is stored.
 
     FILE is TOML, JSON or YAML. It has jobs, as for apply, or a single job with `workflow`. All that is wrong is told,
@@ -50,12 +56,17 @@ def check_command(file: str, server: str, *, as_json: bool) -> None:
     """
     bodies = _read_workflows(file)
 
-    async def work(client: AsyncClient) -> list[tuple[str, GraphView]]:
+    async def check_here(body: dict[str, Any]) -> GraphView:
+        return _check_alone(body)
+
+    async def check_each(
+        check: Callable[[dict[str, Any]], Awaitable[GraphView]],
+    ) -> list[tuple[str, GraphView]]:
         found: list[tuple[str, GraphView]] = []
         errors: list[InvalidInput] = []
         for where, body in bodies:
             try:
-                found.append((where, await client.check_workflow(body)))
+                found.append((where, await check(body)))
             except InvalidInput as error:
                 placed = error.renamed(f"{where}: ".__add__)
                 errors += placed.errors if isinstance(placed, InvalidFields) else [placed]
@@ -63,7 +74,10 @@ def check_command(file: str, server: str, *, as_json: bool) -> None:
             raise InvalidFields(errors)
         return found
 
-    checked = call(server, work)
+    if offline:
+        checked = asyncio.run(check_each(check_here))
+    else:
+        checked = call(server, lambda client: check_each(client.check_workflow))
     if as_json:
         print_json([{"workflow": where, **plain(graph)} for where, graph in checked])
         return
@@ -72,6 +86,30 @@ def check_command(file: str, server: str, *, as_json: bool) -> None:
             click.echo()
         click.echo(f"{where}: {_count(len(graph.steps), 'step')} on {_count(len(graph.levels), 'level')}")
         print_graph(graph)
+
+
+def _check_alone(body: dict[str, Any]) -> GraphView:
+    """Check the definition of a workflow by itself.
+
+    Raises:
+        InvalidInput: a field is wrong, or it is no workflow.
+    """
+    from mainspring.core.definition import read_definition
+    from mainspring.core.definition.workflows import workflow_from_plain
+    from mainspring.core.workflows.plan import FlowPlan
+    from mainspring.plugins import load_plugins
+    from mainspring.wire.workflows import view_graph
+
+    if not _has_steps(body):
+        raise InvalidInput(WORKFLOW, "is missing; give an object of steps")
+    load_plugins()  # they may bring triggers
+    priority = body.get("priority")
+    if (
+        isinstance(priority, str) and priority not in Priority.__members__
+    ):  # of a class, which only a server knows
+        body = {**body, "priority": Priority.MEDIUM.name}
+    spec = read_definition({"name": "check", **body}, now=host_time(), may_be_over=True)
+    return view_graph(FlowPlan.of(workflow_from_plain(spec.target.params)))
 
 
 def _read_workflows(file: str) -> list[tuple[str, dict[str, Any]]]:

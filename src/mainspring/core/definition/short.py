@@ -34,7 +34,8 @@ def shorten_definition(plain: Mapping[str, Any]) -> dict[str, Any]:
 
 def _shorten_target(plain: Mapping[str, Any]) -> dict[str, Any]:
     if plain["type"] == WORKFLOW and "steps" in plain:
-        return {WORKFLOW: {"steps": [_shorten_step(step) for step in plain["steps"]]}}
+        others = {field: value for field, value in plain.items() if field not in {"type", "steps"}}
+        return {WORKFLOW: {**others, "steps": [_shorten_step(step) for step in plain["steps"]]}}
     return _shorten_type(plain, TARGETS, "target")
 
 

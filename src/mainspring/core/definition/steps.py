@@ -126,6 +126,12 @@ STEP_OPTIONS = _step_options(
         kind=Flag(),
         summary="Let the workflow succeed although this step has failed.",
     ),
+    Option(
+        name="at_end",
+        kind=Flag(),
+        summary="Run it once all other steps have ended, whatever has happened.",
+        detail="Also after a cancel, and after the deadline. `after` may name other steps at the end only.",
+    ),
     _of_job("payload", summary="The JSON that its target gets.", detail="Null: that of the workflow's run."),
     _of_job(
         "priority",
@@ -147,6 +153,7 @@ OTHER_STEP_NAMES = MappingProxyType(
         **dict.fromkeys(
             ("needs", "depends", "depends_on", "dependsOn", "dependencies", "parents", "upstream"), "after"
         ),
+        **dict.fromkeys(("finally", "is_teardown", "onExit", "on_exit"), "at_end"),
         **dict.fromkeys(("trigger_rule", "triggerRule"), "rule"),
         **dict.fromkeys(
             ("continue_on_error", "continueOn", "allowFailure", "ignore_failure"), "allow_failure"

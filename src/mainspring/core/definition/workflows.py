@@ -285,7 +285,7 @@ def _check_graph(bodies: Sequence[object], path: str, findings: _Findings) -> No
             )
     links: list[list[int]] = []
     for place, body in enumerate(bodies):
-        links.append(_find_parents(body, f"{path}[{place}]", places, findings))
+        links.append(_find_parents(body, f"{path}[{place}]", bodies, places, findings))
         if findings.are_many:
             return
     names = [str(_field(body, "name")) for body in bodies]
@@ -304,7 +304,9 @@ def _names_of(body: object) -> list[Any]:
     return list(after) if isinstance(after, list | tuple) else []
 
 
-def _find_parents(body: object, path: str, places: Mapping[str, int], findings: _Findings) -> list[int]:
+def _find_parents(
+    body: object, path: str, bodies: Sequence[object], places: Mapping[str, int], findings: _Findings
+) -> list[int]:
     """Return the places of the parents that exist; refuse the others, and a rule that has none to judge."""
     found: dict[int, None] = {}
     for place, name in enumerate(_names_of(body)):
@@ -312,6 +314,8 @@ def _find_parents(body: object, path: str, places: Mapping[str, int], findings: 
             continue  # it is told already
         if name in places:
             found[places[name]] = None
+            if (message := _why_not_after(body, bodies[places[name]], name)) is not None:
+                findings.add(f"{path}.after[{place}]", message)
             continue
         message = f"there is no step {name[:70]!r}{findings.hint(name[:70], places)}"
         findings.add(f"{path}.after[{place}]", message)
@@ -320,6 +324,16 @@ def _find_parents(body: object, path: str, places: Mapping[str, int], findings: 
         message = f"{rule!r} asks for the end of other steps; name them in 'after', or leave the rule out"
         findings.add(f"{path}.rule", message)
     return list(found)
+
+
+def _why_not_after(body: object, parent: object, name: str) -> str | None:
+    """Return why a step may not wait for another one: one of them runs at the end."""
+    is_last, is_parent_last = _field(body, "at_end") is True, _field(parent, "at_end") is True
+    if is_last and not is_parent_last:
+        return f"{name!r} has ended anyway when a step at the end starts; leave it out"
+    if is_parent_last and not is_last:
+        return f"{name!r} runs at the end, after this step; give this step 'at_end', too, or leave it out"
+    return None
 
 
 _IN_NEED = frozenset(rule.value for rule in StepRule if rule.needs_parents)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 
 from mainspring.core.values import value
@@ -47,6 +48,16 @@ class Graph:
             levels=tuple(levels),
             order=tuple(sorted(range(len(links)), key=levels.__getitem__)),
         )
+
+    def put_last(self, last: Sequence[bool]) -> Graph:
+        """Return the same graph, with some steps on levels behind those of all others. None of these is their child."""
+        behind = (
+            max([level for level, is_last in zip(self.levels, last, strict=True) if not is_last], default=-1)
+            + 1
+        )
+        levels = tuple([level + behind * is_last for level, is_last in zip(self.levels, last, strict=True)])
+        order = tuple(sorted(range(len(levels)), key=levels.__getitem__))
+        return replace(self, levels=levels, order=order)
 
     def ancestors(self, step: int) -> frozenset[int]:
         """Return all steps that end before this one can start: its parents, theirs, and so on."""

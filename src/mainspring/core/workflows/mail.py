@@ -22,15 +22,48 @@ class StepEnded:
     state: RunState
 
 
+@value()
+class SkipStep:
+    """A step that waits is to be skipped.
+
+    Attributes:
+        step: its place in the workflow.
+    """
+
+    step: int
+
+
+SKIP = "skip"
+"""How stores write `SkipStep`, where a `StepEnded` has the final state of the run."""
+
+
 class FlowNotice(Enum):
     """Mail about the flow as a whole.
 
     - `CANCEL`: nothing more starts, and what is live is cancelled.
     - `GO_ON`: the turn before had more to start than it may.
+    - `PAUSE`: nothing starts any more, and what is live goes on.
+    - `RESUME`: what was kept back starts.
     """
 
     CANCEL = "cancel"
     GO_ON = "go_on"
+    PAUSE = "pause"
+    RESUME = "resume"
 
 
-Mail: TypeAlias = StepEnded | FlowNotice
+Mail: TypeAlias = StepEnded | SkipStep | FlowNotice
+
+
+def make_mail(step: int | None, what: str) -> Mail:
+    """Return the mail that a store has written as these columns."""
+    if step is None:
+        return FlowNotice(what)
+    return SkipStep(step) if what == SKIP else StepEnded(step, RunState(what))
+
+
+def columns_of_mail(mail: Mail) -> tuple[int | None, str]:
+    """Return the columns `step` and `what` as which stores write mail."""
+    if isinstance(mail, FlowNotice):
+        return None, mail.value
+    return mail.step, SKIP if isinstance(mail, SkipStep) else mail.state.value

@@ -18,6 +18,7 @@ class WorkflowStep:
         name: unique within the workflow.
         after: the names of its parents, the steps whose ends its rule judges.
         allow_failure: the workflow may succeed although this step has failed.
+        at_end: it runs once all others have ended, whatever has happened. Its parents are of this kind, too.
         payload: JSON text in UTF-8 for the target; None means no payload.
         priority, queue: of its run; None: those of the workflow.
         labels: what a worker must offer to get its run, sorted.
@@ -29,6 +30,7 @@ class WorkflowStep:
     after: tuple[str, ...] = ()
     rule: StepRule = StepRule.ALL_SUCCESS
     allow_failure: bool = False
+    at_end: bool = False
     payload: bytes | None = None
     priority: Priority | None = None
     queue: str | None = None

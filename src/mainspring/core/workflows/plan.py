@@ -23,6 +23,7 @@ class FlowPlan:
         rules: of each step.
         pick: for each step what returns the statuses of its parents. It has none, one, or several.
         may_fail: which steps may fail without making the workflow fail.
+        at_end: which steps run once all others have ended.
     """
 
     workflow: Workflow
@@ -31,12 +32,16 @@ class FlowPlan:
     rules: tuple[StepRule, ...]
     pick: tuple[Callable[[Statuses], bytes], ...]
     may_fail: tuple[bool, ...]
+    at_end: tuple[bool, ...]
 
     @classmethod
     def of(cls, workflow: Workflow) -> FlowPlan:
         """Make the plan of a workflow that was checked when it was defined."""
         places = {step.name: place for place, step in enumerate(workflow.steps)}
         graph = Graph.of([[places[name] for name in step.after] for step in workflow.steps])
+        at_end = tuple(step.at_end for step in workflow.steps)
+        if any(at_end):
+            graph = graph.put_last(at_end)
         ranks = {step: rank for rank, step in enumerate(graph.order)}
         return cls(
             workflow=workflow,
@@ -45,7 +50,15 @@ class FlowPlan:
             rules=tuple(step.rule for step in workflow.steps),
             pick=tuple(map(_picker, graph.parents)),
             may_fail=tuple(step.allow_failure for step in workflow.steps),
+            at_end=at_end,
         )
+
+
+def find_roots(plan: FlowPlan, *, at_end: bool) -> list[int]:
+    """Return the ranks of the steps without parents, lowest first: of those at the end, or of the others."""
+    parents = plan.graph.parents
+    order = enumerate(plan.graph.order)
+    return [rank for rank, step in order if not parents[step] and plan.at_end[step] is at_end]
 
 
 def _picker(parents: Sequence[int]) -> Callable[[Statuses], bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from mainspring.core.workflows.judging import judge_step
 from mainspring.core.workflows.plan import FlowPlan, Statuses
 from mainspring.core.workflows.rules import StepRule
 from mainspring.core.workflows.state import FlowPhase, FlowState, StepStatus
@@ -35,10 +36,12 @@ def explain_step(plan: FlowPlan, state: FlowState, step: int) -> str | None:
     """
     statuses, status = state.steps, state.status(step)
     parents = plan.graph.parents[step]
+    if status is StepStatus.WAITING and plan.at_end[step] and state.phase is not FlowPhase.FINISHING:
+        return "runs once all other steps have ended"
     if status is StepStatus.WAITING:
         return f"waits for {_name(plan, _those(statuses, parents, _OPEN))}"
     if status is StepStatus.READY:
-        return "starts next"
+        return "waits until the workflow is resumed" if state.is_paused else "starts next"
     if status is StepStatus.CANCELLED:
         is_late = FlowPhase.OVERDUE in {state.phase, state.cause}
         return (
@@ -55,6 +58,8 @@ def explain_step(plan: FlowPlan, state: FlowState, step: int) -> str | None:
 
 def _why_skipped(plan: FlowPlan, statuses: Statuses, step: int) -> str:
     rule, parents = plan.rules[step], plan.graph.parents[step]
+    if judge_step(rule, plan.pick[step](statuses)) != StepStatus.SKIPPED:
+        return "someone skipped it"
     barring = _BARRED_BY.get(rule)
     if barring is not None:
         return _tell(plan, statuses, _those(statuses, parents, barring))

@@ -21,12 +21,14 @@ class FlowPhase(IntEnum):
     - `CANCELLING`, `OVERDUE`: it does not, because it was cancelled, or its deadline has passed. It ends with what is
         live.
     - `ENDED`: it has ended.
+    - `FINISHING`: all others have ended, and it starts the steps at the end.
     """
 
     OPEN = 0
     CANCELLING = 1
     ENDED = 2
     OVERDUE = 3
+    FINISHING = 4
 
 
 class StepStatus(IntEnum):
@@ -74,7 +76,8 @@ class FlowState:
         live: how many of its runs have not ended.
         ends: the steps whose runs have ended, in that order, two bytes each.
         timers: when it has a turn without mail, the first one first.
-        cause: the phase of a flow that has ended, before it ended.
+        cause: the phase that the flow was in when the last step had ended that is not one at the end.
+        is_paused: it starts nothing until it is resumed.
     """
 
     phase: FlowPhase
@@ -83,6 +86,7 @@ class FlowState:
     ends: bytes
     timers: Timers = ()
     cause: FlowPhase = FlowPhase.OPEN
+    is_paused: bool = False
 
     @classmethod
     def restore(
@@ -94,6 +98,7 @@ class FlowState:
         *,
         timers: Timers = (),
         cause: FlowPhase = FlowPhase.OPEN,
+        is_paused: bool = False,
     ) -> FlowState:
         """Return the state that these kept parts are.
 
@@ -110,7 +115,7 @@ class FlowState:
             raise UnreadableFlow(f"{live} runs do not fit {steps.count(StepStatus.LIVE)} live steps")
         if known_phase is FlowPhase.ENDED and len(steps.translate(None, _OPEN)) < len(steps):
             raise UnreadableFlow("the flow has ended, and a step has not")
-        state = cls(known_phase, steps, live, ends, timers, cause)
+        state = cls(known_phase, steps, live, ends, timers, cause, is_paused)
         if len(ends) % _END or max(state.order_of_ends(), default=-1) >= len(steps):
             raise UnreadableFlow("the order of ends names steps that do not exist")
         return state

@@ -7,30 +7,27 @@ What a turn costs follows from what has changed: only the children of what has e
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 
 from mainspring.core.states import RunState
 from mainspring.core.values import value
+from mainspring.core.workflows.commands import is_paused_after, skip_steps
+from mainspring.core.workflows.judging import find_all, judge_all, judge_children
 from mainspring.core.workflows.mail import FlowNotice, Mail, StepEnded
-from mainspring.core.workflows.plan import FlowPlan
-from mainspring.core.workflows.rules import Parents, StepRule, StepVerdict, judge
+from mainspring.core.workflows.plan import FlowPlan, find_roots
 from mainspring.core.workflows.state import STATUS_OF_END, FlowPhase, FlowState, StepStatus, pack_ends
 from mainspring.core.workflows.timers import FlowTimer, TimerKind, split_due
 
 MOST_STARTS = 500
 """Steps that a turn starts, at most, unless a server says otherwise."""
 
-_WAITING, _READY, _LIVE, _SUCCEEDED, _FAILED, _CANCELLED, _SKIPPED, _UPSTREAM_FAILED = map(int, StepStatus)
-_NOT_ENDED = frozenset({_WAITING, _READY, _LIVE})
-_STATUS_OF_VERDICT = {
-    StepVerdict.WAIT: _WAITING,
-    StepVerdict.RUN: _READY,
-    StepVerdict.SKIP: _SKIPPED,
-    StepVerdict.UPSTREAM_FAILED: _UPSTREAM_FAILED,
-}
+_WAITING, _READY, _LIVE, _FAILED, _CANCELLED = map(
+    int,
+    (StepStatus.WAITING, StepStatus.READY, StepStatus.LIVE, StepStatus.FAILED, StepStatus.CANCELLED),
+)
 _NOBODY: tuple[int, ...] = ()
 
 
@@ -71,8 +68,7 @@ class FlowTurn:
 def begin_flow(plan: FlowPlan, *, now: datetime, most_starts: int = MOST_STARTS) -> FlowTurn:
     """Return the first turn of a flow: the steps without parents start, and so does the time until its deadline."""
     steps = bytearray(len(plan.rules))
-    roots = [rank for rank, step in enumerate(plan.graph.order) if not plan.graph.parents[step]]
-    _judge_all(plan, steps, roots, FlowPhase.OPEN)
+    judge_all(plan, steps, find_roots(plan, at_end=False), FlowPhase.OPEN)
     deadline = plan.workflow.deadline
     timers = () if deadline is None else (FlowTimer(now + deadline, TimerKind.DEADLINE),)
     return _close(plan, FlowState(FlowPhase.OPEN, b"", 0, b"", timers), steps, _NOBODY, most_starts)
@@ -99,19 +95,23 @@ def turn(
         raise ValueError(f"the flow has {len(state.steps)} steps, and the workflow {len(plan.rules)}")
     steps, phase, cancels = bytearray(state.steps), state.phase, _NOBODY
     ended = _take_ends(steps, mails)
+    skipped = skip_steps(steps, mails)
+    is_paused = is_paused_after(state.is_paused, mails) and phase is not FlowPhase.ENDED
     due, timers = split_due(state.timers, now) if state.timers else ((), ())
     is_cancelled = phase is FlowPhase.OPEN and any(mail is FlowNotice.CANCEL for mail in mails)
-    if not (ended or is_cancelled or due or _READY in steps):  # as always once the flow has ended
+    has_moved = ended or skipped or is_cancelled or due or is_paused is not state.is_paused
+    if not has_moved and (is_paused or _READY not in steps):  # as always once the flow has ended
         return FlowTurn(state)
-    _judge_children(plan, steps, ended, phase)
+    judge_children(plan, steps, [*ended, *skipped], phase)
     if is_cancelled or (due and phase is FlowPhase.OPEN and (_LIVE in steps or _READY in steps)):
         phase = FlowPhase.CANCELLING if is_cancelled else FlowPhase.OVERDUE
-        ready = [*_find_all(steps, _READY)]
+        ready = [*find_all(steps, _READY)]
         steps = steps.replace(bytes([_READY]), bytes([_CANCELLED]))
-        cancels = tuple(_find_all(steps, _LIVE))
-        _judge_children(plan, steps, ready, phase)
+        cancels = tuple(find_all(steps, _LIVE))
+        judge_children(plan, steps, ready, phase)
     ends = state.ends + pack_ends(ended)
-    before = FlowState(phase, state.steps, state.live - len(ended), ends, timers)
+    live = state.live - len(ended)
+    before = FlowState(phase, state.steps, live, ends, timers, state.cause, is_paused)
     return _close(plan, before, steps, cancels, most_starts)
 
 
@@ -129,63 +129,6 @@ def _take_ends(steps: bytearray, mails: Iterable[Mail]) -> list[int]:
     return ended
 
 
-def _find_all(steps: bytearray, status: int) -> Iterator[int]:
-    """Yield the steps of a status, lowest first."""
-    step = steps.find(status)
-    while step >= 0:
-        yield step
-        step = steps.find(status, step + 1)
-
-
-def _judge_children(plan: FlowPlan, steps: bytearray, ended: Iterable[int], phase: FlowPhase) -> None:
-    """Judge the steps that follow some that have ended, and those that follow from them."""
-    children = {child for step in ended for child in plan.following[step]}
-    _judge_all(plan, steps, sorted(children), phase)
-
-
-def _judge_all(plan: FlowPlan, steps: bytearray, due: list[int], phase: FlowPhase) -> None:
-    """Give steps that wait the status that their rules say, and then those that follow from it.
-
-    Args:
-        due: the ranks of the steps, lowest first. Those that follow are added; a step comes after all its parents, so
-            each is judged once.
-    """
-    order, following, rules, pick = plan.graph.order, plan.following, plan.rules, plan.pick
-    parents = plan.graph.parents
-    if_runs = _READY if phase is FlowPhase.OPEN else _CANCELLED
-    at = 0
-    while at < len(due):
-        step = order[due[at]]
-        at += 1
-        if steps[step] != _WAITING:
-            continue
-        if len(parents[step]) == 1:
-            status = _AFTER_ONE[rules[step]][steps[parents[step][0]]]
-        else:
-            status = _judge_step(rules[step], pick[step](steps))
-        if status == _READY:
-            status = if_runs
-        steps[step] = status
-        if status in _NOT_ENDED:
-            continue
-        for rank in following[step]:
-            place = bisect_left(due, rank, at)
-            if place == len(due) or due[place] != rank:
-                due.insert(place, rank)
-
-
-def _judge_step(rule: StepRule, parents: bytes) -> int:
-    """Return the status of a step that waits, by those of its parents."""
-    succeeded, skipped = parents.count(_SUCCEEDED), parents.count(_SKIPPED)
-    failed = parents.count(_FAILED) + parents.count(_CANCELLED) + parents.count(_UPSTREAM_FAILED)
-    still_open = len(parents) - succeeded - failed - skipped
-    return _STATUS_OF_VERDICT[judge(rule, Parents(succeeded, failed, skipped, still_open))]
-
-
-_AFTER_ONE = {rule: bytes(_judge_step(rule, bytes([status])) for status in StepStatus) for rule in StepRule}
-"""By rule and the status of an only parent, what a step becomes. Most have one, and this takes a fifth of the time."""
-
-
 def _close(
     plan: FlowPlan, state: FlowState, steps: bytearray, cancels: tuple[int, ...], most_starts: int
 ) -> FlowTurn:
@@ -194,15 +137,20 @@ def _close(
     Args:
         state: the new one, but for the steps.
     """
-    phase, timers = state.phase, state.timers
-    starts = tuple(islice(_find_all(steps, _READY), most_starts))
+    if (
+        not state.live and _READY not in steps and _WAITING in steps
+    ):  # but for those at the end, all have ended
+        state = replace(state, phase=FlowPhase.FINISHING, cause=state.phase, timers=())
+        judge_all(plan, steps, find_roots(plan, at_end=True), state.phase)
+    starts = () if state.is_paused else tuple(islice(find_all(steps, _READY), most_starts))
     for step in starts:
         steps[step] = _LIVE
-    live = state.live + len(starts)
-    goes_on = _READY in steps
-    if live or goes_on:
-        return FlowTurn(FlowState(phase, bytes(steps), live, state.ends, timers), starts, cancels, goes_on)
-    ended = FlowState(FlowPhase.ENDED, bytes(steps), 0, state.ends, cause=phase)
+    live, is_ready = state.live + len(starts), _READY in steps
+    if live or is_ready:
+        going = replace(state, steps=bytes(steps), live=live)
+        return FlowTurn(going, starts, cancels, goes_on=is_ready and not state.is_paused)
+    cause = state.cause if state.phase is FlowPhase.FINISHING else state.phase
+    ended = FlowState(FlowPhase.ENDED, bytes(steps), 0, state.ends, cause=cause)
     return FlowTurn(ended, cancels=cancels, end=_find_end(plan, ended))
 
 
@@ -211,8 +159,13 @@ def _find_end(plan: FlowPlan, state: FlowState) -> FlowEnd:
     steps = state.steps
     unwell = [step for step in state.order_of_ends() if steps[step] in {_FAILED, _CANCELLED}]
     failed = [plan.workflow.steps[step].name for step in unwell if not plan.may_fail[step]]
-    if state.cause is FlowPhase.CANCELLING and (failed or _CANCELLED in steps):
+    if state.cause is FlowPhase.CANCELLING and (failed or _was_cut_short(plan, steps)):
         return FlowEnd(RunState.CANCELLED)
     if state.cause is FlowPhase.OVERDUE:
         return FlowEnd(RunState.FAILED, tuple(failed), is_overdue=True)
     return FlowEnd(RunState.FAILED, tuple(failed)) if failed else FlowEnd(RunState.SUCCEEDED)
+
+
+def _was_cut_short(plan: FlowPlan, steps: bytes) -> bool:
+    """Say whether a cancel kept anything from being done. Steps at the end are none of its business."""
+    return any(not plan.at_end[step] for step in find_all(bytearray(steps), _CANCELLED))

@@ -64,7 +64,9 @@ class WaitReader:
             state = decode_flow_state(kept)
         except UnreadableFlow:
             return None
-        return FlowProgress(steps=len(state.steps), ended=state.count_ended(), live=state.live)
+        return FlowProgress(
+            steps=len(state.steps), ended=state.count_ended(), live=state.live, is_paused=state.is_paused
+        )
 
     async def _explain(self, run: Run, *, hides_keys: bool) -> Why:
         now = self._clock.now()

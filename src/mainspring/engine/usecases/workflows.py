@@ -43,11 +43,13 @@ class RunSteps:
 
     Attributes:
         run: that of the workflow.
+        is_paused: it starts no more steps until it is resumed.
         steps: parents before their children.
         following: the name of the last step, if there are further ones.
     """
 
     run: Run
+    is_paused: bool
     plan: FlowPlan
     steps: tuple[StepReport, ...]
     following: str | None
@@ -125,6 +127,7 @@ class Workflows:
         is_last = begin + limit >= len(plan.graph.order)
         return RunSteps(
             run=run,
+            is_paused=state is not None and state.is_paused,
             plan=plan,
             steps=tuple([report_step(plan, run, state, runs, place) for place in page]),
             following=None if is_last else plan.workflow.steps[page[-1]].name,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSe
 from google.protobuf.message import DecodeError
 
 from mainspring.errors import InvalidInput
+from mainspring.executors._grpc.answers import check_size
 from mainspring.executors._grpc.protocols import REFLECTIONS, reflection_messages
 
 _MOST_FILES = 1_000
@@ -60,13 +62,21 @@ class Method:
 
         Raises:
             Misfit: it is not what the descriptors say.
+            Swollen: it is far too large as JSON.
         """
         try:
             message = self._reply.FromString(data)
+            check_size(message, self._pool)
             text = json_format.MessageToJson(
                 message, indent=None, always_print_fields_with_no_presence=True, descriptor_pool=self._pool
             )
-        except (DecodeError, json_format.SerializeToJsonError, TypeError, ValueError) as error:
+        except (
+            DecodeError,
+            json_format.SerializeToJsonError,
+            RecursionError,
+            TypeError,
+            ValueError,
+        ) as error:
             raise Misfit(f"the answer is not what its descriptors say: {error}") from None
         return str(text).encode()
 
@@ -144,20 +154,17 @@ async def _ask(
         request_serializer=request.SerializeToString,
         response_deserializer=response.FromString,
     )
-    files: dict[str, bytes] = {}
+    files = _Files()
     wanted = [request(file_containing_symbol=service)]
-    asked: set[str] = set()
     while wanted:
         answer = await _read_one(ask(wanted.pop(), timeout=timeout))
         if answer.HasField("error_response"):
             raise Undescribed(
                 f"the server does not know {service}: {answer.error_response.error_message[:500]}"
             )
-        for missing in _take(files, answer.file_descriptor_response.file_descriptor_proto):
-            if missing not in asked:
-                asked.add(missing)
-                wanted.append(request(file_by_filename=missing))
-    return _make_pool(files)
+        missing = files.take(answer.file_descriptor_response.file_descriptor_proto)
+        wanted += [request(file_by_filename=name) for name in missing]
+    return _make_pool(files.data)
 
 
 async def _read_one(call: Any) -> Any:
@@ -170,19 +177,43 @@ async def _read_one(call: Any) -> Any:
     return answer
 
 
-def _take(files: dict[str, bytes], given: Iterable[bytes]) -> Iterable[str]:
-    """Take in what an answer tells. Return the files that are still missing."""
-    for data in given:
-        try:
-            files[FileDescriptorProto.FromString(data).name] = data
-        except DecodeError as error:
-            raise Undescribed(f"the server's reflection tells what is no descriptor: {error}") from None
-    if len(files) > _MOST_FILES or sum(map(len, files.values())) > _MOST_BYTES:
-        raise Undescribed(f"the server describes more than {_MOST_FILES} files or {_MOST_BYTES >> 20} MiB")
-    imported = {name for data in files.values() for name in FileDescriptorProto.FromString(data).dependency}
-    return [name for name in sorted(imported - files.keys()) if _own(name) is None]
+class _Files:
+    """What a server has told so far, and what was asked for."""
+
+    def __init__(self) -> None:
+        self.data: dict[str, bytes] = {}
+        self._size = 0
+        self._asked: set[str] = set()
+
+    def take(self, given: Iterable[bytes]) -> list[str]:
+        """Take in what an answer tells. Return the files that are still to be asked for.
+
+        Raises:
+            Undescribed: it is no descriptor, or there are too many.
+        """
+        imported: set[str] = set()
+        for data in given:
+            try:
+                file = FileDescriptorProto.FromString(data)
+            except DecodeError as error:
+                raise Undescribed(f"the server's reflection tells what is no descriptor: {error}") from None
+            self._size += len(data)
+            self.data[file.name] = data
+            imported.update(file.dependency)
+            if len(self.data) + len(imported) > 2 * _MOST_FILES or self._size > _MOST_BYTES:
+                raise _too_many()
+        missing = [name for name in sorted(imported - self.data.keys() - self._asked) if _own(name) is None]
+        self._asked.update(missing)
+        if len(self.data.keys() | self._asked) > _MOST_FILES:
+            raise _too_many()
+        return missing
 
 
+def _too_many() -> Undescribed:
+    return Undescribed(f"the server describes more than {_MOST_FILES} files or {_MOST_BYTES >> 20} MiB")
+
+
+@cache
 def _own(name: str) -> bytes | None:
     """Return a file that Protocol Buffers bring themselves, like `google/protobuf/timestamp.proto`."""
     from google.protobuf import (
@@ -203,27 +234,42 @@ def _own(name: str) -> bytes | None:
 
 def _make_pool(files: dict[str, bytes]) -> descriptor_pool.DescriptorPool:
     pool = descriptor_pool.DescriptorPool()
-    done: set[str] = set()
-    under_way: list[str] = []
-
-    def add(name: str) -> None:
-        if name in done:
-            return
-        data = files.get(name) or _own(name)
-        if data is None:
-            raise Undescribed(f"the descriptors lack {name}, which they import")
-        if name in under_way:
-            raise Undescribed(f"the descriptors import each other: {name}")
-        under_way.append(name)
-        for needed in FileDescriptorProto.FromString(data).dependency:
-            add(needed)
-        under_way.pop()
+    for name in _in_order(files):
         try:
-            pool.AddSerializedFile(data)
+            pool.AddSerializedFile(_find(files, name))
         except (TypeError, ValueError, KeyError) as error:
             raise Undescribed(f"the descriptors of {name} contradict others: {error}") from None
-        done.add(name)
-
-    for name in sorted(files):
-        add(name)
     return pool
+
+
+def _in_order(files: Mapping[str, bytes]) -> Iterable[str]:
+    """Yield the names of files, each behind all that it imports. They may import each other in a chain of any length.
+
+    Raises:
+        Undescribed: one is missing, or some import each other in a ring.
+    """
+    done: set[str] = set()
+    for first in sorted(files):
+        under_way = {} if first in done else {first: _imports(files, first)}
+        while under_way:
+            name, left = next(reversed(under_way.items()))
+            needed = next((one for one in left if one not in done), None)
+            if needed is None:
+                del under_way[name]
+                done.add(name)
+                yield name
+            elif needed in under_way:
+                raise Undescribed(f"the descriptors import each other: {needed}")
+            else:
+                under_way[needed] = _imports(files, needed)
+
+
+def _imports(files: Mapping[str, bytes], name: str) -> Iterator[str]:
+    return iter(FileDescriptorProto.FromString(_find(files, name)).dependency)
+
+
+def _find(files: Mapping[str, bytes], name: str) -> bytes:
+    data = files.get(name) or _own(name)
+    if data is None:
+        raise Undescribed(f"the descriptors lack {name}, which they import")
+    return data

@@ -7,6 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.ids import JobId, RunId, SessionId
 from mainspring.core.model import LaneKey, Run
 from mainspring.core.outcomes import Transition
@@ -34,6 +35,19 @@ class FlowStore(Protocol):
         Returns:
             STARTED; or STALE if the run is not RUNNING under exactly this token and session. Then nothing was written
             of it. If a call names a run several times, the first start that fits takes effect.
+        """
+        ...
+
+    async def post_mail(
+        self, mails: Sequence[PostedMail], *, audit: Sequence[AuditEntry] = ()
+    ) -> list[PostVerdict]:
+        """Write mail to flows, in this order, in one transaction.
+
+        Args:
+            audit: written with it, if any of it is.
+
+        Returns:
+            POSTED; or MISSING if the flow does not exist (any more). Then nothing was written to it.
         """
         ...
 
@@ -140,6 +154,21 @@ class FlowVerdict(StrEnum):
     TURNED = "turned"
     LOST = "lost"
     FENCED = "fenced"
+
+
+class PostVerdict(StrEnum):
+    """What became of mail that was posted."""
+
+    POSTED = "posted"
+    MISSING = "missing"
+
+
+@value()
+class PostedMail:
+    """Mail to write."""
+
+    flow_id: RunId
+    mail: Mail
 
 
 @value()

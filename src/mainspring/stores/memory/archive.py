@@ -29,6 +29,7 @@ from mainspring.core.archive import (
 )
 from mainspring.core.model import Attempt
 from mainspring.core.states import FINAL_STATES, RunState
+from mainspring.core.workflows.step_jobs import is_step_job, workflow_job_id
 from mainspring.ports.store.archive import CopySink
 from mainspring.ports.store.nodes import Epochs
 from mainspring.stores.memory.rows import RunRow
@@ -166,7 +167,8 @@ class MemoryArchiveStore:
                 yield self._run_row(self._tables.runs[run_id])
 
     def _run_row(self, run: RunRow) -> tuple[Any, ...]:
-        job, lane = self._tables.jobs.get(run.job_id), run.lane.key
+        owner = workflow_job_id(run.job_id) if is_step_job(run.job_id) else run.job_id
+        job, lane = self._tables.jobs.get(owner), run.lane.key
         place = run.place
         times = (run.fire_at, run.due_at, run.created_at, run.started_at, run.finished_at)
         return (

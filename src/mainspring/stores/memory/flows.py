@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from operator import attrgetter
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.fencing import ENGINE_SESSION, is_held
 from mainspring.core.ids import RunId, run_shard
 from mainspring.core.model import Run
@@ -17,10 +18,13 @@ from mainspring.ports.store.flows import (
     KeptFlow,
     KeptMail,
     MailPlace,
+    PostedMail,
+    PostVerdict,
     TurnedFlow,
     WokenFlow,
 )
 from mainspring.ports.store.nodes import Epochs
+from mainspring.stores.memory.audit import write_audit
 from mainspring.stores.memory.claims import end_attempt
 from mainspring.stores.memory.rows import FlowRow, RunRow
 from mainspring.stores.memory.tables import Tables
@@ -58,6 +62,17 @@ class MemoryFlowStore:
         for new in start.runs:
             tables.add_run(new, now=now)
         return FlowVerdict.STARTED
+
+    async def post_mail(
+        self, mails: Sequence[PostedMail], *, audit: Sequence[AuditEntry] = ()
+    ) -> list[PostVerdict]:
+        flows = self._tables.flows
+        verdicts = [PostVerdict.POSTED if one.flow_id in flows.rows else PostVerdict.MISSING for one in mails]
+        for one, verdict in zip(mails, verdicts, strict=True):
+            if verdict is PostVerdict.POSTED:
+                flows.post(one.flow_id, one.mail)
+        write_audit(self._tables, audit, [verdict is PostVerdict.POSTED for verdict in verdicts])
+        return verdicts
 
     async def read_mail(
         self, shards: Sequence[int], *, lows: Mapping[int, int], limit: int

@@ -9,20 +9,23 @@ from datetime import datetime
 
 from asyncpg import Record
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.ids import RunId, run_shard
 from mainspring.core.model import LaneKey, Priority, Run
-from mainspring.core.states import RunState
-from mainspring.core.workflows.mail import FlowNotice, Mail, StepEnded
+from mainspring.core.workflows.mail import FlowNotice, Mail, columns_of_mail, make_mail
 from mainspring.ports.store.flows import (
     FlowStart,
     FlowVerdict,
     KeptFlow,
     KeptMail,
     MailPlace,
+    PostedMail,
+    PostVerdict,
     TurnedFlow,
     WokenFlow,
 )
 from mainspring.ports.store.nodes import Epochs
+from mainspring.stores.postgres.audit import write_audit
 from mainspring.stores.postgres.completion import apply_any
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
@@ -52,6 +55,26 @@ class PostgresFlowStore:
             return [
                 FlowVerdict.STARTED if place in begun else FlowVerdict.STALE for place in range(len(starts))
             ]
+
+        return await self._connections.transact(Role.FLOW, work)
+
+    async def post_mail(
+        self, mails: Sequence[PostedMail], *, audit: Sequence[AuditEntry] = ()
+    ) -> list[PostVerdict]:
+        if not mails:
+            return []
+        columns = [columns_of_mail(one.mail) for one in mails]
+
+        async def work(transaction: Transaction) -> list[PostVerdict]:
+            rows = await transaction.fetch(
+                "post_mail",
+                flow_ids=[one.flow_id for one in mails],
+                steps=[step for step, _ in columns],
+                whats=[what for _, what in columns],
+            )
+            found = {RunId(row["flow_id"]) for row in rows}
+            await write_audit(transaction, audit, [one.flow_id in found for one in mails])
+            return [PostVerdict.POSTED if one.flow_id in found else PostVerdict.MISSING for one in mails]
 
         return await self._connections.transact(Role.FLOW, work)
 
@@ -282,9 +305,7 @@ def _columns_of_mail(mails: Sequence[MailPlace]) -> dict[str, list[int]]:
 
 
 def _mail_of(row: Record) -> Mail:
-    if row["step"] is None:
-        return FlowNotice(row["what"])
-    return StepEnded(row["step"], RunState(row["what"]))
+    return make_mail(row["step"], row["what"])
 
 
 def _flow_of(row: Record) -> KeptFlow:

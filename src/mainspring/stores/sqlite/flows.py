@@ -8,22 +8,25 @@ from operator import attrgetter
 
 import apsw
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.fencing import is_held
 from mainspring.core.ids import RunId, run_shard
 from mainspring.core.model import Run
 from mainspring.core.outcomes import Transition
-from mainspring.core.states import RunState
-from mainspring.core.workflows.mail import FlowNotice, Mail, StepEnded
+from mainspring.core.workflows.mail import FlowNotice, columns_of_mail, make_mail
 from mainspring.ports.store.flows import (
     FlowStart,
     FlowVerdict,
     KeptFlow,
     KeptMail,
     MailPlace,
+    PostedMail,
+    PostVerdict,
     TurnedFlow,
     WokenFlow,
 )
 from mainspring.ports.store.nodes import Epochs
+from mainspring.stores.sqlite.audit import write_audit
 from mainspring.stores.sqlite.completion import apply_others
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.inserts import InternedLanes, insert_steps
@@ -58,6 +61,20 @@ class SqliteFlowStore:
             return []
         at = to_micros(now)
         return await self._writer.call(lambda db: [_start(db, self._lane_ids, start, at) for start in starts])
+
+    async def post_mail(
+        self, mails: Sequence[PostedMail], *, audit: Sequence[AuditEntry] = ()
+    ) -> list[PostVerdict]:
+        """See `FlowStore`."""
+        if not mails:
+            return []
+
+        def work(db: apsw.Connection) -> list[PostVerdict]:
+            are_posted = [_post(db, one) for one in mails]
+            write_audit(db, audit, are_posted)
+            return [PostVerdict.POSTED if is_posted else PostVerdict.MISSING for is_posted in are_posted]
+
+        return await self._writer.call(work)
 
     async def read_mail(
         self, shards: Sequence[int], *, lows: Mapping[int, int], limit: int
@@ -172,6 +189,11 @@ def _start(db: apsw.Connection, lane_ids: InternedLanes, start: FlowStart, now: 
     return FlowVerdict.STARTED
 
 
+def _post(db: apsw.Connection, posted: PostedMail) -> bool:
+    step, what = columns_of_mail(posted.mail)
+    return fetch_value(db, "post_mail", {"flow_id": posted.flow_id, "step": step, "what": what}) is not None
+
+
 def _turn(db: apsw.Connection, lane_ids: InternedLanes, turn: TurnedFlow, now: datetime) -> FlowVerdict:
     key = {"flow_id": turn.flow_id}
     if fetch_value(db, "lock_flow", {**key, "revision": turn.revision}) is None:
@@ -208,7 +230,7 @@ def _values_of(mails: Sequence[MailPlace]) -> list[dict[str, int]]:
 
 
 def _make_mail(row: NamedRow) -> KeptMail:
-    mail: Mail = FlowNotice(row.what) if row.step is None else StepEnded(row.step, RunState(row.what))
+    mail = make_mail(row.step, row.what)
     return KeptMail(MailPlace(row.shard, row.id), RunId(row.flow_id), row.revision, mail)
 
 

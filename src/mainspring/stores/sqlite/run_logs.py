@@ -11,6 +11,7 @@ from mainspring.core.ids import RunId
 from mainspring.core.run_logs import LogPart, RunProgress
 from mainspring.ports.store.run_logs import KeptProgress, LogEntry, LogPlace
 from mainspring.stores.sqlite.connection import Database
+from mainspring.stores.sqlite.log_file import or_nothing
 from mainspring.stores.sqlite.rows import to_instant, to_json, to_micros
 from mainspring.stores.sqlite.statements import execute, execute_many, fetch_rows, fetch_tuples
 
@@ -34,7 +35,7 @@ class SqliteRunLogStore:
             _keep(db, kept, at)
             return [(entry.run_id, entry.token) in held for entry in entries]
 
-        return await self._writer.call(work)
+        return await or_nothing(self._writer.call(work), [False] * len(entries))
 
     async def list_log_parts(self, places: Sequence[LogPlace], *, limit: int) -> list[list[LogPart]]:
         """See `RunLogStore`."""
@@ -51,14 +52,16 @@ class SqliteRunLogStore:
                 found.append([LogPart(*row) for row in fetch_tuples(db, "list_log_chunks", values)])
             return found
 
-        return await self._reader.call(work) if places else []
+        if not places:
+            return []
+        return await or_nothing(self._reader.call(work), [[] for _ in places])
 
     async def get_progress(self, run_ids: Sequence[RunId]) -> list[KeptProgress | None]:
         """See `RunLogStore`."""
         if not run_ids:
             return []
         values = {"run_ids": to_json(list(run_ids))}
-        rows = await self._reader.call(lambda db: fetch_rows(db, "get_run_progress", values))
+        rows = await or_nothing(self._reader.call(lambda db: fetch_rows(db, "get_run_progress", values)), [])
         found = {
             row.run_id: KeptProgress(
                 row.token, RunProgress(row.done, row.total, row.message), to_instant(row.at)
@@ -80,7 +83,7 @@ class SqliteRunLogStore:
             execute(db, "prune_run_progress", values)
             return max(removed, db.changes())
 
-        return await self._writer.call(work)
+        return await or_nothing(self._writer.call(work), 0)
 
 
 def _keep(db: apsw.Connection, entries: Sequence[LogEntry], now: int) -> None:

@@ -43,6 +43,7 @@ from mainspring.stores.sqlite.inserts import InternedLanes
 from mainspring.stores.sqlite.jobs import SqliteJobStore
 from mainspring.stores.sqlite.ledger_check import SqliteLedgerCheckStore
 from mainspring.stores.sqlite.limits import SqliteLimitStore
+from mainspring.stores.sqlite.log_file import set_aside_if_damaged
 from mainspring.stores.sqlite.logins import SqliteLoginStore
 from mainspring.stores.sqlite.monitors import SqliteMonitorStore
 from mainspring.stores.sqlite.nodes import SqliteNodeStore
@@ -152,6 +153,7 @@ class SqliteStore(
         self._browser = self._make_database("sqlite-browser", is_writer=False, patience=self._browse_timeout)
         try:
             make_private_file(self._path)
+            set_aside_if_damaged(logs_path(self._path))
             make_private_file(logs_path(self._path))
             self._writer.start()
             await self._writer.call(migrate)

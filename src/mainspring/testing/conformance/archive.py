@@ -147,6 +147,7 @@ class Archive:
         rows = await copy_day(store, ArchiveKind.RUNS)
         found = {(row["flow_id"], row["step"], row["item"]) for row in rows}
         assert found == {(str(held.run_id), "0", "-1"), (str(held.run_id), "1", "-1")}
+        assert {row["job"] for row in rows} == {job.spec.name}
 
     async def test_texts_are_kept_to_the_letter(self, store: Store) -> None:
         await store.prepare_history(now=START)

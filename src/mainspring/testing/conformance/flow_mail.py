@@ -8,15 +8,18 @@ from dataclasses import replace
 from mainspring.core.applying import CancelVerdict
 from mainspring.core.outcomes import Transition
 from mainspring.core.states import RunState
-from mainspring.core.workflows.mail import FlowNotice, StepEnded
+from mainspring.core.workflows.mail import FlowNotice, Mail, SkipStep, StepEnded
 from mainspring.core.workflows.places import StepPlace
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ApplyResult, HeldRun
+from mainspring.ports.store.flows import PostedMail, PostVerdict
+from mainspring.testing.conformance.audit import kept, note
 from mainspring.testing.conformance.completion import fail, give_back, lose, read_run, snooze, succeed
 from mainspring.testing.conformance.firing import ALL_SHARDS
 from mainspring.testing.conformance.flows import (
     claim_step,
     contents,
+    end_of,
     make_start,
     make_step_run,
     make_turn,
@@ -32,6 +35,8 @@ from mainspring.testing.factories import (
     running_run,
     submit,
 )
+
+POSTED, MISSING = PostVerdict
 
 
 class FlowMail:
@@ -53,6 +58,24 @@ class FlowMail:
             assert await contents(store, flow_id) == [StepEnded(3, state)]
             [run] = await store.list_flow_runs(flow_id)
             assert (run.state, run.place) == (state, StepPlace(flow_id, 3))
+
+    async def test_commands_are_posted_to_flows_that_exist(self, store: Store) -> None:
+        epochs = await own_shards(store)
+        flow_id = await start_flow(store, await add_job(store), 0)
+        over = await start_flow(store, await add_job(store))
+        end = await end_of(store, over, RunState.SUCCEEDED)
+        await store.turn_flows([await make_turn(store, over, end=end)], epochs=epochs, now=at(1))
+        told: list[Mail] = [FlowNotice.PAUSE, SkipStep(4), FlowNotice.RESUME]
+        posted = [PostedMail(flow_id, mail) for mail in told]
+        missing = PostedMail(over, FlowNotice.PAUSE)
+        assert await store.post_mail([posted[0], missing, *posted[1:]]) == [POSTED, MISSING, POSTED, POSTED]
+        assert await contents(store, flow_id) == told
+        assert await contents(store, over) == []
+        assert await store.post_mail([]) == []
+        await store.post_mail([missing], audit=note())
+        assert await kept(store) == []
+        await store.post_mail([PostedMail(flow_id, FlowNotice.PAUSE)], audit=note())
+        assert len(await kept(store)) == 1
 
     async def test_what_goes_on_is_not_told(self, store: Store) -> None:
         ends: list[Callable[[HeldRun], Transition]] = [

@@ -195,7 +195,14 @@ from mainspring.wire.operations.worker import (
     WORKER_REGISTER,
     WORKER_REPORT,
 )
-from mainspring.wire.operations.workflows import CHECK_WORKFLOW, GET_JOB_GRAPH, LIST_RUN_STEPS
+from mainspring.wire.operations.workflows import (
+    CHECK_WORKFLOW,
+    GET_JOB_GRAPH,
+    LIST_RUN_STEPS,
+    PAUSE_RUN,
+    RESUME_RUN,
+    SKIP_RUN_STEPS,
+)
 
 OPERATIONS: tuple[Operation[Any], ...] = (
     CREATE_JOB,
@@ -226,6 +233,9 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     SUBMIT_RUNS,
     LIST_RUNS,
     LIST_RUN_STEPS,
+    PAUSE_RUN,
+    RESUME_RUN,
+    SKIP_RUN_STEPS,
     REDRIVE_RUN,
     LIST_DEAD_RUNS,
     GROUP_DEAD_RUNS,
@@ -474,6 +484,7 @@ __all__ = [
     "PAUSE_JOB",
     "PAUSE_QUEUE",
     "PAUSE_REDRIVE",
+    "PAUSE_RUN",
     "PAUSE_TENANT",
     "POST_LOGIN_FORM",
     "POST_LOGOUT_FORM",
@@ -490,12 +501,14 @@ __all__ = [
     "RESUME_JOB",
     "RESUME_QUEUE",
     "RESUME_REDRIVE",
+    "RESUME_RUN",
     "RESUME_TENANT",
     "REVOKE_TOKEN",
     "ROTATE_TOKEN",
     "RUN_JOB_NOW",
     "SET_LOGGING",
     "SET_PASSWORD",
+    "SKIP_RUN_STEPS",
     "START_REDRIVE",
     "SUBMIT_RUN",
     "SUBMIT_RUNS",

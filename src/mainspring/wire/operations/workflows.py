@@ -8,7 +8,7 @@ from mainspring.core.rights import Right
 from mainspring.wire.bodies import WorkflowCheckBody
 from mainspring.wire.operation import Body, Operation, Parameter
 from mainspring.wire.operations.common import API, LIMIT
-from mainspring.wire.workflows import GraphView, JobGraphView, StepPage
+from mainspring.wire.workflows import FlowCommandView, GraphView, JobGraphView, SkipStepsBody, StepPage
 
 CHECK_WORKFLOW = Operation(
     id="check_workflow",
@@ -47,5 +47,40 @@ LIST_RUN_STEPS = Operation(
         Parameter("after", "Only steps after the one of this name: the `next` of the previous page."),
     ),
     answer=StepPage,
+    is_conflicting=True,
+)
+PAUSE_RUN = Operation(
+    id="pause_run",
+    method="POST",
+    path=f"{API}/runs/{{run_id}}/pause",
+    right=Right.OPERATE,
+    summary="Pause a workflow's run",
+    description="Have a workflow's run start no more steps until it is resumed. Steps that are under way go on, and so"
+    " does the time until its deadline.",
+    answer=FlowCommandView,
+    statuses=(202,),
+    is_conflicting=True,
+)
+RESUME_RUN = Operation(
+    id="resume_run",
+    method="POST",
+    path=f"{API}/runs/{{run_id}}/resume",
+    right=Right.OPERATE,
+    summary="Resume a workflow's run",
+    description="Have a paused run of a workflow start the steps that it has kept back.",
+    answer=FlowCommandView,
+    statuses=(202,),
+    is_conflicting=True,
+)
+SKIP_RUN_STEPS = Operation(
+    id="skip_run_steps",
+    method="POST",
+    path=f"{API}/runs/{{run_id}}/skip",
+    right=Right.OPERATE,
+    summary="Skip steps of a run",
+    description="Have steps of a workflow's run skipped that have no run yet. What waits for them goes by its rule.",
+    body=Body(SkipStepsBody, SkipStepsBody),
+    answer=FlowCommandView,
+    statuses=(202,),
     is_conflicting=True,
 )

@@ -321,3 +321,17 @@ def test_each_option_has_words_and_a_schema() -> None:
         assert option.summary.endswith(".")
         assert option.schema()["description"] == option.summary
         assert option.kind.limits()
+
+
+def test_steps_at_the_end_follow_only_each_other() -> None:
+    steps = [
+        {"name": "a", "function": "f"},
+        {"name": "b", "function": "f", "after": ["a", "e"]},
+        {"name": "d", "function": "f", "at_end": True},
+        {"name": "e", "function": "f", "at_end": True, "after": ["a", "d"]},
+    ]
+    assert dict(errors_of({"steps": steps})) == {
+        "workflow.steps[1].after[1]": "'e' runs at the end, after this step; give this step 'at_end', too, "
+        "or leave it out",
+        "workflow.steps[3].after[0]": "'a' has ended anyway when a step at the end starts; leave it out",
+    }

@@ -62,6 +62,12 @@ def test_what_a_person_edits_makes_the_same_job() -> None:
     assert read(read_toml(write_toml(shorten_definition(plain_from_spec(spec))), "file")) == spec
 
 
+def test_what_a_person_edits_keeps_the_deadline() -> None:
+    spec = read(workflow={"steps": STEPS, "deadline": "4h"})
+    assert shorten_definition(plain_from_spec(spec))["workflow"]["deadline_seconds"] == 4 * 3600
+    assert read(shorten_definition(plain_from_spec(spec))) == spec
+
+
 def test_all_errors_of_the_steps_are_told_with_their_place() -> None:
     steps = [*STEPS, {"name": "last", "function": "f", "after": ["laod", "last"], "retries": 3}]
     assert refusals({**BODY, "workflow": {"steps": steps}}) == [

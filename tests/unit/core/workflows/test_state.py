@@ -40,7 +40,9 @@ def states(draw: st.DrawFn) -> FlowState:
     ends = draw(st.lists(st.integers(0, len(steps) - 1), unique=True, max_size=len(steps)))
     timers = sort_timers(draw(st.lists(flow_timers, max_size=3)))
     cause = draw(st.sampled_from(FlowPhase))
-    return FlowState(phase, steps, steps.count(StepStatus.LIVE), pack_ends(ends), timers, cause)
+    return FlowState(
+        phase, steps, steps.count(StepStatus.LIVE), pack_ends(ends), timers, cause, draw(st.booleans())
+    )
 
 
 @given(states())

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from mainspring.core.model import Target
 from mainspring.core.states import RunState
-from mainspring.core.workflows.mail import FlowNotice, Mail, StepEnded
+from mainspring.core.workflows.mail import FlowNotice, Mail, SkipStep, StepEnded
 from mainspring.core.workflows.model import Workflow, WorkflowStep
 from mainspring.core.workflows.plan import FlowPlan
+from mainspring.core.workflows.reasons import explain_step
 from mainspring.core.workflows.rules import Parents, StepRule, StepVerdict, judge
 from mainspring.core.workflows.state import FlowPhase, FlowState, StepStatus
 from mainspring.core.workflows.timers import FlowTimer, TimerKind
@@ -380,7 +381,7 @@ def test_each_step_is_judged_once_when_a_skip_runs_through_a_large_graph(
         judged.append(parents)
         return judge(rule, parents)
 
-    monkeypatch.setattr("mainspring.core.workflows.turn.judge", watch)
+    monkeypatch.setattr("mainspring.core.workflows.judging.judge", watch)
     decided = turn(plan, begun.state, [StepEnded(step, SKIPPED) for step in begun.starts], now=NOW)
     assert decided.end == FlowEnd(SUCCEEDED)
     assert judged == [Parents(0, 0, len(parents), 0) for parents in links if len(parents) > 1]
@@ -439,3 +440,139 @@ def test_a_cancel_that_comes_before_the_deadline_wins() -> None:
     both = wake(plan, begun.state, FlowNotice.CANCEL)
     assert both.state.phase is FlowPhase.CANCELLING
     assert wake(plan, both.state, StepEnded(0, CANCELLED)).end == FlowEnd(CANCELLED)
+
+
+# -- commands ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_paused_flow_starts_nothing_until_it_is_resumed() -> None:
+    plan = plan_of([(), (0,), (1,)])
+    turns = play(
+        plan,
+        [FlowNotice.PAUSE],
+        [StepEnded(0, SUCCEEDED)],
+        [FlowNotice.GO_ON],
+        [FlowNotice.RESUME],
+    )
+    assert [each.starts for each in turns] == [(0,), (), (), (), (1,)]
+    assert not any(each.goes_on or each.end for each in turns)
+    assert turns[2].state.status(1) is StepStatus.READY
+    assert turns[3] == FlowTurn(turns[2].state)
+    assert not turns[4].state.is_paused
+
+
+def test_a_paused_flow_ends_if_nothing_is_left_and_at_a_cancel_or_its_deadline() -> None:
+    plan = plan_of([(), (0,)], deadline=DEADLINE)
+    paused, waiting = play(plan, [FlowNotice.PAUSE], [StepEnded(0, SUCCEEDED)])[1:]
+    assert turn(plan, waiting.state, [FlowNotice.CANCEL], now=NOW).end == FlowEnd(CANCELLED)
+    assert wake(plan, waiting.state).end == FlowEnd(FAILED, (), is_overdue=True)
+    done = turn(plan, paused.state, [StepEnded(0, FAILED)], now=NOW)
+    assert done.end == FlowEnd(FAILED, ("s0",))
+    assert not done.state.is_paused
+
+
+def test_a_step_without_a_run_is_skipped_and_one_with_a_run_is_not() -> None:
+    plan = plan_of([(), (0,), (1,)], [StepRule.ALL_SUCCESS, StepRule.ALL_SUCCESS, StepRule.ALL_DONE])
+    [begun] = play(plan)
+    decided = turn(plan, begun.state, [SkipStep(0), SkipStep(1), SkipStep(7)], now=NOW)
+    assert decided.starts == (2,), "the step after it goes by its rule"
+    assert [decided.state.status(step) for step in (0, 1)] == [StepStatus.LIVE, StepStatus.SKIPPED]
+    assert turn(plan, decided.state, [SkipStep(1)], now=NOW) == FlowTurn(decided.state)
+    assert explain_step(plan, decided.state, 1) == "someone skipped it"
+
+
+@given(scenes(), st.data())
+def test_whatever_is_paused_and_skipped_a_flow_that_is_resumed_ends(
+    scene: tuple[Links, list[StepRule], list[RunState], set[int]], data: st.DataObject
+) -> None:
+    links, rules, outcomes, may_fail = scene
+    plan = plan_of(links, rules, may_fail)
+    done, mails = begin_flow(plan, now=NOW, most_starts=2), list[Mail]()
+    for _ in range(200):
+        if done.end is not None:
+            break
+        assert not (done.state.is_paused and done.starts), "W9: paused starts nothing"
+        mails += [FlowNotice.GO_ON] if done.goes_on else []
+        live = [step for step, status in enumerate(done.state.steps) if status == StepStatus.LIVE]
+        if live:
+            step = data.draw(st.sampled_from(live))
+            mails.append(StepEnded(step, outcomes[step]))
+        odd: list[Mail | None] = [FlowNotice.PAUSE, SkipStep(data.draw(st.integers(0, len(links)))), None]
+        mails += [one for one in [data.draw(st.sampled_from(odd))] if one is not None]
+        mails += [] if live or mails else [FlowNotice.RESUME]
+        mails += [FlowNotice.RESUME] if not live else []
+        done = turn(plan, decode_flow_state(encode_flow_state(done.state)), mails, now=NOW, most_starts=2)
+        mails = []
+    assert done.end is not None
+    for step, status in enumerate(done.state.steps):
+        parents = "".join(LETTER[StepStatus(done.state.steps[parent])] for parent in links[step])
+        said = FINALLY[rules[step]](parents)
+        if status != StepStatus.SKIPPED and step not in done.state.order_of_ends():
+            assert said == "upstream", "only who skips it keeps a step from running"
+
+
+# -- steps at the end --------------------------------------------------------------------------------------------------
+
+
+def plan_with_end(deadline: timedelta | None = None) -> FlowPlan:
+    """Return the plan of two steps in a row, and two others in a row at the end, which come first in the file."""
+    target = Target("function", {"function": "f"})
+    return FlowPlan.of(
+        Workflow(
+            (
+                WorkflowStep(name="clean", target=target, at_end=True),
+                WorkflowStep(
+                    name="tell", target=target, at_end=True, after=("clean",), rule=StepRule.ALL_DONE
+                ),
+                WorkflowStep(name="one", target=target),
+                WorkflowStep(name="two", target=target, after=("one",)),
+            ),
+            deadline,
+        )
+    )
+
+
+def test_steps_at_the_end_run_once_all_others_have_ended() -> None:
+    plan = plan_with_end()
+    assert plan.graph.order == (2, 3, 0, 1)
+    turns = play(
+        plan,
+        [StepEnded(2, SUCCEEDED)],
+        [StepEnded(3, SUCCEEDED)],
+        [FlowNotice.CANCEL, StepEnded(0, SUCCEEDED)],
+        [StepEnded(1, SUCCEEDED)],
+    )
+    assert [each.starts for each in turns] == [(2,), (3,), (0,), (1,), ()]
+    assert explain_step(plan, turns[0].state, 0) == "runs once all other steps have ended"
+    assert turns[2].state.phase is FlowPhase.FINISHING
+    assert turns[3].cancels == (), "who cancels it now comes too late"
+    assert turns[4].end == FlowEnd(SUCCEEDED)
+
+
+def test_steps_at_the_end_run_after_a_failure_a_cancel_and_the_deadline() -> None:
+    plan = plan_with_end(DEADLINE)
+    [begun] = play(plan)
+    failed = turn(plan, begun.state, [StepEnded(2, FAILED)], now=NOW)
+    cancelled = turn(plan, begun.state, [FlowNotice.CANCEL, StepEnded(2, CANCELLED)], now=NOW)
+    late = wake(plan, wake(plan, begun.state).state, StepEnded(2, CANCELLED))
+    for stopped, end in [
+        (failed, FlowEnd(FAILED, ("one",))),
+        (cancelled, FlowEnd(CANCELLED)),
+        (late, FlowEnd(FAILED, ("one",), is_overdue=True)),
+    ]:
+        assert (stopped.starts, stopped.end, stopped.state.timers) == ((0,), None, ())
+        again = wake(plan, stopped.state, StepEnded(0, SUCCEEDED), late=timedelta(days=1))
+        assert (again.starts, again.cancels) == ((1,), ())
+        assert wake(plan, again.state, StepEnded(1, SUCCEEDED)).end == end
+
+
+def test_a_failed_step_at_the_end_fails_the_workflow() -> None:
+    plan = plan_with_end()
+    turns = play(plan, *[[StepEnded(step, FAILED if step == 0 else SUCCEEDED)] for step in (2, 3, 0, 1)])
+    assert turns[-1].end == FlowEnd(FAILED, ("clean",))
+
+
+def test_a_paused_flow_does_not_start_its_steps_at_the_end() -> None:
+    plan = plan_with_end()
+    turns = play(plan, [FlowNotice.PAUSE, StepEnded(2, FAILED)], [FlowNotice.RESUME])
+    assert [each.starts for each in turns] == [(2,), (), (0,)]

@@ -28,13 +28,17 @@ SELECT watch_archive_day(:day::date);
 
 -- name: copy_archived_runs
 -- A day's rows lie in one table, its own or the default one: the bounds of the instant tell the planner which.
+-- Runs of steps have the name of their workflow, whose id is theirs with version 7 instead of 8.
 SELECT
     run.id, run.job_id, job.name, run.version, run.tenant, run.queue, run.route, run.priority, run.kind, run.state,
     run.reason, {archived_times}, (extract(epoch FROM run.finished_at) * 1000000)::bigint,
     run.attempt, run.token, run.crashes, run.session_id, run.error, run.payload, run.result, run.output,
     run.target_key, run.fire_range_id, run.redrive_of, encode(run.trace, 'hex'), run.flow_id, run.step, run.item
 FROM run_history AS run
-LEFT JOIN job ON job.id = run.job_id
+LEFT JOIN job ON job.id = CASE
+    WHEN run.flow_id IS NULL THEN run.job_id
+    ELSE overlay(run.job_id::text PLACING '7' FROM 15 FOR 1)::uuid
+END
 WHERE run.finished_at >= :since::timestamptz AND run.finished_at < :before::timestamptz
   AND run.ctid >= ('(' || :first::bigint || ',0)')::tid AND run.ctid < ('(' || :until::bigint || ',0)')::tid;
 

@@ -43,6 +43,15 @@ SELECT
 FROM held
 RETURNING id;
 
+-- name: post_mail
+INSERT INTO mail (shard, flow_id, step, what)
+SELECT flow.id & 255, flow.id, wanted.step, wanted.what
+FROM unnest(:flow_ids::bigint[], :steps::smallint[], :whats::text[])
+    WITH ORDINALITY AS wanted (id, step, what, position)
+CROSS JOIN LATERAL (SELECT flow.id FROM flow WHERE flow.id = wanted.id LIMIT 1) AS flow
+ORDER BY wanted.position
+RETURNING flow_id;
+
 -- name: read_mail
 -- Mail and revision in one statement: if they came from two, mail that another owner has dealt with in between would pass.
 -- A LATERAL for each shard, or the backlog would be sorted.
@@ -130,7 +139,7 @@ FROM flow
 WHERE (flow.id & 255) = ANY(:shards::bigint[])
   AND flow.live > (SELECT count(*) FROM run WHERE run.flow_id = flow.id AND run.flow_id > 0) + (
     SELECT count(*) FROM mail
-    WHERE mail.shard = (flow.id & 255)::smallint AND mail.flow_id = flow.id AND mail.step IS NOT NULL
+    WHERE mail.shard = (flow.id & 255)::smallint AND mail.flow_id = flow.id AND mail.step IS NOT NULL AND mail.what <> 'skip'
 )
   AND (
     EXISTS (SELECT FROM run_history WHERE run_history.flow_id = flow.id AND run_history.flow_id > 0)

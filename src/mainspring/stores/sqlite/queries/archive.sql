@@ -25,6 +25,7 @@ WHERE (finished_at, rowid) >= (:after_at, :after_id) AND finished_at < :until
 ORDER BY finished_at, rowid LIMIT :limit;
 
 -- name: copy_archived_runs
+-- Runs of steps have the name of their workflow, whose id is theirs with version 7 instead of 8.
 SELECT
     run.id, run.job_id, job.name, run.version, run.tenant, run.queue, run.route, run.priority, run.kind, run.state,
     run.reason, run.fire_at, run.due_at, run.created_at, run.started_at, run.finished_at, run.attempt, run.token,
@@ -32,7 +33,10 @@ SELECT
     run.redrive_of, CASE WHEN run.trace IS NOT NULL THEN lower(hex(run.trace)) END,
     run.flow_id, run.step, run.item
 FROM run_history AS run INDEXED BY run_history_finished
-LEFT JOIN job ON job.id = run.job_id
+LEFT JOIN job ON job.id = CASE
+    WHEN run.flow_id IS NULL THEN run.job_id
+    ELSE unhex(substr(hex(run.job_id), 1, 12) || '7' || substr(hex(run.job_id), 14))
+END
 WHERE (run.finished_at, run.id) >= (:after_at, :after_id) AND (run.finished_at, run.id) < (:until, :until_id)
 ORDER BY run.finished_at, run.id LIMIT :limit;
 

@@ -3,6 +3,10 @@
 -- name: has_run_logs
 SELECT count(*) FROM logs.sqlite_schema WHERE type = 'table' AND name IN ('log_chunk', 'run_progress');
 
+-- name: look_at_run_logs
+SELECT (SELECT count(*) FROM (SELECT 1 FROM logs.log_chunk LIMIT 1))
+    + (SELECT count(*) FROM (SELECT 1 FROM logs.run_progress LIMIT 1));
+
 -- name: hold_logged_runs
 SELECT run.id, run.token
 FROM json_each(:leases) AS wanted
