@@ -238,7 +238,7 @@ def channels() -> str:
 def _table(options: Iterable[Option]) -> str:
     lines = ["| field | default | values | meaning |", "|---|---|---|---|"]
     for option in options:
-        fields = f"`{option.name}`"
+        fields = f"`{option.forms[0]}`"
         meaning = " ".join(filter(None, (option.summary, option.detail)))
         lines.append(f"| {fields} | {_default(option)} | {option.kind.limits()} | {meaning} |")
     return "\n".join(lines) + "\n"

@@ -106,6 +106,7 @@ ONLY_SQLITE = {
     "count_mail": "PostgreSQL counts what remove_mail has removed, and rolls back",
     "find_flow_runs": "PostgreSQL reads the runs as it finds them, in list_flow_runs",
     "tell_end": "PostgreSQL tells in the statements that end runs",
+    "find_step_end": "PostgreSQL reads the runs as it finds them, in read_step_ends",
 }
 # query of PostgreSQL that SQLite has not -> why
 ONLY_POSTGRES = {
@@ -158,6 +159,7 @@ ONLY_POSTGRES = {
     "limit_lock_waits": "locks of tables",
     "fire_outlined": "round trips: SQLite wins each fire by fire_clock and inserts the runs by insert_run",
     "keep_snapshot": "on SQLite every transaction keeps one",
+    "read_step_ends": "SQLite finds the ids by find_step_end, and get_runs reads the runs",
     "list_flow_runs": "SQLite finds the ids by find_flow_runs, and get_runs reads the runs",
     "list_runs": "SQLite finds the ids by the query that fits, and read_listed reads the runs",
     "list_runs_of_job": "likewise",

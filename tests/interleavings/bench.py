@@ -73,6 +73,7 @@ TABLES = (
     "slo",
     "failover",
     "flow",
+    "flow_value",
     "mail",
     "artifact",
 )

@@ -31,7 +31,7 @@ from mainspring.ports.store.backfills import BackfillStep
 from mainspring.ports.store.calendars import CalendarDeletion, CalendarUse, CalendarUses, Replan
 from mainspring.ports.store.claims import ClaimResult, HeldRun
 from mainspring.ports.store.ends import FollowingFire
-from mainspring.ports.store.flows import FlowVerdict, MailPlace, TurnedFlow
+from mainspring.ports.store.flows import FlowValue, FlowVerdict, MailPlace, TurnedFlow
 from mainspring.ports.store.limits import LineQuota
 from mainspring.ports.store.policies import PermitRequest
 from mainspring.ports.store.preemption import PreemptionRequest
@@ -525,8 +525,9 @@ def turn_of(scene: Scene, **overrides: Any) -> TurnedFlow:
 async def turn_flow(store: PostgresStore, scene: Scene) -> Any:
     """It makes a run. Two owners may have read the mail."""
     run = make_step_run(scene.workflow, scene.flow, 3, lane=_lane("step0"))
+    values = (FlowValue(2, b"[3]"),)
     return await store.turn_flows(
-        [turn_of(scene, live=3, runs=(run,), goes_on=True)], epochs=scene.epochs, now=NOW
+        [turn_of(scene, live=3, runs=(run,), goes_on=True, values=values)], epochs=scene.epochs, now=NOW
     )
 
 
@@ -553,7 +554,7 @@ async def turn_anew(store: PostgresStore, scene: Scene) -> Any:
 async def end_flow(store: PostgresStore, scene: Scene) -> Any:
     """It ends the flow while runs of its steps are live, as no engine would."""
     end = outcomes.succeeded(scene.flow, 2, ENGINE_SESSION, b"1")
-    return await store.turn_flows([turn_of(scene, end=end)], epochs=scene.epochs, now=NOW)
+    return await store.turn_flows([turn_of(scene, end=end, drops_values=True)], epochs=scene.epochs, now=NOW)
 
 
 @_verb()

@@ -118,6 +118,7 @@ def judge_flows(tables: Tables) -> None:
     flows = {row["id"]: row for row in tables["flow"]}
     held = {row["id"] for row in tables["run"] if row["session_id"] == 0}
     assert flows.keys() == held, "flows and the engine's leases disagree"
+    assert {row["flow_id"] for row in tables["flow_value"]} <= flows.keys(), "values are left of a flow"
     told = [(row["flow_id"], row["step"]) for row in tables["mail"] if row["step"] is not None]
     assert len(told) == len(set(told)), "an end was told twice"
     for flow_id, flow in flows.items():

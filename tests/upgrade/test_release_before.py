@@ -215,7 +215,7 @@ def test_every_row_is_the_same_but_for_names_and_sessions(upgraded: Upgraded) ->
         *("census", "revision", "run_tally", "run_unique"),
         *("limit_rule", "limit_use", "concurrency_key", "key_hold"),
         *("calendar", "calendar_use", "pause", "failure_watch", "backfill", "redrive", "blackout"),
-        *("account", "token", "password", "flow", "mail"),
+        *("account", "token", "password", "flow", "flow_value", "mail"),
         *("alert", "alert_rule", "channel", "job_notify", "notification", "silence", "monitor"),
         *("priority_class", "past_session", "ledger_check", "at_start", "after_end", "kept_attempt"),
         *("audit", "audit_horizon", "audit_seal"),

@@ -66,6 +66,7 @@ DEFINITIONS = [
     code("app.workflow('etl').step('load', add, rule='one_failed')", "rule", "name them in 'after'"),
     code("app.workflow('etl').step('load', add, retires=3)", "retires", "did you mean 'retry'?"),
     code("app.workflow('etl').step('load', add, at_end='yes')", "at_end", "must be true or false"),
+    code("w = app.workflow('etl'); w.step('a', add, payload={'x': [w.input]})", "payload.x[0]", "one of its"),
     code("app.workflow('etl').step('load')", "target", "give one of callback_url"),
 ]
 CALLS = [

@@ -248,6 +248,22 @@ FILES = [
         "cycle: a → b → a",
     ),
     file(
+        "apply etl.json",
+        "etl.json",
+        '{"jobs": [{"name": "etl", "workflow": {"steps": [{"name": "load", "function": "add"}, '
+        '{"name": "page", "function": "add", "after": ["load"], "when": "steps.load.result >"}]}}]}',
+        "etl.json: job 'etl': workflow.steps[1].when",
+        "at column 20: it ends too soon",
+    ),
+    file(
+        "workflow check etl.toml",
+        "etl.toml",
+        '[[workflow.steps]]\nname = "load"\nfunction = "add"\n'
+        '[[workflow.steps]]\nname = "page"\nfunction = "add"\nwith = {x = {cel = "steps.laod.result"}}\n',
+        "etl.toml: workflow.steps[1].with.x.cel",
+        "there is no step 'laod'; did you mean 'load'?",
+    ),
+    file(
         "workflow check jobs.json",
         "jobs.json",
         '{"jobs": [{"name": "x", "function": "add"}]}',

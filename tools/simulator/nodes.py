@@ -27,6 +27,7 @@ from mainspring.engine.usecases.definitions import Accepted
 from mainspring.errors import MainspringError, StoreUnavailable, Unreachable
 from mainspring.executors import FunctionExecutor
 from mainspring.executors.runners import InlineRunner
+from mainspring.expressions.cel import CelExpressions
 from mainspring.ports.figures import ShardFigures
 from mainspring.ports.gateway import (
     BeatReply,
@@ -158,7 +159,9 @@ class _Node(ABC):
             beat_period=timedelta(seconds=world.plan.beat_period),
             shards=ShardSettings(),
             retention=Retention(),
-            accepted=Accepted(functions=lambda: frozenset({"work"}), check_url=None),
+            accepted=Accepted(
+                expressions=CelExpressions(), functions=lambda: frozenset({"work"}), check_url=None
+            ),
             # Nothing here is audited or asks for usage, few plans have alerts, and each call of the store is drawn for.
             seals_audit=False,
             records_usage=False,

@@ -17,6 +17,8 @@ from mainspring.wire.written import JobWritten
 
 HIDDEN_FIELDS = ("payload", "result", "output", "error", "error_group")
 """What is null then, wherever it stands in an answer."""
+_OF_STEPS = frozenset({"payload", "with"})
+"""What is hidden of a step's definition."""
 NOT_HIDDEN: tuple[type[Struct], ...] = (CancelView, TriedView)
 """Whose fields of these names tell something else."""
 
@@ -27,7 +29,7 @@ def hide_payloads(content: object) -> None:
         for item in content:
             hide_payloads(item)
     elif isinstance(content, ChangeView):
-        if "payload" in content.field.split("."):
+        if not _OF_STEPS.isdisjoint(content.field.split(".")):
             content.before = content.after = None
         content.before, content.after = _without(content.before), _without(content.after)
     elif isinstance(content, KeyView):
@@ -52,14 +54,15 @@ def _hide_in(content: Struct) -> None:
 
 
 def _without(value: Any) -> Any:
-    """Return a target or a step, or a list of them, with no step's payload."""
+    """Return a target or a step, or a list of them, with no step's payload, nor what one is made of."""
     if isinstance(value, list):
         return [_without(item) for item in value]
     if not isinstance(value, Mapping):
         return value
     if "steps" in value:
         return {**value, "steps": _without(value["steps"])}
-    return {**value, "payload": None} if value.get("payload") is not None and "target" in value else value
+    hidden = [field for field in _OF_STEPS if value.get(field) is not None] if "target" in value else []
+    return {**value, **dict.fromkeys(hidden)} if hidden else value
 
 
 def check_filters(given: Mapping[str, Any]) -> None:

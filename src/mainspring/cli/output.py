@@ -12,6 +12,7 @@ import click
 
 from mainspring.cli.terminal import Terminal, wrap_text
 from mainspring.core.fields import show
+from mainspring.core.run_logs import strip_controls
 
 UTC_CHOSEN = "mainspring.utc"
 """Where a command's context has whether to show instants in UTC."""
@@ -127,8 +128,8 @@ def _cell(value: object, *, is_short: bool = False) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping | list | tuple):
-        return json.dumps(value, ensure_ascii=False, default=show_plain)
-    return str(value)
+        return strip_controls(json.dumps(value, ensure_ascii=False, default=show_plain))
+    return strip_controls(str(value)).rstrip("\n")
 
 
 def show_plain(value: Any) -> object:

@@ -10,6 +10,7 @@ import click
 from mainspring.cli.progress import Progress
 from mainspring.cli.terminal import cut
 from mainspring.clock import monotonic
+from mainspring.core.run_logs import strip_controls
 from mainspring.errors import InvalidInput
 from mainspring.host.exit_codes import ExitCode
 
@@ -75,7 +76,7 @@ def tell_failures(runs: Iterable[RunView]) -> None:
     """Say on the standard error what became of runs that did not succeed, and how to see more of the first one."""
     failed = [run for run in runs if run.status != "SUCCEEDED"]
     for run in failed[:_MOST_TOLD]:
-        lines = (run.error or "").strip().splitlines()
+        lines = strip_controls(run.error or "").strip().splitlines()
         why = cut(lines[-1].strip(), _LONGEST) if lines else (run.reason or "")
         if why:
             click.echo(f"error: {why}" if len(failed) == 1 else f"error: {run.run_id}: {why}", err=True)

@@ -65,6 +65,8 @@ def can_draw() -> bool:
 def _notes(step: GraphStepView) -> Iterator[str]:
     if step.rule != StepRule.ALL_SUCCESS:
         yield f"rule {step.rule}"
+    if step.when is not None:
+        yield f"when {' '.join(step.when.split())}"
     if step.allow_failure:
         yield "may fail"
     if step.at_end:
@@ -76,10 +78,16 @@ def write_mermaid(view: GraphView, name: str) -> Iterator[str]:
     del name
     yield "flowchart LR"
     for place, step in enumerate(view.steps):
-        yield f'    s{place}["{"<br>".join([step.name, *_notes(step)])}"]'
+        text = "<br>".join(map(_quote_mermaid, [step.name, *_notes(step)]))
+        yield f'    s{place}["{text}"]'
     places = {step.name: place for place, step in enumerate(view.steps)}
     for edge in view.edges:
         yield f"    s{places[edge.parent]} --> s{places[edge.child]}"
+
+
+def _quote_mermaid(text: str) -> str:
+    """Return text as it stands in a node: the signs that mean something there are written by their numbers."""
+    return "".join(f"#{ord(sign)};" if sign in '"#<>&' else sign for sign in text)
 
 
 def write_dot(view: GraphView, name: str) -> Iterator[str]:
@@ -87,7 +95,7 @@ def write_dot(view: GraphView, name: str) -> Iterator[str]:
     yield f"digraph {json.dumps(name, ensure_ascii=False)} {{"
     yield "    rankdir=LR; node [shape=box];"
     for step in view.steps:
-        label = "\\n".join([step.name, *_notes(step)])
+        label = "\\n".join(json.dumps(one, ensure_ascii=False)[1:-1] for one in [step.name, *_notes(step)])
         yield f'    "{step.name}" [label="{label}"];'
     for edge in view.edges:
         yield f'    "{edge.parent}" -> "{edge.child}";'

@@ -78,6 +78,20 @@ class Fields:
             return result
         return self._cipher.decrypt(result, place.context("result", run_id))
 
+    def encrypt_flow(self, data: bytes, field: str, place: Place, flow_id: RunId) -> bytes:
+        """Encrypt what is kept of a flow: its state, or what a step has left for others."""
+        return self._cipher.encrypt(data, place.context(f"flow {field}", flow_id))
+
+    def decrypt_flow(self, data: bytes, field: str, place: Place, flow_id: RunId) -> bytes:
+        """Decrypt what is kept of a flow.
+
+        Raises:
+            CannotDecrypt: it is a ciphertext that cannot be read here.
+        """
+        if not is_encrypted_bytes(data):
+            return data
+        return self._cipher.decrypt(data, place.context(f"flow {field}", flow_id))
+
     def encrypt_error(self, error: str | None, place: Place, run_id: RunId) -> str | None:
         """Encrypt an error. Its head has the mark of its group."""
         if error is None:

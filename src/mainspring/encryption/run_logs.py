@@ -9,12 +9,12 @@ from datetime import datetime
 from mainspring.core.ids import RunId
 from mainspring.core.run_logs import LogPart
 from mainspring.encryption.fields import Place
-from mainspring.encryption.runs import EncryptedRuns
+from mainspring.encryption.flows import EncryptedFlows
 from mainspring.errors import CannotDecrypt
 from mainspring.ports.store.run_logs import KeptProgress, LogEntry, LogPlace
 
 
-class EncryptedRunLogs(EncryptedRuns):
+class EncryptedRunLogs(EncryptedFlows):
     """Output of attempts, and the messages beside their progress. Places, sizes and numbers stay plain."""
 
     async def add_run_logs(self, entries: Sequence[LogEntry], *, now: datetime) -> list[bool]:

@@ -19,7 +19,7 @@ from mainspring.errors import CannotDecrypt
 from mainspring.ports.store import Store
 from mainspring.ports.store.backfills import BackfillStep
 from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimRequest, ClaimResult
-from mainspring.ports.store.flows import FlowStart, FlowVerdict, KeptFlow, TurnedFlow
+from mainspring.ports.store.flows import FlowStart, TurnedFlow
 from mainspring.ports.store.limits import LineClaim, LineClaimResult
 from mainspring.ports.store.nodes import Epochs
 from mainspring.ports.store.runs import NewRun, SubmitResult
@@ -104,52 +104,19 @@ class EncryptedRuns:
             self._places.pop(end.run_id, None)
         return results
 
-    async def start_flows(self, starts: Sequence[FlowStart], *, now: datetime) -> list[FlowVerdict]:
-        """See `FlowStore`."""
-        return await self._store.start_flows(self._encrypt_in(starts), now=now)
-
-    async def turn_flows(
-        self, turns: Sequence[TurnedFlow], *, epochs: Epochs, now: datetime
-    ) -> list[FlowVerdict]:
-        """See `FlowStore`."""
-        ends = await self._encrypt_ends([turn.end for turn in turns if turn.end is not None])
-        ended = {end.run_id: end for end in ends}
-        encrypted = [
-            turn if turn.end is None else replace(turn, end=ended[turn.end.run_id])
-            for turn in self._encrypt_in(turns)
-        ]
-        verdicts = await self._store.turn_flows(encrypted, epochs=epochs, now=now)
-        for run_id in ended:
-            self._places.pop(run_id, None)
-        return verdicts
-
-    async def read_flows(self, flow_ids: Sequence[RunId]) -> list[KeptFlow | None]:
-        """See `FlowStore`. What cannot be decrypted stays encrypted, so that no run is made with it, and says why."""
-        return [
-            None if flow is None else self._decrypt_flow(flow)
-            for flow in await self._store.read_flows(flow_ids)
-        ]
-
-    async def list_flow_runs(
-        self, flow_id: RunId, *, after: RunId | None = None, limit: int = 100
-    ) -> list[Run]:
-        """See `FlowStore`."""
-        runs = await self._store.list_flow_runs(flow_id, after=after, limit=limit)
-        return [self._decrypt(run, _show) for run in runs]
-
     async def get_runs(self, run_ids: Sequence[RunId]) -> list[Run | None]:
         """See `RunStore`. What cannot be decrypted stays encrypted, so that no run is made with it, and says why."""
         runs = await self._store.get_runs(run_ids)
-        return [None if run is None else self._decrypt(run, _hide) for run in runs]
+        return [None if run is None else self._decrypt(run, hide) for run in runs]
 
     async def newest_runs(self, job_ids: Sequence[JobId], *, now: datetime) -> list[Run | None]:
         """See `RunStore`."""
         runs = await self._store.newest_runs(job_ids, now=now)
-        return [None if run is None else self._decrypt(run, _show) for run in runs]
+        return [None if run is None else self._decrypt(run, show) for run in runs]
 
     async def list_runs(self, tenant: str, **wanted: Any) -> list[Run]:
         """See `BrowseStore`."""
-        return [self._decrypt(run, _show) for run in await self._store.list_runs(tenant, **wanted)]
+        return [self._decrypt(run, show) for run in await self._store.list_runs(tenant, **wanted)]
 
     async def list_attempts(self, run_id: RunId) -> list[Attempt]:
         """See `RunStore`."""
@@ -256,13 +223,6 @@ class EncryptedRuns:
             output=self._fields.encrypt_output(end.output, place, end.run_id),
         )
 
-    def _decrypt_flow(self, flow: KeptFlow) -> KeptFlow:
-        try:
-            payload = self._fields.decrypt_payload(flow.payload, Place(flow.lane.tenant, flow.job_id))
-        except CannotDecrypt as error:
-            payload = _hide(error)
-        return flow if payload is flow.payload else replace(flow, payload=payload)
-
     def _decrypt(self, run: Run, fail: Callable[[CannotDecrypt], bytes]) -> Run:
         """Decrypt a run. `fail` gives what stands for a payload or result that cannot be decrypted."""
         place, fields = Place(run.tenant, run.job_id), self._fields
@@ -291,9 +251,11 @@ def _settle(run: ClaimedRun, session_id: SessionId, error: CannotDecrypt, now: d
     )
 
 
-def _hide(error: CannotDecrypt) -> bytes:
+def hide(error: CannotDecrypt) -> bytes:
+    """Return what stands for data that cannot be decrypted, and says why. Nothing is made of it."""
     return note_hidden(str(error))
 
 
-def _show(error: CannotDecrypt) -> bytes:
-    return show_hidden(_hide(error))
+def show(error: CannotDecrypt) -> bytes:
+    """Return what people are shown instead of data that cannot be decrypted."""
+    return show_hidden(hide(error))

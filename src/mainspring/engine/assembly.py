@@ -150,6 +150,7 @@ class Engine:
             artifacts=self._artifacts,
             log_feed=log_feed,
         )
+        self._expressions = settings.accepted.expressions
         self.client: Client = Client(
             store,
             clock=tools.clock,
@@ -351,6 +352,7 @@ class Engine:
             counts=self._run_counts,
             host=node.host,
             pid=node.pid,
+            expressions=self._expressions,
         )
         return [
             self._starter,
@@ -365,6 +367,7 @@ class Engine:
                 event_log=self._event_log,
                 counts=self._run_counts,
                 ends=self.gateway,
+                expressions=self._expressions,
             ),
             FlowReconciler(store, ownership=self.ownership, wakeups=wakeups, waiter=tools.waiter()),
         ]

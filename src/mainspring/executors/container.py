@@ -33,6 +33,7 @@ _CLEAN_UP_SECONDS = 40.0
 _MOST_PROCESSES = 512
 _OF_PROGRAM = re.compile(
     r"PATH|HOME|USER|LOGNAME|LANG|LC_.*|TMPDIR|XDG_.*|LD_.*|GO.*|SSL_.*|SSH_.*|SHELL|NOTIFY_SOCKET|LISTEN_.*|DBUS_.*"
+    r"|BASH.*|ENV|IFS|PS4|SHELLOPTS|PERL.*|PYTHON.*"
     r"|CONTAINERS?_.*|DOCKER_.*|PODMAN_.*|BUILDAH_.*|STORAGE_.*|REGISTRY_.*|NETAVARK_.*|_.*|.*_proxy|.*_PROXY"
 )
 """Variables that mean something to podman, docker or what they start."""

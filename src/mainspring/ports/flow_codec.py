@@ -38,6 +38,11 @@ def encode_flow_state(state: FlowState) -> bytes:
     return bytes((_MORE,)) + _encoder.encode((*parts, more))
 
 
+def holds_words(kept: bytes) -> bool:
+    """Say whether a kept state may hold more than numbers: what users wrote, or what their steps returned."""
+    return kept[:1] == bytes((_MORE,))
+
+
 def decode_flow_state(kept: bytes) -> FlowState:
     """Decode what `encode_flow_state` wrote.
 
@@ -109,5 +114,6 @@ _PARTS: dict[str, _Part] = {
     "timers": _Part(list[tuple[int, int, int]], _write_timers, _read_timers, ()),
     "cause": _Part(int, int, FlowPhase, FlowPhase.OPEN),
     "is_paused": _Part(bool, bool, bool, False),
+    "errors": _Part(tuple[tuple[int, str], ...], tuple, tuple, ()),
 }
 """What only some flows have, by name: that of the attribute, too."""

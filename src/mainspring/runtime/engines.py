@@ -469,7 +469,13 @@ def make_pinger(settings: Settings) -> Pinger | None:
 
 def _accepted(settings: Settings, registry: FunctionRegistry | None) -> Accepted:
     from mainspring.egress import check_url
+    from mainspring.expressions.cel import CelExpressions
 
     functions = (lambda: frozenset(registry.names())) if registry is not None else frozenset
     switches = {one.switch for one in TARGETS if one.switch is not None and getattr(settings, one.switch)}
-    return Accepted(types=accepted_types(switches), functions=functions, check_url=check_url)
+    return Accepted(
+        types=accepted_types(switches),
+        expressions=CelExpressions(),
+        functions=functions,
+        check_url=check_url,
+    )

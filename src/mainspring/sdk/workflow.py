@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack
 
 from mainspring.core.definition.workflows import read_workflow
 from mainspring.core.model import Delivery, Priority
+from mainspring.core.workflows.expressions import STEPS
 from mainspring.errors import InvalidFields, InvalidInput
 from mainspring.sdk.definitions import Causes, WorkflowOptions, check_body, plain_options
 from mainspring.sdk.function import NO_PAYLOAD, Function, SubmitOptions
 from mainspring.sdk.once import Duration
 from mainspring.sdk.places import refuse_callable
+from mainspring.sdk.references import ValueReference, plain_payload
 
 if TYPE_CHECKING:
     from mainspring.sdk.app import App
@@ -58,7 +60,7 @@ class StepOptions(TypedDict, total=False):
 
 
 class AppStep:
-    """A step of a workflow, for others to wait for.
+    """A step of a workflow, for others to wait for, and to get what it has returned.
 
     Attributes:
         name: unique in its workflow.
@@ -68,6 +70,21 @@ class AppStep:
     def __init__(self, name: str, body: Mapping[str, Any]) -> None:
         self.name = name
         self.body: dict[str, Any] = dict(body)
+
+    @property
+    def result(self) -> ValueReference:
+        """What its run will have returned; null if it has not succeeded."""
+        return ValueReference(f"{STEPS}.{self.name}.result")
+
+    @property
+    def error(self) -> ValueReference:
+        """Why it will have failed, as text; null if it has not."""
+        return ValueReference(f"{STEPS}.{self.name}.error")
+
+    @property
+    def status(self) -> ValueReference:
+        """How it will have ended: `succeeded`, `failed`, `cancelled`, `skipped` or `upstream_failed`."""
+        return ValueReference(f"{STEPS}.{self.name}.status")
 
     def __repr__(self) -> str:
         return f"<step {self.name!r}>"
@@ -90,6 +107,19 @@ class AppWorkflow:
         self._options = {"name": name, **plain_options(options)}
         self._whole = {} if deadline is None else plain_options({"deadline": deadline})
 
+    @property
+    def input(self) -> ValueReference:
+        """The payload of the run."""
+        return ValueReference("input")
+
+    def returns(self, result: ValueReference | str) -> None:
+        """Say what the workflow's run returns.
+
+        Args:
+            result: what a step has left, or an expression.
+        """
+        self._whole["result"] = str(result)
+
     def __repr__(self) -> str:
         return f"<workflow {self.name!r}: {len(self.steps)} steps>"
 
@@ -102,6 +132,7 @@ class AppWorkflow:
         rule: RuleName = "all_success",
         allow_failure: bool = False,
         at_end: bool = False,
+        when: ValueReference | str | None = None,
         **options: Unpack[StepOptions],
     ) -> AppStep:
         """Add a step.
@@ -114,7 +145,9 @@ class AppWorkflow:
             rule: what it asks of them.
             allow_failure: the workflow may succeed although this step has failed.
             at_end: run it once all other steps have ended, whatever has happened.
-            options: fields of a step (`retries`, `timeout`, `queue`, `payload`, …).
+            when: an expression; the step is skipped if it is false by the time that the rule lets the step run.
+            options: fields of a step (`retries`, `timeout`, `queue`, `payload`, …). The payload may be what another
+                step has left, such as `extract.result`, and so may each of its fields: then the step waits for that.
 
         Raises:
             InvalidInput: a field is wrong, or the name is taken.
@@ -126,6 +159,7 @@ class AppWorkflow:
             body |= {"rule": rule} if rule != "all_success" else {}
             body |= {"allow_failure": allow_failure} if allow_failure is not False else {}
             body |= {"at_end": at_end} if at_end is not False else {}
+            body |= {} if when is None else {"when": str(when)}
             self._check(body)
             if callable(call) and not isinstance(call, Function):
                 self._app.registry.add(body["function"], call)
@@ -144,14 +178,17 @@ class AppWorkflow:
         elif call is not None:
             refuse_callable(call, is_named=True)
             body["function"] = f"{self.name}.{name}"
-        return body | plain_options(options)
+        given = {**options}
+        made = plain_payload(given.pop("payload")) if "payload" in given else {}
+        return body | plain_options(given) | made
 
     def _check(self, body: Mapping[str, Any]) -> None:
         """Check a step by itself, where the user wrote it. What its parents are is checked with the whole."""
         if any(step.name == body["name"] for step in self.steps):
             raise InvalidInput("name", f"{self.name!r} has a step {body['name']!r} already")
-        alone = {field: value for field, value in body.items() if field != "after"}
-        if body["after"]:
+        of_others = {"after", "when", "with"}  # they name other steps
+        alone = {field: value for field, value in body.items() if field not in of_others}
+        if body["after"] or "with" in body:
             alone.pop("rule", None)
         try:
             read_workflow({"steps": [alone]}, "")

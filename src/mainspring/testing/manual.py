@@ -26,6 +26,7 @@ from mainspring.engine.usecases.client import Client
 from mainspring.engine.usecases.definitions import Accepted
 from mainspring.executors import FunctionExecutor
 from mainspring.executors.runners import InlineRunner
+from mainspring.expressions.cel import CelExpressions
 from mainspring.objects import ObjectStreams
 from mainspring.ports.channel import Pinger, Sender
 from mainspring.ports.executor import Executor
@@ -275,6 +276,7 @@ class ManualRuntime:
 def _accept(registry: FunctionRegistry) -> Accepted:
     return Accepted(
         types=frozenset({"function", "http", "shell", "workflow"}),
+        expressions=CelExpressions(),
         functions=lambda: frozenset(registry.names()),
         check_url=check_url,
     )

@@ -40,6 +40,9 @@ class GraphStepView(Struct, kw_only=True):
     at_end: Annotated[
         bool, Meta(description="It runs once all other steps have ended, whatever has happened.")
     ]
+    when: Annotated[
+        str | None, Meta(description="The expression that says whether it runs; null: its rule alone does.")
+    ]
     level: Annotated[
         int, Meta(description="0 without parents, or else one more than the highest of its parents.")
     ]
@@ -91,7 +94,10 @@ class StepView(GraphStepView, kw_only=True):
     due_at: Instant | None
     started_at: Annotated[Instant | None, Meta(description="When its newest attempt started.")]
     finished_at: Instant | None
-    error: str | None
+    error: Annotated[
+        str | None,
+        Meta(description="That of the run; of a step that failed without one, what its expression met."),
+    ]
 
 
 class StepPage(Struct, kw_only=True):
@@ -165,6 +171,7 @@ def _view_report(plan: FlowPlan, report: StepReport) -> StepView:
         rule=graph.rule,
         allow_failure=graph.allow_failure,
         at_end=graph.at_end,
+        when=graph.when,
         level=graph.level,
         status=report.status.name.lower(),
         reason=report.reason,
@@ -174,7 +181,7 @@ def _view_report(plan: FlowPlan, report: StepReport) -> StepView:
         due_at=None if run is None else run.due_at,
         started_at=None if run is None else run.started_at,
         finished_at=None if run is None else run.finished_at,
-        error=None if run is None else run.error,
+        error=report.error if run is None else run.error,
     )
 
 
@@ -216,5 +223,6 @@ def _view_step(step: WorkflowStep, level: int) -> GraphStepView:
         rule=step.rule.value,
         allow_failure=step.allow_failure,
         at_end=step.at_end,
+        when=step.when,
         level=level,
     )

@@ -153,7 +153,8 @@ async def test_payloads_of_steps_are_hidden(office: Office) -> None:
     steps = [{"name": "a", "function": "work", "payload": {"card": CANARY}}]
     body = {"name": "etl", "workflow": {"steps": steps}}
     job = (await office.ask(office.admin, "POST", "jobs", body)).json()["job_id"]
-    changed = {"workflow": {"steps": [{**steps[0], "payload": [CANARY]}, {**steps[0], "name": "b"}]}}
+    made = {"name": "c", "function": "work", "with": {"card": CANARY, "other": {"cel": "steps.a.result"}}}
+    changed = {"workflow": {"steps": [{**steps[0], "payload": [CANARY]}, {**steps[0], "name": "b"}, made]}}
     await office.ask(office.admin, "PATCH", f"jobs/{job}", changed)
     await office.ask(office.admin, "PATCH", f"jobs/{job}", {"function": "work"})
     await office.ask(office.admin, "PATCH", f"jobs/{job}", changed)

@@ -108,6 +108,7 @@ async def test_check_answers_the_graph_and_stores_nothing(http: AsyncClient) -> 
         "rule": "all_success",
         "allow_failure": True,
         "at_end": False,
+        "when": None,
         "level": 1,
     }
     assert (await http.get("/api/v1/jobs")).json()["items"] == []

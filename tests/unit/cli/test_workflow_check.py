@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from mainspring.host.exit_codes import ExitCode
 from tests.processes.processes import run_here
 
 NOBODY = ("--server", "http://127.0.0.1:9")
-STEPS = [
+STEPS: list[dict[str, Any]] = [
     {"name": "load", "function": "etl.load"},
     {"name": "report", "function": "etl.report", "after": ["load"]},
 ]

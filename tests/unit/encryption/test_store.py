@@ -19,19 +19,22 @@ from mainspring.core.dead_letters import DeadFilter
 from mainspring.core.ids import RedriveId, RunId
 from mainspring.core.model import Attempt, Job, JobSpec, Run, Target
 from mainspring.core.notify import UnnoticedFailure
-from mainspring.core.outcomes import AttemptOutcome, Transition
+from mainspring.core.outcomes import AttemptOutcome, Transition, succeeded
 from mainspring.core.states import RunState
+from mainspring.core.workflows.places import StepPlace
+from mainspring.core.workflows.state import FlowPhase, FlowState, StepStatus
 from mainspring.encryption.cipher import Cipher
 from mainspring.encryption.keys import Keys, make_key
 from mainspring.encryption.starting import encrypt_store
 from mainspring.encryption.store import EncryptedStore, encrypted
 from mainspring.engine.usecases.submissions import JobForm, Submission, make_submitted_run
 from mainspring.errors import CannotDecrypt, InvalidInput
+from mainspring.ports.flow_codec import encode_flow_state
 from mainspring.ports.store import Store
 from mainspring.ports.store.applying import JobsChange
 from mainspring.ports.store.artifacts import ArtifactAdded
 from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimRequest
-from mainspring.ports.store.flows import FlowVerdict, KeptFlow
+from mainspring.ports.store.flows import FlowValue, FlowVerdict, KeptFlow
 from mainspring.ports.store.jobs import JobEdit, NewJob
 from mainspring.ports.store.redrives import NewRedrive
 from mainspring.ports.store.runs import NewRun
@@ -147,9 +150,30 @@ async def test_whole_life_of_a_flow(store: Store, bare: MemoryStore) -> None:
     turn = await make_turn(store, held.run_id, live=2, runs=(steps[1],))
     assert await store.turn_flows([turn], epochs=epochs, now=at(2)) == [FlowVerdict.TURNED]
     assert [run.payload for run in await store.list_flow_runs(held.run_id)] == [secret] * 2
+    told = FlowState(FlowPhase.OPEN, bytes([StepStatus.FAILED]), 0, b"", errors=((0, CANARY),))
+    state = encode_flow_state(told)
+    turn = await make_turn(store, held.run_id, state=state, values=(FlowValue(1, secret),))
+    assert await store.turn_flows([turn], epochs=epochs, now=at(2)) == [FlowVerdict.TURNED]
+    [flow] = await store.read_flows([held.run_id])
+    assert flow is not None
+    assert flow.state == state
+    assert await store.read_flow_values([StepPlace(held.run_id, step) for step in (0, 1)]) == [None, secret]
+    session = await add_session(store)
+    first, _ = sorted(await claim(store, session, 2, after=2), key=lambda run: run.run_id)
+    await store.apply([succeeded(first.run_id, first.token, session, secret)], now=at(2))
+    [left] = await store.read_step_ends([StepPlace(held.run_id, 0)])
+    assert left is not None
+    assert left.result == secret
+    other = encrypted(bare, Cipher(Keys("third", {"third": b"\2" * 32})))
+    [hidden] = await other.read_flow_values([StepPlace(held.run_id, 1)])
+    [unread] = await other.read_step_ends([StepPlace(held.run_id, 0)])
+    assert unread is not None
+    assert is_encrypted_bytes(hidden)
+    assert is_encrypted_bytes(unread.result), "nothing is made of it"
     ending = await end_of(store, held.run_id, RunState.FAILED, error=CANARY, result=secret)
-    turn = await make_turn(store, held.run_id, end=ending)
+    turn = await make_turn(store, held.run_id, state=state, end=ending)
     assert await store.turn_flows([turn], epochs=epochs, now=at(3)) == [FlowVerdict.TURNED]
+    assert await store.read_flow_states([held.run_id, RunId(7)]) == [state, None]
     [run] = await store.get_runs([held.run_id])
     assert run is not None
     assert (run.payload, run.result, run.error) == (secret, secret, CANARY)

@@ -12,7 +12,7 @@ from mainspring.core.definition.steps import STEP_OPTIONS, known_step_fields
 from mainspring.core.workflows.rules import StepRule
 from mainspring.errors import InvalidFields
 from mainspring.sdk.definitions import AllJobOptions, WorkflowOptions
-from mainspring.sdk.workflow import RuleName, StepOptions
+from mainspring.sdk.workflow import AppStep, RuleName, StepOptions
 
 
 def extract() -> None: ...
@@ -54,6 +54,61 @@ def test_steps_make_the_body_of_a_job() -> None:
     assert app.registry.names() == ("etl.clean", "extract")
 
 
+def test_steps_get_what_others_have_left() -> None:
+    app = App()
+    etl = app.workflow("etl")
+    files = etl.step("files", "list")
+    etl.step("first", "load", payload={"name": files.result.names[0], "table": ["a"], "all": etl.input})
+    etl.step("whole", "load", payload=files.result["a b"], when=f"{files.result.names}.size() > 0")
+    etl.step("page", "page", payload={"why": files.error, "how": files.status}, rule="one_failed")
+    etl.returns(files.result.true)
+    body = etl.definition["workflow"]
+    assert body["result"] == 'steps.files.result["true"]'
+    assert [
+        {field: step[field] for field in step if field in {"with", "when", "after"}} for step in body["steps"]
+    ] == [
+        {"after": []},
+        {
+            "after": [],
+            "with": {
+                "name": {"cel": "steps.files.result.names[0]"},
+                "table": ["a"],
+                "all": {"cel": "input"},
+            },
+        },
+        {
+            "after": [],
+            "with": {"cel": 'steps.files.result["a b"]'},
+            "when": "steps.files.result.names.size() > 0",
+        },
+        {
+            "after": [],
+            "with": {"why": {"cel": "steps.files.error"}, "how": {"cel": "steps.files.status"}},
+        },
+    ]
+
+
+def test_references_are_refused_where_they_would_not_be_found() -> None:
+    etl = App().workflow("etl")
+    files = etl.step("files", "list")
+    with pytest.raises(
+        InvalidInput, match=r"^payload\.a\[0\]: steps\.files\.result must be the payload, or one"
+    ):
+        etl.step("load", "load", payload={"a": [files.result]})
+    with pytest.raises(InvalidInput, match=r"^payload\.a\.b: "):
+        etl.step("load", "load", payload={"a": {"b": files.result}, "c": files.result})
+    with pytest.raises(
+        TypeError, match=r"^steps\.files\.result has no value yet; write a condition as when="
+    ):
+        assert files.result
+    with pytest.raises(TypeError, match="let the step go over it"):
+        list(files.result)
+    assert repr(files.result) == "<reference steps.files.result>"
+    etl.step("load", "load", payload={"a": AppStep("other", {}).result})
+    with pytest.raises(InvalidFields, match="there is no step 'other'"):
+        _ = etl.definition
+
+
 def test_step_may_be_named_before_it_is_written() -> None:
     etl = App().workflow("etl")
     etl.step("load", "f", after="clean")
@@ -88,7 +143,7 @@ def test_names_of_workflows_and_jobs_are_one_another_s() -> None:
 
 
 def test_arguments_are_those_of_steps_and_jobs() -> None:
-    own = {"name", "function", "after", "rule", "allow_failure", "at_end", "workflow"}
+    own = {"name", "function", "after", "rule", "allow_failure", "at_end", "when", "given", "workflow"}
     forms = {option.name for option in STEP_OPTIONS} | {
         field for field in known_step_fields() if field not in STEP_OPTIONS.by_form
     }

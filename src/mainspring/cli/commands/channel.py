@@ -11,6 +11,7 @@ from mainspring.cli.calling import call, plain
 from mainspring.cli.options import caller_options, cluster_option, json_option, kind_option
 from mainspring.cli.output import print_fields, print_json, print_table
 from mainspring.core.alerts import CHANNEL_SETTINGS
+from mainspring.core.run_logs import strip_controls
 from mainspring.core.times import Duration
 from mainspring.errors import InvalidInput
 from mainspring.host.exit_codes import ExitCode
@@ -137,7 +138,7 @@ def test_command(channel: str, server: str, *, scope: str, as_json: bool) -> Non
     if as_json:
         print_json(plain(tried))
     else:
-        click.echo("delivered" if tried.delivered else f"not delivered: {tried.error}")
+        click.echo("delivered" if tried.delivered else f"not delivered: {strip_controls(tried.error or '')}")
     if not tried.delivered:
         raise SystemExit(ExitCode.NOT_WELL)
 

@@ -14,6 +14,7 @@ from mainspring.cli.options import caller_options, has_archive, json_option, kin
 from mainspring.cli.output import print_fields, print_json, print_table, show_instant, show_rough
 from mainspring.cli.terminal import Terminal, wrap_text
 from mainspring.core.kinds import Whole
+from mainspring.core.run_logs import strip_controls
 from mainspring.errors import InvalidInput, MainspringError, NotFound
 
 if TYPE_CHECKING:
@@ -59,13 +60,18 @@ def show_command(run: str, server: str, *, as_json: bool) -> None:
     if rows:
         click.echo()
         print_table(("ATTEMPT", "OUTCOME", "WORKER", "STARTED", "TOOK", "ERROR"), rows, empty="")
-    terminal = Terminal.of_output()
     error = found.error or (found.attempts[-1].error if found.attempts and why is not None else None)
     for title, text in (("error", error), ("output", found.output)):
         if text:
-            click.echo(f"\n{title}:")
-            for line in wrap_text(text.rstrip("\n"), None if terminal is None else terminal.columns):
-                click.echo(line)
+            print_text(title, text)
+
+
+def print_text(title: str, text: str) -> None:
+    """Print what a job has written, below a title."""
+    terminal = Terminal.of_output()
+    click.echo(f"\n{title}:")
+    for line in wrap_text(strip_controls(text).rstrip("\n"), None if terminal is None else terminal.columns):
+        click.echo(line)
 
 
 def _fields(run: RunDetail, why: WhyView | None) -> dict[str, object]:
@@ -209,9 +215,11 @@ async def _read_outputs(
 
 async def _read(client: AsyncClient, run: str, number: int, output: str | None) -> str | None:
     try:
-        return await client.get_run_logs(run, attempt=number) or output
-    except NotFound:  # a server of an earlier release knows only what came with the attempt's end
-        return output
+        if logs := await client.get_run_logs(run, attempt=number):
+            return logs
+    except NotFound:
+        pass  # a server of an earlier release knows only what came with the attempt's end
+    return None if output is None else strip_controls(output)
 
 
 async def _follow(client: AsyncClient, run: str, attempt: int | None) -> None:

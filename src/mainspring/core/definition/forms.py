@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mainspring.core.expressions import Compile
 from mainspring.core.fields import encode_payload, read_mapping
 from mainspring.core.model import INLINE_LIMIT, Target
 from mainspring.core.options import Path
@@ -44,11 +45,13 @@ def read_target(
     *,
     types: frozenset[str] | None,
     functions: frozenset[str] | None,
+    compile_: Compile | None = None,
     owner: str = "job",
 ) -> Target | None:
     """Return the target of a body in short or full form; None when it gives none.
 
     Args:
+        compile_: refuses expressions of workflows that are none; None: they are not looked at.
         owner: what the body defines, for errors.
 
     Raises:
@@ -68,7 +71,9 @@ def read_target(
         if types is not None and kind.name not in types:
             raise InvalidInput(form, unknown_type(kind.name, types))
         if isinstance(kind, WorkflowType):
-            return _make_workflow(kind, body[form], form, types=types, functions=functions, owner=owner)
+            return _make_workflow(
+                kind, body[form], form, types=types, functions=functions, compile_=compile_, owner=owner
+            )
         return _make_target(kind, kind.read_short(body), kind.path_of_short, functions, form)
     full = read_mapping(body["target"], "target")
     name = full.get("type")
@@ -77,7 +82,9 @@ def read_target(
     kind, path = TARGETS.by_name[name], _path_of_full("target")
     given_of = {field: value for field, value in full.items() if field != "type"}
     if isinstance(kind, WorkflowType):
-        return _make_workflow(kind, given_of, "target", types=types, functions=functions, owner=owner)
+        return _make_workflow(
+            kind, given_of, "target", types=types, functions=functions, compile_=compile_, owner=owner
+        )
     values = kind.options.read_all(given_of, path)
     return _make_target(kind, values, path, functions, "target")
 
@@ -89,12 +96,14 @@ def _make_workflow(
     *,
     types: frozenset[str] | None,
     functions: frozenset[str] | None,
+    compile_: Compile | None,
     owner: str,
 ) -> Target:
     if owner == "step":
         field = "target.type" if form == "target" else form
         raise InvalidInput(field, "is for a job: a step calls a function or an URL, or runs a command")
-    return Target(WORKFLOW, kind.read_body(body, form, types=types, functions=functions))
+    params = kind.read_body(body, form, types=types, functions=functions, compile_=compile_)
+    return Target(WORKFLOW, params)
 
 
 def _goes_with(field: str, given: Sequence[str]) -> str:

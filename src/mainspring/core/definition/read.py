@@ -20,6 +20,7 @@ from mainspring.core.definition.retry import check_causes
 from mainspring.core.definition.timeouts import check_timeouts
 from mainspring.core.definition.workflows import check_workflow, settle_retry
 from mainspring.core.ends import after_end_of
+from mainspring.core.expressions import Compile
 from mainspring.core.fields import check_known, read_mapping
 from mainspring.core.ids import DEFAULT_TENANT, JobId
 from mainspring.core.limits import keys_of
@@ -78,6 +79,7 @@ def read_definition(
     now: datetime,
     types: frozenset[str] | None = None,
     functions: frozenset[str] | None = None,
+    compile_: Compile | None = None,
     old: Trigger | None = None,
     tenant: str = DEFAULT_TENANT,
     may_be_over: bool = False,
@@ -89,6 +91,7 @@ def read_definition(
         now: the instant of creation: the anchor of an interval, and what `run_at` is compared with.
         types: target types that are accepted; None is all.
         functions: names of functions that are known; None is not to be checked.
+        compile_: refuses expressions of workflows that are none; None: they are not looked at.
         old: the trigger of the job that is to be replaced; its instant may have passed.
         tenant: the job's; with its name, it chooses hashed slots.
         may_be_over: a trigger whose last fire has passed is right.
@@ -101,7 +104,7 @@ def read_definition(
     _check_fields(body)
     if "name" not in body:
         raise InvalidInput("name", "is missing; every job has a name")
-    target = read_target(body, types=types, functions=functions)
+    target = read_target(body, types=types, functions=functions, compile_=compile_)
     if target is None:
         raise InvalidInput("target", f"is missing; {_one_target()}")
     name = NAME.read(body["name"], "name")
@@ -158,6 +161,7 @@ def edit_definition(
     now: datetime,
     types: frozenset[str] | None = None,
     functions: frozenset[str] | None = None,
+    compile_: Compile | None = None,
     tenant: str = DEFAULT_TENANT,
 ) -> JobSpec:
     """Apply a merge patch: what is given replaces, policies merge by key, a null trigger removes it.
@@ -177,7 +181,7 @@ def edit_definition(
     for form in ("target", *TARGETS.heads):
         if form in new_target and new_target[form] is None:
             raise InvalidInput(form, f"must not be null, because every job has a target; {_one_target()}")
-    target = read_target(new_target, types=types, functions=functions)
+    target = read_target(new_target, types=types, functions=functions, compile_=compile_)
     settle_retry(spec, target, changes)
     if target is not None:
         changes["target"] = target

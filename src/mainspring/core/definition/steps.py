@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from mainspring.core.definition.options import OPTIONS
 from mainspring.core.definition.plain import target_from_plain
+from mainspring.core.definition.step_values import GIVEN, WHEN
 from mainspring.core.fields import kind
 from mainspring.core.kinds import Choice, Flag, Kind, Schema, Text
 from mainspring.core.options import Option, Options
@@ -126,6 +127,7 @@ STEP_OPTIONS = _step_options(
         kind=Flag(),
         summary="Let the workflow succeed although this step has failed.",
     ),
+    WHEN,
     Option(
         name="at_end",
         kind=Flag(),
@@ -133,6 +135,7 @@ STEP_OPTIONS = _step_options(
         detail="Also after a cancel, and after the deadline. `after` may name other steps at the end only.",
     ),
     _of_job("payload", summary="The JSON that its target gets.", detail="Null: that of the workflow's run."),
+    GIVEN,
     _of_job(
         "priority",
         summary="The tier in which its runs are claimed.",
@@ -165,7 +168,9 @@ OTHER_STEP_NAMES = MappingProxyType(
         **dict.fromkeys(("url", "webhook", "endpoint"), "callback_url"),
         **dict.fromkeys(("func", "task", "callable", "handler"), "function"),
         **dict.fromkeys(("cmd", "script", "exec"), "command"),
-        **dict.fromkeys(("args", "kwargs", "data", "params", "input", "with"), "payload"),
+        **dict.fromkeys(("args", "kwargs", "data", "params", "input"), "payload"),
+        **dict.fromkeys(("if", "condition", "run_if", "skip_unless"), "when"),
+        **dict.fromkeys(("arguments", "inputs", "parameters"), "with"),
     }
 )
 """The names that other tools have for the fields of a step: only a refusal looks them up."""
@@ -189,7 +194,7 @@ def step_schema() -> Schema:
         properties |= {field: option.schema() for field, option in target.short_options}
     forms = [{**one.options.schema(type=one.name), "description": one.summary} for one in _targets()]
     properties["target"] = {"anyOf": forms, "description": "What to run, in full form."}
-    properties |= {option.name: option.schema() for option in STEP_OPTIONS}
+    properties |= {option.forms[0]: option.schema() for option in STEP_OPTIONS}
     return {"type": "object", "properties": properties, "required": [STEP_NAME.name]}
 
 

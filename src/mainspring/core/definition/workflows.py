@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar
 
 from mainspring.core.definition.forms import read_target
 from mainspring.core.definition.options import OPTIONS
 from mainspring.core.definition.retry import check_causes
+from mainspring.core.definition.step_values import GIVEN, check_expressions, steps_named
 from mainspring.core.definition.steps import (
     OTHER_STEP_NAMES,
     STEP_NAME,
@@ -19,11 +20,13 @@ from mainspring.core.definition.steps import (
     step_from_plain,
 )
 from mainspring.core.definition.timeouts import check_timeouts
+from mainspring.core.expressions import Compile
 from mainspring.core.fields import check_known, encode_payload, kind, show_key
 from mainspring.core.model import JobSpec, Target
 from mainspring.core.options import Options
 from mainspring.core.retry import RetryPolicy
 from mainspring.core.targets import TARGETS, WORKFLOW, WorkflowType
+from mainspring.core.targets.workflow import RESULT
 from mainspring.core.workflows.graph import find_cycles
 from mainspring.core.workflows.model import Workflow, WorkflowStep
 from mainspring.core.workflows.rules import StepRule
@@ -62,6 +65,7 @@ _OTHER_NAMES = MappingProxyType(
 _MOST_CYCLES = 10
 _MOST_COMPARED = 5000
 """Names with which misspelt ones are compared, in all."""
+_OTHER_NAMES = MappingProxyType(dict.fromkeys(("returns", "output", "outputs", "return"), "result"))
 _SHOWN_STEPS = 8
 """Steps of a cycle that are named: the first ones, and the last."""
 
@@ -113,6 +117,7 @@ def read_workflow(
     *,
     types: frozenset[str] | None = None,
     functions: frozenset[str] | None = None,
+    compile_: Compile | None = None,
     most_steps: int = MOST_STEPS,
     most_bytes: int = MOST_BYTES,
 ) -> Workflow:
@@ -123,6 +128,7 @@ def read_workflow(
         path: where the user wrote it, for errors.
         types: target types that are accepted; None is all.
         functions: names of functions that are known; None is not to be checked.
+        compile_: refuses expressions that are none; None: only the steps that they name are checked.
 
     Raises:
         InvalidFields: something is wrong. It has all errors, the first `MOST_ERRORS` if there are more.
@@ -135,9 +141,28 @@ def read_workflow(
         steps.append(_read_step(body, f"{path}.steps[{place}]", findings, types, functions))
         if findings.are_many:
             findings.tell()
-    _check_graph(bodies, f"{path}.steps", findings)
+    links = _check_graph(bodies, f"{path}.steps", findings)
+    if links is not None:
+        result = _field(value, RESULT.name)
+        check_expressions(
+            bodies,
+            _add_ended_before(bodies, links),
+            result,
+            path,
+            compile_=compile_,
+            add=findings.add,
+            hint=findings.hint,
+        )
     findings.tell()
-    workflow = Workflow(tuple([step for step in steps if step is not None]), **options)
+    assert links is not None, "a cycle is told"
+    known = [step for step in steps if step is not None]
+    whole = [
+        _waiting_for(
+            step, [known[parent].name for parent in links[place] if known[parent].at_end is step.at_end]
+        )
+        for place, step in enumerate(known)
+    ]
+    workflow = Workflow(tuple(whole), **options)
     size = len(encode_payload(plain_from_workflow(workflow)))
     if size > most_bytes:
         findings.add(path, f"has {size} bytes; at most {most_bytes} fit, put large data elsewhere")
@@ -249,6 +274,10 @@ def _read_step(
         return None
     step = WorkflowStep(name=name, target=target, **values)
     findings.keep(path, check_timeouts, step.timeout, step.soft_timeout, body)
+    if step.given is not None and step.payload is not None:
+        findings.add(
+            f"{path}.{GIVEN.key}", "is instead of 'payload', which is given; put its fields in here, too"
+        )
     if step.retry.rules:
         findings.keep(path, check_causes, JobSpec(name=name, target=target, retry=step.retry), body)
     return step
@@ -271,10 +300,16 @@ def _read_step_target(
     return target
 
 
-def _check_graph(bodies: Sequence[object], path: str, findings: _Findings) -> None:
+def _waiting_for(step: WorkflowStep, parents: Sequence[str]) -> WorkflowStep:
+    """Return a step with all its parents: those too that only its `with` names."""
+    return step if len(step.after) == len(parents) else replace(step, after=tuple(parents))
+
+
+def _check_graph(bodies: Sequence[object], path: str, findings: _Findings) -> list[list[int]] | None:
     """Refuse names given twice, parents that do not exist, rules without parents, and cycles.
 
-    It looks at what was written, also where other fields of a step are wrong.
+    It looks at what was written, also where other fields of a step are wrong. Return the parents of each step; None if
+    there is a cycle.
     """
     places: dict[str, int] = {}
     for place, body in enumerate(bodies):
@@ -287,11 +322,29 @@ def _check_graph(bodies: Sequence[object], path: str, findings: _Findings) -> No
     for place, body in enumerate(bodies):
         links.append(_find_parents(body, f"{path}[{place}]", bodies, places, findings))
         if findings.are_many:
-            return
+            return None
     names = [str(_field(body, "name")) for body in bodies]
-    for cycle in find_cycles(links, _MOST_CYCLES):
-        closing = _names_of(bodies[cycle[0]]).index(names[cycle[-1]])
-        findings.add(f"{path}[{cycle[0]}].after[{closing}]", f"cycle: {_show_cycle(cycle, names)}")
+    cycles = list(find_cycles(links, _MOST_CYCLES))
+    for cycle in cycles:
+        after = _names_of(bodies[cycle[0]])
+        field = f"after[{after.index(names[cycle[-1]])}]" if names[cycle[-1]] in after else GIVEN.key
+        findings.add(f"{path}[{cycle[0]}].{field}", f"cycle: {_show_cycle(cycle, names)}")
+    lasts = [_field(body, "at_end") is True for body in bodies]
+    waits_for_last = any(
+        lasts[parent] > lasts[step] for step, parents in enumerate(links) for parent in parents
+    )
+    return None if cycles or waits_for_last else links
+
+
+def _add_ended_before(bodies: Sequence[object], links: Sequence[list[int]]) -> list[list[int]]:
+    """Return the links with those from steps at the end to all others, which have ended when they start."""
+    others = [place for place, body in enumerate(bodies) if _field(body, "at_end") is not True]
+    if len(others) == len(bodies):
+        return list(links)
+    return [
+        [*parents, *others] if _field(body, "at_end") is True else parents
+        for body, parents in zip(bodies, links, strict=True)
+    ]
 
 
 def _field(body: object, name: str) -> object:
@@ -319,8 +372,14 @@ def _find_parents(
             continue
         message = f"there is no step {name[:70]!r}{findings.hint(name[:70], places)}"
         findings.add(f"{path}.after[{place}]", message)
+    implied = [name for name in steps_named(body) if name in places]
+    for name in implied:
+        message = _why_not_after(body, bodies[places[name]], name)
+        if message is not None and _field(body, "at_end") is not True:
+            findings.add(f"{path}.{GIVEN.key}", message)
+    found |= dict.fromkeys(places[name] for name in implied)
     rule = _field(body, "rule")
-    if isinstance(rule, str) and rule in _IN_NEED and _field(body, "after") in (None, [], ()):
+    if isinstance(rule, str) and rule in _IN_NEED and _field(body, "after") in (None, [], ()) and not implied:
         message = f"{rule!r} asks for the end of other steps; name them in 'after', or leave the rule out"
         findings.add(f"{path}.rule", message)
     return list(found)

@@ -8,7 +8,8 @@ from datetime import timedelta
 from functools import cached_property
 from typing import Any, ClassVar
 
-from mainspring.core.kinds import Kind, Schema
+from mainspring.core.expressions import LONGEST, Compile
+from mainspring.core.kinds import FreeText, Kind, Schema
 from mainspring.core.options import Option, Options, Path
 from mainspring.core.targets.base import TargetType
 from mainspring.core.times import Duration
@@ -62,6 +63,14 @@ DEADLINE = Option(
     is_nullable=True,
     example="4h",
 )
+RESULT = Option(
+    name="result",
+    kind=FreeText(longest=LONGEST),
+    summary="An expression that makes the result of the run.",
+    default=None,
+    is_nullable=True,
+    example="steps.extract.result.rows",
+)
 _WORKFLOW = Option(
     name="workflow",
     kind=WorkflowBody(),
@@ -75,7 +84,7 @@ class WorkflowType(TargetType):
 
     name = "workflow"
     summary = "Runs steps, each once the steps before it have ended as its rule asks for."
-    options: ClassVar[Options] = Options(_STEPS, DEADLINE)
+    options: ClassVar[Options] = Options(_STEPS, DEADLINE, RESULT)
     short: ClassVar[Mapping[str, str]] = {_WORKFLOW.name: _STEPS.name}
 
     @cached_property
@@ -94,7 +103,13 @@ class WorkflowType(TargetType):
         return self.read_body(values, path("").rstrip("."), types=None, functions=functions)
 
     def read_body(
-        self, body: object, path: str, *, types: frozenset[str] | None, functions: frozenset[str] | None
+        self,
+        body: object,
+        path: str,
+        *,
+        types: frozenset[str] | None,
+        functions: frozenset[str] | None,
+        compile_: Compile | None = None,
     ) -> dict[str, Any]:
         """Return the parameters that an object of all options makes, as a user wrote it.
 
@@ -102,10 +117,12 @@ class WorkflowType(TargetType):
             path: where the user wrote it, for errors.
             types: target types that are accepted; None is all.
             functions: names of functions that are known; None is not to be checked.
+            compile_: refuses expressions that are none; None: only the steps that they name are checked.
 
         Raises:
             InvalidFields: it has all errors.
         """
         from mainspring.core.definition.workflows import plain_from_workflow, read_workflow  # likewise
 
-        return plain_from_workflow(read_workflow(body, path, types=types, functions=functions))
+        workflow = read_workflow(body, path, types=types, functions=functions, compile_=compile_)
+        return plain_from_workflow(workflow)

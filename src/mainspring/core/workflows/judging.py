@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 
+from mainspring.core.workflows.asking import Asking
 from mainspring.core.workflows.plan import FlowPlan
 from mainspring.core.workflows.rules import Parents, StepRule, StepVerdict, judge
 from mainspring.core.workflows.state import FlowPhase, StepStatus
@@ -27,18 +28,23 @@ def find_all(steps: bytearray, status: int) -> Iterator[int]:
         step = steps.find(status, step + 1)
 
 
-def judge_children(plan: FlowPlan, steps: bytearray, ended: Iterable[int], phase: FlowPhase) -> None:
+def judge_children(
+    plan: FlowPlan, steps: bytearray, ended: Iterable[int], phase: FlowPhase, asking: Asking | None
+) -> None:
     """Judge the steps that follow some that have ended, and those that follow from them."""
     children = {child for step in ended for child in plan.following[step]}
-    judge_all(plan, steps, sorted(children), phase)
+    judge_all(plan, steps, sorted(children), phase, asking)
 
 
-def judge_all(plan: FlowPlan, steps: bytearray, due: list[int], phase: FlowPhase) -> None:
+def judge_all(
+    plan: FlowPlan, steps: bytearray, due: list[int], phase: FlowPhase, asking: Asking | None
+) -> None:
     """Give steps that wait the status that their rules say, and then those that follow from it.
 
     Args:
         due: the ranks of the steps, lowest first. Those that follow are added; a step comes after all its parents, so
             each is judged once.
+        asking: what asks the workflow's expressions; None if it has none.
     """
     order, following, rules, pick = plan.graph.order, plan.following, plan.rules, plan.pick
     parents = plan.graph.parents
@@ -54,7 +60,7 @@ def judge_all(plan: FlowPlan, steps: bytearray, due: list[int], phase: FlowPhase
         else:
             status = judge_step(rules[step], pick[step](steps))
         if status == _READY:
-            status = if_runs
+            status = if_runs if asking is None or if_runs != _READY else asking.judge(step)
         steps[step] = status
         if status in _NOT_ENDED:
             continue

@@ -19,7 +19,9 @@ class WorkflowStep:
         after: the names of its parents, the steps whose ends its rule judges.
         allow_failure: the workflow may succeed although this step has failed.
         at_end: it runs once all others have ended, whatever has happened. Its parents are of this kind, too.
+        when: an expression; the step is skipped if it is false once the rule has said that the step runs.
         payload: JSON text in UTF-8 for the target; None means no payload.
+        given: JSON text of what its payload is made of (`core.workflows.expressions.GivenPayload`); None if none is.
         priority, queue: of its run; None: those of the workflow.
         labels: what a worker must offer to get its run, sorted.
         timeout, soft_timeout: limits of an attempt, as of a job.
@@ -31,7 +33,9 @@ class WorkflowStep:
     rule: StepRule = StepRule.ALL_SUCCESS
     allow_failure: bool = False
     at_end: bool = False
+    when: str | None = None
     payload: bytes | None = None
+    given: bytes | None = None
     priority: Priority | None = None
     queue: str | None = None
     labels: tuple[str, ...] = ()
@@ -47,7 +51,9 @@ class Workflow:
 
     Attributes:
         deadline: how long it may take, from when it began; None: as long as its steps take.
+        result: an expression that makes the result of the workflow's run; None: it has none.
     """
 
     steps: tuple[WorkflowStep, ...]
     deadline: timedelta | None = None
+    result: str | None = None

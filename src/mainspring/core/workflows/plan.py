@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
+from mainspring.core.workflows.expressions import Expression, GivenPayload
 from mainspring.core.workflows.graph import Graph
 from mainspring.core.workflows.model import Workflow
 from mainspring.core.workflows.rules import StepRule
+from mainspring.core.workflows.state import StepStatus
 
 Statuses = Sequence[int]
 """The status of each step, as a byte."""
+_NOT_STARTED = frozenset({StepStatus.WAITING, StepStatus.READY})
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,12 @@ class FlowPlan:
         pick: for each step what returns the statuses of its parents. It has none, one, or several.
         may_fail: which steps may fail without making the workflow fail.
         at_end: which steps run once all others have ended.
+        places: of the steps, by name.
+        when: of the steps that have one, the expression.
+        given: of the steps whose payload is made, what makes it.
+        result: makes the workflow's result; None if it has none.
+        asks: whether its turns evaluate anything.
+        users: of the steps whose results or errors expressions name, the steps that name them.
     """
 
     workflow: Workflow
@@ -33,6 +42,22 @@ class FlowPlan:
     pick: tuple[Callable[[Statuses], bytes], ...]
     may_fail: tuple[bool, ...]
     at_end: tuple[bool, ...]
+    places: Mapping[str, int]
+    when: Mapping[int, Expression]
+    given: Mapping[int, GivenPayload]
+    result: Expression | None
+    users: Mapping[int, tuple[int, ...]]
+    asks: bool
+
+    def keeps(self, step: int, statuses: Statuses) -> bool:
+        """Say whether somebody may still ask for the result or error of a step that has ended."""
+        users = self.users.get(step)
+        if users is None:
+            return False
+        name = self.workflow.steps[step].name
+        if self.result is not None and name in self.result.steps:
+            return True
+        return any(statuses[user] in _NOT_STARTED for user in users)
 
     @classmethod
     def of(cls, workflow: Workflow) -> FlowPlan:
@@ -42,6 +67,11 @@ class FlowPlan:
         at_end = tuple(step.at_end for step in workflow.steps)
         if any(at_end):
             graph = graph.put_last(at_end)
+        when = {place: Expression(step.when) for place, step in enumerate(workflow.steps) if step.when}
+        given = {
+            place: GivenPayload.of(step.given) for place, step in enumerate(workflow.steps) if step.given
+        }
+        result = None if workflow.result is None else Expression(workflow.result)
         ranks = {step: rank for rank, step in enumerate(graph.order)}
         return cls(
             workflow=workflow,
@@ -51,6 +81,12 @@ class FlowPlan:
             pick=tuple(map(_picker, graph.parents)),
             may_fail=tuple(step.allow_failure for step in workflow.steps),
             at_end=at_end,
+            places=places,
+            when=when,
+            given=given,
+            result=result,
+            users=_find_users(places, when, given, result),
+            asks=bool(when or given) or result is not None,
         )
 
 
@@ -59,6 +95,26 @@ def find_roots(plan: FlowPlan, *, at_end: bool) -> list[int]:
     parents = plan.graph.parents
     order = enumerate(plan.graph.order)
     return [rank for rank, step in order if not parents[step] and plan.at_end[step] is at_end]
+
+
+def _find_users(
+    places: Mapping[str, int],
+    when: Mapping[int, Expression],
+    given: Mapping[int, GivenPayload],
+    result: Expression | None,
+) -> dict[int, tuple[int, ...]]:
+    """Return which steps ask for the result or error of which. What only the workflow asks for has no users."""
+    asked = [(step, one) for step, one in when.items()]
+    asked += [(step, one) for step, made in given.items() for one in made.expressions]
+    found: dict[int, dict[int, None]] = {}
+    for step, one in asked:
+        for use in one.uses:
+            if use.field != "status":
+                found.setdefault(places[use.step], {})[step] = None
+    for use in () if result is None else result.uses:
+        if use.field != "status":
+            found.setdefault(places[use.step], {})
+    return {step: tuple(users) for step, users in found.items()}
 
 
 def _picker(parents: Sequence[int]) -> Callable[[Statuses], bytes]:

@@ -53,12 +53,16 @@ def explain_step(plan: FlowPlan, state: FlowState, step: int) -> str | None:
         return _tell(plan, statuses, _those(statuses, parents, _UNWELL))
     if status is StepStatus.SKIPPED:
         return _why_skipped(plan, statuses, step)
-    return None
+    error = dict(state.errors).get(step)
+    return None if error is None else f"its {error.partition(':')[0]} cannot be evaluated"
 
 
 def _why_skipped(plan: FlowPlan, statuses: Statuses, step: int) -> str:
     rule, parents = plan.rules[step], plan.graph.parents[step]
-    if judge_step(rule, plan.pick[step](statuses)) != StepStatus.SKIPPED:
+    said = judge_step(rule, plan.pick[step](statuses))
+    if said == StepStatus.READY and step in plan.when:
+        return f"when is false: {plan.when[step].text}"
+    if said != StepStatus.SKIPPED:
         return "someone skipped it"
     barring = _BARRED_BY.get(rule)
     if barring is not None:

@@ -20,12 +20,14 @@ class StepReport:
         place: its place in the workflow.
         run: the step's own; None if it has none, or its run is no longer kept.
         reason: why it has none.
+        error: of a step that has failed without a run, what its expression met.
     """
 
     place: int
     status: StepStatus
     run: Run | None
     reason: str | None
+    error: str | None = None
 
 
 def report_step(
@@ -42,7 +44,14 @@ def report_step(
         return _not_begun(run, place)
     own = runs.get(place)
     reason = explain_step(plan, state, place) if own is None else own.reason
-    return StepReport(place=place, status=state.status(place), run=own, reason=reason)
+    error = dict(state.errors).get(place)
+    return StepReport(
+        place=place,
+        status=state.status(place),
+        run=own,
+        reason=reason,
+        error=None if error is None else error.partition(": ")[2],
+    )
 
 
 def _not_begun(run: Run, place: int) -> StepReport:

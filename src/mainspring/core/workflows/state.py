@@ -39,6 +39,7 @@ class StepStatus(IntEnum):
     - `LIVE`: its run was made, and has not ended.
     - `SUCCEEDED`, `FAILED`, `CANCELLED`, `SKIPPED`: its run ended so. A step that a cancel kept from running is
         cancelled, and one that its rule skipped is skipped, both without a run.
+        One whose expression cannot be evaluated has failed without a run.
     - `UPSTREAM_FAILED`: it does not run, because of parents that failed.
     """
 
@@ -74,10 +75,11 @@ class FlowState:
     Attributes:
         steps: the status of each step, as a byte.
         live: how many of its runs have not ended.
-        ends: the steps whose runs have ended, in that order, two bytes each.
+        ends: the steps whose runs have ended, or that have failed without one, in that order, two bytes each.
         timers: when it has a turn without mail, the first one first.
         cause: the phase that the flow was in when the last step had ended that is not one at the end.
         is_paused: it starts nothing until it is resumed.
+        errors: of the steps that have failed without a run, in order of place: the step, and why.
     """
 
     phase: FlowPhase
@@ -87,6 +89,7 @@ class FlowState:
     timers: Timers = ()
     cause: FlowPhase = FlowPhase.OPEN
     is_paused: bool = False
+    errors: tuple[tuple[int, str], ...] = ()
 
     @classmethod
     def restore(
@@ -99,6 +102,7 @@ class FlowState:
         timers: Timers = (),
         cause: FlowPhase = FlowPhase.OPEN,
         is_paused: bool = False,
+        errors: tuple[tuple[int, str], ...] = (),
     ) -> FlowState:
         """Return the state that these kept parts are.
 
@@ -115,7 +119,9 @@ class FlowState:
             raise UnreadableFlow(f"{live} runs do not fit {steps.count(StepStatus.LIVE)} live steps")
         if known_phase is FlowPhase.ENDED and len(steps.translate(None, _OPEN)) < len(steps):
             raise UnreadableFlow("the flow has ended, and a step has not")
-        state = cls(known_phase, steps, live, ends, timers, cause, is_paused)
+        state = cls(known_phase, steps, live, ends, timers, cause, is_paused, errors)
+        if any(not 0 <= step < len(steps) or steps[step] != StepStatus.FAILED for step, _ in errors):
+            raise UnreadableFlow("there are errors of steps that have not failed")
         if len(ends) % _END or max(state.order_of_ends(), default=-1) >= len(steps):
             raise UnreadableFlow("the order of ends names steps that do not exist")
         return state

@@ -12,9 +12,12 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 
+from mainspring.core.expressions import ExpressionError
 from mainspring.core.states import RunState
 from mainspring.core.values import value
+from mainspring.core.workflows.asking import Asking, ask_for
 from mainspring.core.workflows.commands import is_paused_after, skip_steps
+from mainspring.core.workflows.expressions import Evaluate
 from mainspring.core.workflows.judging import find_all, judge_all, judge_children
 from mainspring.core.workflows.mail import FlowNotice, Mail, StepEnded
 from mainspring.core.workflows.plan import FlowPlan, find_roots
@@ -39,11 +42,15 @@ class FlowEnd:
         state: SUCCEEDED, FAILED or CANCELLED. A success wins over a cancel that kept nothing from being done.
         failed: of a flow that FAILED, the names of the steps that made it fail, in the order of their ends.
         is_overdue: it FAILED because its deadline passed, whatever its steps say.
+        result: of a flow that SUCCEEDED, what it returns, as JSON text; None if it returns nothing.
+        error: why its result could not be made, which has made it fail.
     """
 
     state: RunState
     failed: tuple[str, ...] = ()
     is_overdue: bool = False
+    result: bytes | None = None
+    error: str | None = None
 
 
 @value()
@@ -56,6 +63,7 @@ class FlowTurn:
         cancels: the steps whose live runs are cancelled, lowest first.
         goes_on: more steps are ready; the flow is to get mail to go on.
         end: how the flow has ended; None if it did not end in this turn.
+        payloads: of the steps that start and whose payloads expressions have made, the step, and the JSON text.
     """
 
     state: FlowState
@@ -63,15 +71,23 @@ class FlowTurn:
     cancels: tuple[int, ...] = _NOBODY
     goes_on: bool = False
     end: FlowEnd | None = None
+    payloads: tuple[tuple[int, bytes], ...] = ()
 
 
-def begin_flow(plan: FlowPlan, *, now: datetime, most_starts: int = MOST_STARTS) -> FlowTurn:
-    """Return the first turn of a flow: the steps without parents start, and so does the time until its deadline."""
+def begin_flow(
+    plan: FlowPlan, *, now: datetime, evaluate: Evaluate | None = None, most_starts: int = MOST_STARTS
+) -> FlowTurn:
+    """Return the first turn of a flow: the steps without parents start, and so does the time until its deadline.
+
+    Args:
+        evaluate: needed if the workflow has expressions.
+    """
     steps = bytearray(len(plan.rules))
-    judge_all(plan, steps, find_roots(plan, at_end=False), FlowPhase.OPEN)
+    asking = ask_for(plan, steps, (), evaluate)
+    judge_all(plan, steps, find_roots(plan, at_end=False), FlowPhase.OPEN, asking)
     deadline = plan.workflow.deadline
     timers = () if deadline is None else (FlowTimer(now + deadline, TimerKind.DEADLINE),)
-    return _close(plan, FlowState(FlowPhase.OPEN, b"", 0, b"", timers), steps, _NOBODY, most_starts)
+    return _close(plan, FlowState(FlowPhase.OPEN, b"", 0, b"", timers), steps, _NOBODY, asking, most_starts)
 
 
 def turn(
@@ -80,12 +96,14 @@ def turn(
     mails: Sequence[Mail],
     *,
     now: datetime,
+    evaluate: Evaluate | None = None,
     most_starts: int = MOST_STARTS,
 ) -> FlowTurn:
     """Return what mail, and the timers that are due, make of a flow.
 
     Args:
         plan: that of the definition with which the flow began.
+        evaluate: needed if the workflow has expressions.
         most_starts: how many steps the turn may start.
 
     Raises:
@@ -100,19 +118,23 @@ def turn(
     due, timers = split_due(state.timers, now) if state.timers else ((), ())
     is_cancelled = phase is FlowPhase.OPEN and any(mail is FlowNotice.CANCEL for mail in mails)
     has_moved = ended or skipped or is_cancelled or due or is_paused is not state.is_paused
-    if not has_moved and (is_paused or _READY not in steps):  # as always once the flow has ended
+    is_over = phase is FlowPhase.ENDED or bool(state.live)  # or else it has begun without any step that runs
+    if not has_moved and is_over and (is_paused or _READY not in steps):
         return FlowTurn(state)
-    judge_children(plan, steps, [*ended, *skipped], phase)
+    asking = ask_for(plan, steps, state.errors, evaluate)
+    if is_cancelled:
+        phase = FlowPhase.CANCELLING  # so nothing is asked of what would only be cancelled
+    judge_children(plan, steps, [*ended, *skipped], phase, asking)
     if is_cancelled or (due and phase is FlowPhase.OPEN and (_LIVE in steps or _READY in steps)):
-        phase = FlowPhase.CANCELLING if is_cancelled else FlowPhase.OVERDUE
+        phase = phase if is_cancelled else FlowPhase.OVERDUE
         ready = [*find_all(steps, _READY)]
-        steps = steps.replace(bytes([_READY]), bytes([_CANCELLED]))
+        steps[:] = steps.replace(bytes([_READY]), bytes([_CANCELLED]))
         cancels = tuple(find_all(steps, _LIVE))
-        judge_children(plan, steps, ready, phase)
+        judge_children(plan, steps, ready, phase, asking)
     ends = state.ends + pack_ends(ended)
     live = state.live - len(ended)
-    before = FlowState(phase, state.steps, live, ends, timers, state.cause, is_paused)
-    return _close(plan, before, steps, cancels, most_starts)
+    before = FlowState(phase, state.steps, live, ends, timers, state.cause, is_paused, state.errors)
+    return _close(plan, before, steps, cancels, asking, most_starts)
 
 
 def _take_ends(steps: bytearray, mails: Iterable[Mail]) -> list[int]:
@@ -130,28 +152,65 @@ def _take_ends(steps: bytearray, mails: Iterable[Mail]) -> list[int]:
 
 
 def _close(
-    plan: FlowPlan, state: FlowState, steps: bytearray, cancels: tuple[int, ...], most_starts: int
+    plan: FlowPlan,
+    state: FlowState,
+    steps: bytearray,
+    cancels: tuple[int, ...],
+    asking: Asking | None,
+    most_starts: int,
 ) -> FlowTurn:
     """Start what is ready, as far as the turn may, or end the flow if nothing is live.
 
     Args:
-        state: the new one, but for the steps.
+        state: the new one, but for the steps, and those that fail without a run.
     """
-    if (
-        not state.live and _READY not in steps and _WAITING in steps
-    ):  # but for those at the end, all have ended
+    starts = _NOBODY if state.is_paused else _start(plan, steps, state.phase, asking, most_starts)
+    if not (state.live or starts) and _READY not in steps and _WAITING in steps:
+        # But for those at the end, all have ended.
         state = replace(state, phase=FlowPhase.FINISHING, cause=state.phase, timers=())
-        judge_all(plan, steps, find_roots(plan, at_end=True), state.phase)
-    starts = () if state.is_paused else tuple(islice(find_all(steps, _READY), most_starts))
-    for step in starts:
-        steps[step] = _LIVE
+        judge_all(plan, steps, find_roots(plan, at_end=True), state.phase, asking)
+        starts = _NOBODY if state.is_paused else _start(plan, steps, state.phase, asking, most_starts)
+    if asking is not None and asking.failed:
+        state = replace(state, ends=state.ends + pack_ends(asking.failed), errors=asking.sort_errors())
     live, is_ready = state.live + len(starts), _READY in steps
     if live or is_ready:
         going = replace(state, steps=bytes(steps), live=live)
-        return FlowTurn(going, starts, cancels, goes_on=is_ready and not state.is_paused)
+        payloads = () if asking is None else tuple(asking.payloads.items())
+        goes_on = is_ready and not state.is_paused
+        return FlowTurn(going, starts, cancels, goes_on=goes_on, payloads=payloads)
     cause = state.cause if state.phase is FlowPhase.FINISHING else state.phase
-    ended = FlowState(FlowPhase.ENDED, bytes(steps), 0, state.ends, cause=cause)
-    return FlowTurn(ended, cancels=cancels, end=_find_end(plan, ended))
+    ended = FlowState(FlowPhase.ENDED, bytes(steps), 0, state.ends, cause=cause, errors=state.errors)
+    end = _find_end(plan, ended)
+    return FlowTurn(ended, cancels=cancels, end=end if asking is None else _add_result(end, asking))
+
+
+def _start(
+    plan: FlowPlan, steps: bytearray, phase: FlowPhase, asking: Asking | None, most_starts: int
+) -> tuple[int, ...]:
+    """Start what is ready. A step has failed if what it gets cannot be made: then others may be ready, or never."""
+    if asking is None:
+        starts = [*islice(find_all(steps, _READY), most_starts)]
+        for step in starts:
+            steps[step] = _LIVE
+        return tuple(starts)
+    starts = []
+    while len(starts) < most_starts and (step := steps.find(_READY)) >= 0:
+        if asking.prepare(step):
+            steps[step] = _LIVE
+            starts.append(step)
+        else:
+            judge_children(plan, steps, [step], phase, asking)
+    return tuple(sorted(starts))
+
+
+def _add_result(end: FlowEnd, asking: Asking) -> FlowEnd:
+    """Return how a flow has ended, with what it returns. It fails if that cannot be made."""
+    if end.state is not RunState.SUCCEEDED:
+        return end
+    try:
+        return replace(end, result=asking.make_result())
+    except ExpressionError as error:
+        return FlowEnd(RunState.FAILED, error=f"result: {error}")
 
 
 def _find_end(plan: FlowPlan, state: FlowState) -> FlowEnd:

@@ -14,6 +14,7 @@ from mainspring.core.triggers import Trigger
 from mainspring.engine.common.group_commit import GroupCommit
 from mainspring.engine.usecases.priority_classes import copy_classes
 from mainspring.errors import InvalidFields, InvalidInput
+from mainspring.ports.expressions import Expressions
 from mainspring.ports.store import Store
 
 
@@ -23,11 +24,13 @@ class Accepted:
 
     Attributes:
         types: target types. Those with a switch, like `shell`, are included only if the switch is on.
+        expressions: compiles those of workflows; None: they are not looked at.
         functions: returns the names of the Python functions of this process. Those of live sessions count, too.
         check_url: checks the form of a callback URL; raises `InvalidInput`. None accepts every URL.
     """
 
     types: frozenset[str] = field(default_factory=accepted_types)
+    expressions: Expressions | None = None
     functions: Callable[[], frozenset[str]] = frozenset
     check_url: Callable[[str], None] | None
 
@@ -42,6 +45,7 @@ class DefinitionReader:
     def __init__(self, store: Store, accepted: Accepted) -> None:
         self._store = store
         self._accepted = accepted
+        self._compile = None if accepted.expressions is None else accepted.expressions.compile
         # Many clients may add one job each.
         self._function_reads: GroupCommit[str, frozenset[str]] = GroupCommit(self._list_functions)
 
@@ -88,6 +92,7 @@ class DefinitionReader:
                 now=now,
                 types=self._accepted.types,
                 functions=functions,
+                compile_=self._compile,
                 old=old,
                 tenant=tenant,
                 may_be_over=may_be_over,
@@ -114,7 +119,13 @@ class DefinitionReader:
             InvalidInput: a field is wrong.
         """
         edited = edit_definition(
-            spec, patch, now=now, types=self._accepted.types, functions=functions, tenant=tenant
+            spec,
+            patch,
+            now=now,
+            types=self._accepted.types,
+            functions=functions,
+            compile_=self._compile,
+            tenant=tenant,
         )
         self._check_urls(edited, patch)
         return edited

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -15,15 +16,17 @@ from mainspring.core.model import RunKind
 from mainspring.core.outcomes import Failure
 from mainspring.core.targets import WORKFLOW
 from mainspring.core.workflows.places import is_workflow_route
-from mainspring.core.workflows.state import UnreadableFlow
+from mainspring.core.workflows.state import FlowPhase, UnreadableFlow
 from mainspring.core.workflows.timers import earliest
 from mainspring.core.workflows.turn import begin_flow
 from mainspring.engine.common.definitions import Definitions
 from mainspring.engine.common.run_counts import RunCounts
 from mainspring.engine.common.wakeups import RunsNews, Wakeups, lanes_of
 from mainspring.engine.workflows.step_runs import FlowFacts, make_step_runs
+from mainspring.engine.workflows.values import FlowValues
 from mainspring.ports.clock import Clock, Waiter
-from mainspring.ports.executor import Snooze, Success
+from mainspring.ports.executor import Snooze
+from mainspring.ports.expressions import Expressions
 from mainspring.ports.flow_codec import encode_flow_state
 from mainspring.ports.gateway import (
     BeatReply,
@@ -126,6 +129,7 @@ class FlowStarter:
         counts: RunCounts,
         host: str,
         pid: int,
+        expressions: Expressions | None = None,
     ) -> None:
         self._store = store
         self._gateway = gateway
@@ -134,6 +138,7 @@ class FlowStarter:
         self._clock = clock
         self._wakeups = wakeups
         self._counts = counts
+        self._expressions = expressions
         self._offer = Registration(
             name=f"engine-{host}-{pid}", host=host, pid=pid, slots=BATCH, types=(WORKFLOW,)
         )
@@ -255,10 +260,11 @@ class FlowStarter:
             return Report(lease.run_id, lease.token, Stopped())
         try:
             plan = self._definitions.plans.find((lease.job_id, lease.version), lease.spec)
-            begun = begin_flow(plan, now=now)
-            if begun.end is not None:  # no step asks for anything
-                return Report(lease.run_id, lease.token, Success(result=None))
-            runs = make_step_runs(_facts_of(lease), lease.spec, plan, begun.starts, now=now)
+            facts, values = _facts_of(lease), None
+            if plan.asks:
+                values = FlowValues(self._expressions, plan, lease.spec, facts, attempt=lease.attempt)
+            begun = begin_flow(plan, now=now, evaluate=values)
+            runs = make_step_runs(facts, lease.spec, plan, begun, now=now)
         except UnreadableFlow as error:  # as of a later release: one that can read it decides about it
             meaning = "it waits for a server that can read it"
             _log.error(
@@ -271,10 +277,11 @@ class FlowStarter:
             run_id=lease.run_id,
             token=lease.token,
             session_id=self._session_id,
-            state=encode_flow_state(begun.state),
+            # One that no step runs of ends with its next turn, as all flows end with one.
+            state=encode_flow_state(replace(begun.state, phase=FlowPhase.OPEN)),
             live=begun.state.live,
             runs=runs,
-            goes_on=begun.goes_on,
+            goes_on=begun.goes_on or begun.end is not None,
             wake_at=earliest(begun.state.timers),
         )
 

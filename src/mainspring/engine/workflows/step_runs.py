@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,6 +10,7 @@ from mainspring.core.model import JobSpec, LaneKey, RunKind
 from mainspring.core.workflows.places import StepPlace
 from mainspring.core.workflows.plan import FlowPlan
 from mainspring.core.workflows.step_jobs import spec_of_step, step_job_id, step_version
+from mainspring.core.workflows.turn import FlowTurn
 from mainspring.ports.store.runs import NewRun
 
 
@@ -35,19 +35,22 @@ class FlowFacts:
 
 
 def make_step_runs(
-    facts: FlowFacts, spec: JobSpec, plan: FlowPlan, steps: Iterable[int], *, now: datetime
+    facts: FlowFacts, spec: JobSpec, plan: FlowPlan, turn: FlowTurn, *, now: datetime
 ) -> tuple[NewRun, ...]:
-    """Make the runs of steps that start now.
+    """Make the runs of steps that start in a turn.
 
-    A step without a payload gets that of the workflow's run.
+    A step without a payload, and for which none was made, gets that of the workflow's run.
 
     Raises:
         ValueError: there are too many versions or steps for the versions of their runs.
     """
-    return tuple([_make(facts, spec, plan, step, now) for step in steps])
+    made = dict(turn.payloads)
+    return tuple([_make(facts, spec, plan, step, made.get(step), now) for step in turn.starts])
 
 
-def _make(facts: FlowFacts, spec: JobSpec, plan: FlowPlan, step: int, now: datetime) -> NewRun:
+def _make(
+    facts: FlowFacts, spec: JobSpec, plan: FlowPlan, step: int, made: bytes | None, now: datetime
+) -> NewRun:
     own = plan.workflow.steps[step]
     derived = spec_of_step(spec, plan.workflow, step)
     return NewRun(
@@ -58,7 +61,7 @@ def _make(facts: FlowFacts, spec: JobSpec, plan: FlowPlan, step: int, now: datet
         fire_at=facts.fire_at,
         due_at=now,
         timeout=own.timeout,
-        payload=facts.payload if own.payload is None else None,
+        payload=made if made is not None else facts.payload if own.payload is None else None,
         target_key=f"{key_for_target(facts.run_id, facts.target_key)}.{own.name}",
         trace=facts.trace,
         place=StepPlace(facts.run_id, step),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
@@ -12,6 +13,8 @@ import structlog
 from mainspring.core.ids import JobId, RunId, format_run_id, run_shard
 from mainspring.core.model import JobSpec
 from mainspring.core.outcomes import Transition
+from mainspring.core.workflows.places import StepPlace
+from mainspring.core.workflows.plan import FlowPlan
 from mainspring.core.workflows.state import UnreadableFlow
 from mainspring.engine.common.definitions import Definitions
 from mainspring.engine.common.event_log import EventLog
@@ -21,8 +24,10 @@ from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.workflows.alarms import FlowAlarms
 from mainspring.engine.workflows.mailbox import MailScan
 from mainspring.engine.workflows.starter import note_step_runs
-from mainspring.engine.workflows.turns import take_turn
+from mainspring.engine.workflows.turns import facts_of, kept_ends, take_turn
+from mainspring.engine.workflows.values import FlowValues, NeedsValues, value_of
 from mainspring.ports.clock import Clock, RandomSource, Waiter
+from mainspring.ports.expressions import Expressions
 from mainspring.ports.store import Store
 from mainspring.ports.store.flows import FlowVerdict, KeptFlow, KeptMail, TurnedFlow, WokenFlow
 from mainspring.ports.telemetry import Measure
@@ -38,6 +43,17 @@ MOST_RUNS = 500
 _MOST_STUCK = 10_000
 
 _Decided = tuple[KeptFlow, JobSpec, TurnedFlow]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """A flow about which mail is to be decided; `values` is None where it has no expressions."""
+
+    flow: KeptFlow
+    spec: JobSpec
+    plan: FlowPlan
+    mails: Sequence[KeptMail]
+    values: FlowValues | None
 
 
 class FlowEnds(Protocol):
@@ -73,6 +89,7 @@ class FlowTurner:
         event_log: EventLog,
         counts: RunCounts,
         ends: FlowEnds,
+        expressions: Expressions | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -83,6 +100,7 @@ class FlowTurner:
         self._event_log = event_log
         self._counts = counts
         self._ends = ends
+        self._expressions = expressions
         self.waiter = waiter
         self._scan = MailScan()
         self._alarms = FlowAlarms()
@@ -145,18 +163,19 @@ class FlowTurner:
         flows = await self._store.read_flows(list(by_flow)) if by_flow else []
         kept = [flow for flow in flows if flow is not None]
         specs = await self._definitions.load((flow.job_id, flow.version) for flow in kept)
-        decided: list[_Decided] = []
         unreadable: dict[RunId, str] = {}
         if woken is None:  # those are still so
             unreadable |= self._cannot_wake
+        waiting: list[_Asking] = []
         for flow in kept:
             own = by_flow[flow.id]
             if seen[flow.id] != {flow.revision}:
                 continue  # it has had another turn since; its mail and its timers are read again
             try:
-                decided.append(self._turn(flow, specs, own, now))
+                waiting.append(self._prepare(flow, specs, own))
             except UnreadableFlow as error:
                 unreadable[flow.id] = str(error)
+        decided = await self._take_turns(waiting, unreadable, now)
         if woken is not None:
             ids = {one.flow_id for one in woken}
             self._cannot_wake = {flow_id: why for flow_id, why in unreadable.items() if flow_id in ids}
@@ -164,19 +183,60 @@ class FlowTurner:
         self._stuck = min(sum(len(by_flow.get(flow_id, ())) for flow_id in unreadable), _MOST_STUCK)
         return decided
 
-    def _turn(
-        self,
-        flow: KeptFlow,
-        specs: Mapping[tuple[JobId, int], JobSpec],
-        mails: Sequence[KeptMail],
-        now: datetime,
-    ) -> _Decided:
+    async def _take_turns(
+        self, waiting: list[_Asking], unreadable: dict[RunId, str], now: datetime
+    ) -> list[_Decided]:
+        """Return the turns of flows, reading what their expressions name. Note those that cannot be read."""
+        decided: list[_Decided] = []
+        await self._read_ends(waiting)
+        while waiting:
+            asking: list[tuple[_Asking, tuple[int, ...]]] = []
+            for one in waiting:
+                try:
+                    decided.append((one.flow, one.spec, self._turn(one, now)))
+                except NeedsValues as needed:
+                    asking.append((one, needed.steps))
+                except UnreadableFlow as error:
+                    unreadable[one.flow.id] = str(error)
+            waiting = await self._read_values(asking)
+        return decided
+
+    def _prepare(
+        self, flow: KeptFlow, specs: Mapping[tuple[JobId, int], JobSpec], mails: Sequence[KeptMail]
+    ) -> _Asking:
         key = flow.job_id, flow.version
         spec = specs.get(key)
         if spec is None:
             raise UnreadableFlow("its definition is missing")
         plan = self._definitions.plans.find(key, spec)
-        return flow, spec, take_turn(flow, spec, plan, mails, now=now, random=self._random.random)
+        values = None
+        if plan.asks:
+            values = FlowValues(self._expressions, plan, spec, facts_of(flow), attempt=flow.attempt)
+        return _Asking(flow, spec, plan, mails, values)
+
+    def _turn(self, one: _Asking, now: datetime) -> TurnedFlow:
+        return take_turn(
+            one.flow, one.spec, one.plan, one.mails, values=one.values, now=now, random=self._random.random
+        )
+
+    async def _read_ends(self, flows: Sequence[_Asking]) -> None:
+        """Read what steps have left that have ended now, where expressions name it."""
+        ends = [(one, step) for one in flows if one.values for step in kept_ends(one.plan, one.mails)]
+        if ends:
+            places = [StepPlace(one.flow.id, step) for one, step in ends]
+            runs = await self._store.read_step_ends(places)
+            for (one, step), run in zip(ends, runs, strict=True):
+                assert one.values is not None
+                one.values.known.setdefault(step, value_of(run))
+
+    async def _read_values(self, asking: Sequence[tuple[_Asking, tuple[int, ...]]]) -> list[_Asking]:
+        """Read what is kept of steps that have ended before. Return the flows, which can be decided now."""
+        places = [StepPlace(one.flow.id, step) for one, steps in asking for step in steps]
+        found = iter(await self._store.read_flow_values(places) if places else [])
+        for one, steps in asking:
+            assert one.values is not None
+            one.values.known |= {step: next(found) for step in steps}
+        return [one for one, _ in asking]
 
     def _note_unreadable(self, unreadable: Mapping[RunId, str]) -> None:
         for flow_id in unreadable.keys() - self.unreadable.keys():

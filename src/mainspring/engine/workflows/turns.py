@@ -12,13 +12,15 @@ from mainspring.core.model import JobSpec
 from mainspring.core.outcomes import AttemptFacts, Failure, Transition, cancelled, failed, succeeded
 from mainspring.core.retry import Random
 from mainspring.core.states import RunState
+from mainspring.core.workflows.mail import StepEnded
 from mainspring.core.workflows.plan import FlowPlan
 from mainspring.core.workflows.state import FlowPhase, UnreadableFlow
 from mainspring.core.workflows.timers import earliest
-from mainspring.core.workflows.turn import FlowEnd, turn
+from mainspring.core.workflows.turn import FlowEnd, FlowTurn, turn
 from mainspring.engine.workflows.step_runs import FlowFacts, make_step_runs
+from mainspring.engine.workflows.values import FlowValues, values_to_keep
 from mainspring.ports.flow_codec import decode_flow_state, encode_flow_state
-from mainspring.ports.store.flows import KeptFlow, KeptMail, TurnedFlow
+from mainspring.ports.store.flows import FlowValue, KeptFlow, KeptMail, TurnedFlow
 
 CANCEL_REASON = "workflow_cancelled"
 """Why the runs of the steps of a cancelled workflow are CANCELLED."""
@@ -34,6 +36,7 @@ def take_turn(
     plan: FlowPlan,
     mails: Sequence[KeptMail],
     *,
+    values: FlowValues | None,
     now: datetime,
     random: Random,
 ) -> TurnedFlow:
@@ -41,17 +44,23 @@ def take_turn(
 
     Mail that changes nothing makes one, too: with it, the mail goes.
 
+    Args:
+        values: of the flow's expressions; None if it has none.
+
     Raises:
+        NeedsValues: expressions name what has not been read yet.
         UnreadableFlow: the flow's state is not one that this program may decide about, or steps would start with a
             payload that cannot be decrypted here. No store takes such a run, nor the other turns of its transaction.
     """
     state = decode_flow_state(flow.state)
     try:
-        decided = turn(plan, state, [mail.mail for mail in mails], now=now)
-        runs = make_step_runs(_facts_of(flow), spec, plan, decided.starts, now=now)
+        decided = turn(plan, state, [mail.mail for mail in mails], now=now, evaluate=values)
+        runs = make_step_runs(facts_of(flow), spec, plan, decided, now=now)
+    except UnreadableFlow:
+        raise
     except ValueError as error:
         raise UnreadableFlow(str(error)) from error
-    if is_encrypted_bytes(flow.payload) and any(run.payload is not None for run in runs):
+    if is_encrypted_bytes(flow.payload) and any(run.payload is flow.payload for run in runs):
         raise UnreadableFlow("its payload cannot be decrypted here, and a step that starts would get it")
     is_overdue = FlowPhase.OVERDUE in {decided.state.phase, decided.state.cause}
     return TurnedFlow(
@@ -65,6 +74,8 @@ def take_turn(
         cancels=decided.cancels,
         cancel_reason=DEADLINE_REASON if is_overdue else CANCEL_REASON,
         goes_on=decided.goes_on,
+        values=_keep(plan, decided, values, mails),
+        drops_values=bool(plan.users),
         end=None if decided.end is None else end_run(flow, spec, decided.end, now=now, random=random),
     )
 
@@ -72,7 +83,7 @@ def take_turn(
 def end_run(flow: KeptFlow, spec: JobSpec, end: FlowEnd, *, now: datetime, random: Random) -> Transition:
     """Return how the run of a flow ends. One that has failed may be retried, as its job says."""
     if end.state is RunState.SUCCEEDED:
-        return succeeded(flow.id, flow.token, ENGINE_SESSION)
+        return succeeded(flow.id, flow.token, ENGINE_SESSION, result=end.result)
     facts = AttemptFacts(
         run_id=flow.id,
         token=flow.token,
@@ -88,7 +99,7 @@ def end_run(flow: KeptFlow, spec: JobSpec, end: FlowEnd, *, now: datetime, rando
         error = f"the deadline of the workflow passed{_tell_after(end.failed)}"
         late = failed(facts, spec, Failure(error=error, is_timeout=True), now=now, random=random)
         return replace(late, reason=DEADLINE_REASON) if late.to is RunState.FAILED else late
-    return failed(facts, spec, Failure(error=_tell(end.failed)), now=now, random=random)
+    return failed(facts, spec, Failure(error=end.error or _tell(end.failed)), now=now, random=random)
 
 
 def _tell_after(steps: Sequence[str]) -> str:
@@ -103,7 +114,25 @@ def _tell(steps: Sequence[str]) -> str:
     return f"steps {', '.join(steps[:_MOST_NAMED])}{more} have not succeeded"
 
 
-def _facts_of(flow: KeptFlow) -> FlowFacts:
+def _keep(
+    plan: FlowPlan, decided: FlowTurn, values: FlowValues | None, mails: Sequence[KeptMail]
+) -> tuple[FlowValue, ...]:
+    """Return what steps have left that later turns may ask for."""
+    if values is None or decided.end is not None:
+        return ()
+    return values_to_keep(plan, decided.state.steps, values.known, kept_ends(plan, mails))
+
+
+def kept_ends(plan: FlowPlan, mails: Sequence[KeptMail]) -> list[int]:
+    """Return the steps of whose end mail tells, and whose results or errors expressions name."""
+    if not plan.users:
+        return []
+    ended = [mail.mail.step for mail in mails if isinstance(mail.mail, StepEnded)]
+    return [step for step in dict.fromkeys(ended) if step in plan.users]
+
+
+def facts_of(flow: KeptFlow) -> FlowFacts:
+    """Return what the runs of a flow's steps take over."""
     return FlowFacts(
         run_id=flow.id,
         job_id=flow.job_id,

@@ -13,6 +13,7 @@ from mainspring.core.model import LaneKey, Run
 from mainspring.core.outcomes import Transition
 from mainspring.core.values import value
 from mainspring.core.workflows.mail import Mail
+from mainspring.core.workflows.places import StepPlace
 from mainspring.ports.store.nodes import Epochs
 from mainspring.ports.store.runs import NewRun
 
@@ -114,6 +115,17 @@ class FlowStore(Protocol):
 
     async def read_flow_states(self, flow_ids: Sequence[RunId]) -> list[bytes | None]:
         """Return how far flows have come, live or ended ones, as `ports.flow_codec` encodes it; None for others."""
+        ...
+
+    async def read_step_ends(self, places: Sequence[StepPlace]) -> list[Run | None]:
+        """Return for each place the newest run that has ended, with its result or error; None if none is kept."""
+        ...
+
+    async def read_flow_values(self, places: Sequence[StepPlace]) -> list[bytes | None]:
+        """Return what turns have kept of steps (`TurnedFlow.values`); None where there is nothing.
+
+        What a turn has kept is there until its flow has ended.
+        """
         ...
 
     async def list_flow_runs(
@@ -241,6 +253,14 @@ class KeptFlow:
     trace: bytes | None
 
 
+@value()
+class FlowValue:
+    """What a step has left for expressions of later turns: its result as JSON text, or its error as text."""
+
+    step: int
+    value: bytes
+
+
 @value(kw_only=True)
 class TurnedFlow:
     """A turn to write.
@@ -254,6 +274,8 @@ class TurnedFlow:
         cancels: the steps whose live runs are cancelled.
         cancel_reason: why; needed if there are any.
         goes_on: the flow gets mail to go on (`FlowNotice.GO_ON`).
+        values: what is kept for later turns. A value that there is already stays as it is.
+        drops_values: with its end, what turns have kept of it goes. Flows of which nothing was kept do without.
         end: how the flow's run ends, under `ENGINE_SESSION`; None if it goes on.
         wake_at: as of `FlowStart`.
     """
@@ -267,5 +289,7 @@ class TurnedFlow:
     cancels: tuple[int, ...] = ()
     cancel_reason: str = "workflow"
     goes_on: bool = False
+    values: tuple[FlowValue, ...] = ()
+    drops_values: bool = False
     end: Transition | None = None
     wake_at: datetime | None = None

@@ -8,16 +8,22 @@ from itertools import count
 
 from mainspring.core.ids import SHARDS, RunId, run_shard
 from mainspring.core.workflows.mail import Mail
+from mainspring.core.workflows.places import StepPlace
 from mainspring.stores.memory.rows import FlowRow
 
 
 @dataclass(slots=True)
 class FlowTables:
-    """Flows, the last states of those that have ended, the runs of their steps, and their mail by shard and number."""
+    """Flows, the last states of those that have ended, the runs of their steps, and their mail by shard and number.
+
+    Attributes:
+        values: what turns have kept of steps.
+    """
 
     rows: dict[RunId, FlowRow] = field(default_factory=dict)
     ended: dict[RunId, bytes] = field(default_factory=dict)
     runs: dict[RunId, list[RunId]] = field(default_factory=lambda: defaultdict(list))
+    values: dict[StepPlace, bytes] = field(default_factory=dict)
     mail: list[dict[int, tuple[RunId, Mail]]] = field(default_factory=lambda: [{} for _ in range(SHARDS)])
     sequence: count[int] = field(default_factory=lambda: count(1))
 

@@ -12,6 +12,7 @@ from mainspring.core.ids import RunId, run_shard
 from mainspring.core.model import Run
 from mainspring.core.states import FINAL_STATES
 from mainspring.core.workflows.mail import FlowNotice, StepEnded
+from mainspring.core.workflows.places import StepPlace
 from mainspring.ports.store.flows import (
     FlowStart,
     FlowVerdict,
@@ -133,8 +134,14 @@ class MemoryFlowStore:
             row = flows.rows[turn.flow_id]
             row.state, row.live, row.wake_at = turn.state, turn.live, turn.wake_at
             row.revision += 1
+            for kept in turn.values:
+                flows.values.setdefault(StepPlace(turn.flow_id, kept.step), kept.value)
         else:
             del flows.rows[turn.flow_id]
+            if turn.drops_values:
+                kept_places = [place for place in flows.values if place.flow_id == turn.flow_id]
+                for kept_place in kept_places:
+                    del flows.values[kept_place]
             flows.ended[turn.flow_id] = turn.state
             end_attempt(tables, tables.runs[turn.flow_id], turn.end, now)
         return FlowVerdict.TURNED
@@ -174,6 +181,20 @@ class MemoryFlowStore:
             flows.rows[flow_id].state if flow_id in flows.rows else flows.ended.get(flow_id)
             for flow_id in flow_ids
         ]
+
+    async def read_step_ends(self, places: Sequence[StepPlace]) -> list[Run | None]:
+        return [self._newest_end(place) for place in places]
+
+    def _newest_end(self, place: StepPlace) -> Run | None:
+        tables = self._tables
+        for run_id in sorted(tables.flows.runs.get(place.flow_id, ()), reverse=True):
+            run = tables.runs.get(run_id)
+            if run is not None and run.place == place and run.state in FINAL_STATES:
+                return run.view()
+        return None
+
+    async def read_flow_values(self, places: Sequence[StepPlace]) -> list[bytes | None]:
+        return [self._tables.flows.values.get(place) for place in places]
 
     async def list_flow_runs(
         self, flow_id: RunId, *, after: RunId | None = None, limit: int = 100

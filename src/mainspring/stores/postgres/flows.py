@@ -13,6 +13,7 @@ from mainspring.core.audit import AuditEntry
 from mainspring.core.ids import RunId, run_shard
 from mainspring.core.model import LaneKey, Priority, Run
 from mainspring.core.workflows.mail import FlowNotice, Mail, columns_of_mail, make_mail
+from mainspring.core.workflows.places import StepPlace
 from mainspring.ports.store.flows import (
     FlowStart,
     FlowVerdict,
@@ -173,6 +174,26 @@ class PostgresFlowStore:
         found: dict[RunId, bytes] = {row["id"]: row["flow_state"] for row in rows}
         return [found.get(flow_id) for flow_id in flow_ids]
 
+    async def read_step_ends(self, places: Sequence[StepPlace]) -> list[Run | None]:
+        if not places:
+            return []
+        rows = await self._connections.fetch(
+            Role.FLOW, "read_step_ends", is_repeatable=True, **_columns_of_places(places)
+        )
+        found = {run.place: run for run in map(run_of, rows)}
+        return [found.get(place) for place in places]
+
+    async def read_flow_values(self, places: Sequence[StepPlace]) -> list[bytes | None]:
+        if not places:
+            return []
+        rows = await self._connections.fetch(
+            Role.FLOW, "read_flow_values", is_repeatable=True, **_columns_of_places(places)
+        )
+        found: dict[StepPlace, bytes] = {
+            StepPlace(RunId(row["flow_id"]), row["step"], row["item"]): row["value"] for row in rows
+        }
+        return [found.get(place) for place in places]
+
     async def list_flow_runs(
         self, flow_id: RunId, *, after: RunId | None = None, limit: int = 100
     ) -> list[Run]:
@@ -251,11 +272,19 @@ async def _turn(
             states=[one.state for one in going],
             wakes_at=[one.wake_at for one in going],
         )
+    await _keep_values(transaction, turns)
     await insert_steps(transaction, lane_ids, [run for one in turns for run in one.runs], now=now)
     if more := [one.flow_id for one in turns if one.goes_on]:
         await transaction.execute("add_notices", flow_ids=more, what=FlowNotice.GO_ON.value)
     await _end(transaction, turns, now)
     return locked
+
+
+async def _keep_values(transaction: Transaction, turns: Sequence[TurnedFlow]) -> None:
+    kept = [(StepPlace(one.flow_id, new.step), new.value) for one in turns for new in one.values]
+    if kept:
+        columns = _columns_of_places([place for place, _ in kept])
+        await transaction.execute("add_flow_values", **columns, values=[text for _, text in kept])
 
 
 async def _remove_mail(transaction: Transaction, turns: Sequence[TurnedFlow]) -> None:
@@ -287,6 +316,8 @@ async def _end(transaction: Transaction, turns: Sequence[TurnedFlow], now: datet
         await cancel_runs(transaction, found, reason=reason, now=now)
     if ending:
         await transaction.execute("delete_flows", flow_ids=[one.flow_id for one in ending])
+        if dropping := [one.flow_id for one in ending if one.drops_values]:
+            await transaction.execute("delete_flow_values", flow_ids=dropping)
         states = {one.flow_id: one.state for one in ending}
         ended, _ = await apply_any(transaction, ends, now, flow_states=states)
         if len(ended) < len(ending):
@@ -298,6 +329,14 @@ async def _find_steps(transaction: Transaction, places: Sequence[tuple[RunId, in
         "find_step_runs", flow_ids=[flow_id for flow_id, _ in places], steps=[step for _, step in places]
     )
     return [RunId(row["id"]) for row in rows]
+
+
+def _columns_of_places(places: Sequence[StepPlace]) -> dict[str, list[int]]:
+    return {
+        "flow_ids": [place.flow_id for place in places],
+        "steps": [place.step for place in places],
+        "items": [place.item for place in places],
+    }
 
 
 def _columns_of_mail(mails: Sequence[MailPlace]) -> dict[str, list[int]]:

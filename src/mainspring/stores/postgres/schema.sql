@@ -368,6 +368,14 @@ CREATE TABLE flow (
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_cost_delay=0);
 CREATE INDEX flow_wake ON public.flow USING btree (wake_at, id) WHERE (wake_at IS NOT NULL);
 
+CREATE TABLE flow_value (
+    flow_id bigint NOT NULL,
+    step smallint NOT NULL,
+    item integer NOT NULL,
+    value bytea NOT NULL,
+    CONSTRAINT flow_value_pkey PRIMARY KEY (flow_id, step, item)
+) WITH (autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_cost_delay=0);
+
 CREATE TABLE idempotency (
     tenant text NOT NULL,
     key text NOT NULL,

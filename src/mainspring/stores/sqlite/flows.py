@@ -14,6 +14,7 @@ from mainspring.core.ids import RunId, run_shard
 from mainspring.core.model import Run
 from mainspring.core.outcomes import Transition
 from mainspring.core.workflows.mail import FlowNotice, columns_of_mail, make_mail
+from mainspring.core.workflows.places import StepPlace
 from mainspring.ports.store.flows import (
     FlowStart,
     FlowVerdict,
@@ -156,6 +157,28 @@ class SqliteFlowStore:
         found: dict[RunId, bytes | None] = {row.id: row.flow_state for row in rows}
         return [found[flow_id] for flow_id in flow_ids]
 
+    async def read_step_ends(self, places: Sequence[StepPlace]) -> list[Run | None]:
+        """See `FlowStore`."""
+        if not places:
+            return []
+
+        def read(db: apsw.Connection) -> list[NamedRow]:
+            found = [fetch_value(db, "find_step_end", _place_values(place)) for place in places]
+            ids = to_json([run_id for run_id in found if run_id is not None])
+            return fetch_rows(db, "get_runs", {"run_ids": ids})
+
+        runs = {run.place: run for run in map(make_run, await self._reader.call(read))}
+        return [runs.get(place) for place in places]
+
+    async def read_flow_values(self, places: Sequence[StepPlace]) -> list[bytes | None]:
+        """See `FlowStore`."""
+        if not places:
+            return []
+        values = [_place_values(place) for place in places]
+        return await self._reader.call(
+            lambda db: [fetch_value(db, "read_flow_value", each) for each in values]
+        )
+
     async def list_flow_runs(
         self, flow_id: RunId, *, after: RunId | None = None, limit: int = 100
     ) -> list[Run]:
@@ -204,6 +227,11 @@ def _turn(db: apsw.Connection, lane_ids: InternedLanes, turn: TurnedFlow, now: d
     if turn.end is not None and not _is_engines(db, turn.end):
         return FlowVerdict.LOST
     execute_many(db, "remove_mail", _values_of(turn.mails))
+    if turn.values:
+        kept = [
+            {**_place_values(StepPlace(turn.flow_id, one.step)), "value": one.value} for one in turn.values
+        ]
+        execute_many(db, "add_flow_value", kept)
     insert_steps(db, lane_ids, turn.runs, to_micros(now))
     if turn.goes_on:
         execute(db, "add_notice", {**key, "what": FlowNotice.GO_ON.value})
@@ -215,6 +243,8 @@ def _turn(db: apsw.Connection, lane_ids: InternedLanes, turn: TurnedFlow, now: d
         execute(db, "save_flow", {**key, "live": turn.live, "wake_at": wake_at, "state": turn.state})
     else:
         execute(db, "delete_flow", key)
+        if turn.drops_values:
+            execute(db, "delete_flow_values", key)
         apply_others(db, [turn.end], set(), now, flow_states={turn.flow_id: turn.state})
     return FlowVerdict.TURNED
 
@@ -223,6 +253,10 @@ def _is_engines(db: apsw.Connection, end: Transition) -> bool:
     """Say whether the engine holds the run under the lease that ends."""
     rows = fetch_rows(db, "lock_runs", {"run_ids": to_json([end.run_id])})
     return bool(rows) and is_held(make_live(rows[0]), end.token, end.session_id)
+
+
+def _place_values(place: StepPlace) -> dict[str, int]:
+    return {"flow_id": place.flow_id, "step": place.step, "item": place.item}
 
 
 def _values_of(mails: Sequence[MailPlace]) -> list[dict[str, int]]:

@@ -419,6 +419,14 @@ CREATE TABLE flow (
 
 CREATE INDEX flow_wake ON flow (wake_at, id) WHERE wake_at IS NOT NULL;
 
+CREATE TABLE flow_value (
+    flow_id INTEGER NOT NULL,
+    step INTEGER NOT NULL,
+    item INTEGER NOT NULL,
+    value BLOB NOT NULL,
+    PRIMARY KEY (flow_id, step, item)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE idempotency (
     tenant TEXT NOT NULL,
     key TEXT NOT NULL,

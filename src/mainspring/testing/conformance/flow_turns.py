@@ -11,7 +11,7 @@ from mainspring.core.states import RunState
 from mainspring.core.workflows.mail import FlowNotice, StepEnded
 from mainspring.core.workflows.places import StepPlace
 from mainspring.ports.store import Store
-from mainspring.ports.store.flows import WokenFlow
+from mainspring.ports.store.flows import FlowValue, WokenFlow
 from mainspring.testing.conformance.completion import fail, read_run, succeed
 from mainspring.testing.conformance.flows import (
     FENCED,
@@ -55,6 +55,44 @@ class FlowTurns:
             (StepPlace(flow_id, 2), RunState.PENDING, b"{}"),
         ]
         assert await store.turn_flows([], epochs=epochs, now=at(2)) == []
+
+    async def test_values_are_kept_until_the_flow_ends(self, store: Store) -> None:
+        epochs = await own_shards(store)
+        job = await add_job(store)
+        flow_id, other_id = await start_flow(store, job, 0), await start_flow(store, job, 0)
+        for each in (flow_id, other_id):
+            values = (FlowValue(0, b"[1]"), FlowValue(3, b"\0\xff"))
+            turn = await make_turn(store, each, live=1, values=values)
+            assert await store.turn_flows([turn], epochs=epochs, now=at(1)) == [TURNED]
+        turn = await make_turn(store, flow_id, live=1, values=(FlowValue(0, b"again"), FlowValue(1, b"2")))
+        late = replace(turn, revision=0, values=(FlowValue(2, b"late"),))
+        assert await store.turn_flows([late], epochs=epochs, now=at(2)) == [LOST]
+        assert await store.turn_flows([turn], epochs=epochs, now=at(2)) == [TURNED]
+        places = [StepPlace(flow_id, step) for step in (3, 0, 1, 2)]
+        assert await store.read_flow_values([*places, places[1]]) == [b"\0\xff", b"[1]", b"2", None, b"[1]"]
+        assert await store.read_flow_values([]) == []
+        ending = await end_of(store, flow_id, RunState.SUCCEEDED)
+        turn = await make_turn(store, flow_id, end=ending, drops_values=True)
+        assert await store.turn_flows([turn], epochs=epochs, now=at(3)) == [TURNED]
+        assert await store.read_flow_values(places) == [None] * 4
+        assert await store.read_flow_values([StepPlace(other_id, 0)]) == [b"[1]"]
+
+    async def test_what_steps_have_left_is_read(self, store: Store) -> None:
+        job = await add_job(store)
+        flow_id = await start_flow(store, job, 0, 1, 2)
+        other_id = await start_flow(store, job, 0)
+        done, failed = await claim_step(store, flow_id, 0), await claim_step(store, flow_id, 1)
+        await store.apply([succeed(done, b"[1]"), fail(failed, now=1, retry=False)], now=at(1))
+        places = [StepPlace(flow_id, step) for step in (1, 2, 0, 7)]
+        found = await store.read_step_ends([*places, StepPlace(other_id, 0), places[2]])
+        assert [None if run is None else (run.id, run.result, run.error) for run in found] == [
+            (failed.run_id, None, "boom"),
+            None,
+            (done.run_id, b"[1]", None),
+            *(None, None),
+            (done.run_id, b"[1]", None),
+        ]
+        assert await store.read_step_ends([]) == []
 
     async def test_a_turn_of_before_is_lost_as_a_whole(self, store: Store) -> None:
         epochs = await own_shards(store)

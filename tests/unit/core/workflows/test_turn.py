@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from mainspring.core.model import Target
 from mainspring.core.states import RunState
+from mainspring.core.workflows.expressions import Evaluate
 from mainspring.core.workflows.mail import FlowNotice, Mail, SkipStep, StepEnded
 from mainspring.core.workflows.model import Workflow, WorkflowStep
 from mainspring.core.workflows.plan import FlowPlan
@@ -19,7 +20,7 @@ from mainspring.core.workflows.reasons import explain_step
 from mainspring.core.workflows.rules import Parents, StepRule, StepVerdict, judge
 from mainspring.core.workflows.state import FlowPhase, FlowState, StepStatus
 from mainspring.core.workflows.timers import FlowTimer, TimerKind
-from mainspring.core.workflows.turn import FlowEnd, FlowTurn, begin_flow, turn
+from mainspring.core.workflows.turn import MOST_STARTS, FlowEnd, FlowTurn, begin_flow, turn
 from mainspring.ports.flow_codec import decode_flow_state, encode_flow_state
 from tests.unit.core.workflows.graphs import acyclic_links, layers
 
@@ -127,8 +128,9 @@ def is_allowed(rule: StepRule, ended: str, still_open: int) -> bool:
 class Player:
     """Plays a flow with its engine: keeps its state, sends it mail, and watches the laws of workflows."""
 
-    def __init__(self, plan: FlowPlan, most_starts: int) -> None:
+    def __init__(self, plan: FlowPlan, most_starts: int, evaluate: Evaluate | None = None) -> None:
         self.plan = plan
+        self.evaluate = evaluate
         self.most_starts = most_starts
         self.started: set[int] = set()
         self.live: set[int] = set()
@@ -137,7 +139,7 @@ class Player:
         self.is_cancelled = False
         self.is_late = False
         self.is_overdue = False
-        self._follow(begin_flow(plan, now=NOW, most_starts=most_starts))
+        self._follow(begin_flow(plan, now=NOW, evaluate=evaluate, most_starts=most_starts))
 
     def deliver(self, mails: Sequence[Mail]) -> None:
         told = {mail.step for mail in mails if isinstance(mail, StepEnded)}
@@ -148,6 +150,7 @@ class Player:
             decode_flow_state(encode_flow_state(before)),
             mails,
             now=NOW + DEADLINE if self.is_late else NOW + DEADLINE - timedelta(microseconds=1),
+            evaluate=self.evaluate,
             most_starts=self.most_starts,
         )
         news = told & self.live
@@ -255,11 +258,11 @@ def expected_end(ends: list[StepStatus], may_fail: set[int], player: Player) -> 
     return FAILED if has_failed else SUCCEEDED
 
 
-def play(plan: FlowPlan, *batches: Sequence[Mail], **options: int) -> list[FlowTurn]:
+def play(plan: FlowPlan, *batches: Sequence[Mail], most_starts: int = MOST_STARTS) -> list[FlowTurn]:
     """Return the turns of a flow that gets these mails."""
-    turns = [begin_flow(plan, now=NOW, **options)]
+    turns = [begin_flow(plan, now=NOW, most_starts=most_starts)]
     for mails in batches:
-        turns.append(turn(plan, turns[-1].state, mails, now=NOW, **options))
+        turns.append(turn(plan, turns[-1].state, mails, now=NOW, most_starts=most_starts))
     return turns
 
 

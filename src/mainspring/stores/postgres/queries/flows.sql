@@ -110,6 +110,51 @@ WHERE flow.id = ANY(:flow_ids::bigint[]);
 -- name: delete_flows
 DELETE FROM flow WHERE flow.id = ANY(:flow_ids::bigint[]);
 
+-- name: add_flow_values
+INSERT INTO flow_value (flow_id, step, item, value)
+SELECT new.flow_id, new.step, new.item, new.value
+FROM unnest(:flow_ids::bigint[], :steps::smallint[], :items::integer[], :values::bytea[])
+    AS new (flow_id, step, item, value)
+ON CONFLICT (flow_id, step, item) DO NOTHING;
+
+-- name: delete_flow_values
+DELETE FROM flow_value
+USING unnest(:flow_ids::bigint[]) AS ended (id)
+WHERE flow_value.flow_id = ended.id;
+
+-- name: read_flow_values
+SELECT kept.flow_id, kept.step, kept.item, kept.value
+FROM unnest(:flow_ids::bigint[], :steps::smallint[], :items::integer[]) AS wanted (flow_id, step, item)
+CROSS JOIN LATERAL (
+    SELECT flow_value.flow_id, flow_value.step, flow_value.item, flow_value.value FROM flow_value
+    WHERE flow_value.flow_id = wanted.flow_id AND flow_value.step = wanted.step AND flow_value.item = wanted.item
+    LIMIT 1
+) AS kept;
+
+-- name: read_step_ends
+-- Of each step the newest run that has ended: backwards, because it has often ended just now.
+SELECT found.*
+FROM unnest(:flow_ids::bigint[], :steps::smallint[], :items::integer[]) AS wanted (flow_id, step, item)
+CROSS JOIN LATERAL (
+    SELECT newest.id FROM (
+        (
+            SELECT run_history.id FROM run_history
+            WHERE run_history.flow_id = wanted.flow_id AND run_history.flow_id > 0
+              AND run_history.step = wanted.step AND run_history.item = wanted.item
+            ORDER BY run_history.flow_id DESC, run_history.id DESC LIMIT 1
+        )
+        UNION ALL
+        (
+            SELECT dead_run.id FROM dead_run
+            WHERE dead_run.flow_id = wanted.flow_id AND dead_run.flow_id > 0
+              AND dead_run.step = wanted.step AND dead_run.item = wanted.item
+            ORDER BY dead_run.flow_id DESC, dead_run.id DESC LIMIT 1
+        )
+    ) AS newest
+    ORDER BY newest.id DESC LIMIT 1
+) AS picked
+CROSS JOIN LATERAL (SELECT * FROM any_run WHERE any_run.id = picked.id LIMIT 1) AS found;
+
 -- name: remove_mail
 -- By its place: conditions on arrays of shards and ids would look at each pair of them.
 DELETE FROM mail WHERE mail.ctid = ANY(ARRAY(

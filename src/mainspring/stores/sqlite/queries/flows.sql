@@ -70,6 +70,30 @@ UPDATE flow SET revision = revision + 1, live = :live, wake_at = :wake_at, state
 -- name: delete_flow
 DELETE FROM flow WHERE id = :flow_id;
 
+-- name: add_flow_value
+INSERT INTO flow_value (flow_id, step, item, value) VALUES (:flow_id, :step, :item, :value)
+ON CONFLICT (flow_id, step, item) DO NOTHING;
+
+-- name: delete_flow_values
+DELETE FROM flow_value WHERE flow_id = :flow_id;
+
+-- name: read_flow_value
+SELECT value FROM flow_value WHERE flow_id = :flow_id AND step = :step AND item = :item;
+
+-- name: find_step_end
+-- The newest run of a step that has ended: backwards, because it has often ended just now.
+SELECT max(ended.id) FROM (
+    SELECT id FROM (
+        SELECT id FROM run_history INDEXED BY run_history_flow
+        WHERE flow_id = :flow_id AND flow_id > 0 AND step = :step AND item = :item ORDER BY id DESC LIMIT 1
+    )
+    UNION ALL
+    SELECT id FROM (
+        SELECT id FROM dead_run INDEXED BY dead_run_flow
+        WHERE flow_id = :flow_id AND flow_id > 0 AND step = :step AND item = :item ORDER BY id DESC LIMIT 1
+    )
+) AS ended;
+
 -- name: remove_mail
 DELETE FROM mail WHERE id = :mail_id AND shard = :shard;
 

@@ -1,0 +1,205 @@
+"""What steps of workflows decide by and get: expressions, as users write them, and what must be right about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from mainspring.core.expressions import LONGEST, Compile, ExpressionError, find_paths
+from mainspring.core.fields import kind, read_payload
+from mainspring.core.kinds import FreeText, Payload, Schema
+from mainspring.core.options import Option
+from mainspring.core.targets.workflow import RESULT
+from mainspring.core.workflows.expressions import FIELDS, MARK, STEPS, Expression, is_expression
+from mainspring.core.workflows.graph import Graph
+from mainspring.errors import InvalidInput, MissingExtra
+
+_PAGE = "../howto/pass-a-result-on.md"
+
+
+@dataclass(frozen=True, slots=True)
+class ExpressionText(FreeText):
+    """An expression. Whether it is one is for the whole workflow to say."""
+
+    longest: int = LONGEST
+    metavar: ClassVar[str] = "CEL"
+
+    def limits(self) -> str:
+        """Say what it is."""
+        return f"an expression in CEL, at most {self.longest} characters"
+
+
+@dataclass(frozen=True, slots=True)
+class GivenValues(Payload):
+    """What a step's payload is made of: an object of values and expressions, or one expression for all of it."""
+
+    def forms(self, name: str) -> tuple[str, ...]:
+        """Its name in a body is a word that Python keeps for itself."""
+        del name
+        return ("with",)
+
+    def read(self, value: object, path: str, old: Any) -> bytes | None:
+        """Read an object, each of whose fields is a value or an expression."""
+        del old
+        if not isinstance(value, Mapping):
+            message = f'must be an object of values and of {{"{MARK}": "…"}}, not {kind(value)}'
+            raise InvalidInput(path, message)
+        for where, one in _parts(value, path):
+            if isinstance(one, Mapping) and MARK in one and len(one) == 1:
+                ExpressionText().read(one[MARK], f"{where}.{MARK}", None)
+        return read_payload(value, path)
+
+    def schema(self) -> Schema:
+        """Return an object's schema."""
+        return {"type": "object"}
+
+    def limits(self) -> str:
+        """Say what it may hold."""
+        return f'an object, each field a value or `{{"{MARK}": "…"}}`; or that itself'
+
+
+WHEN = Option(
+    name="when",
+    kind=ExpressionText(),
+    summary="Run it only if this expression is true.",
+    detail=f"It is asked once the rule says that the step runs. If it is false, [this step is skipped]({_PAGE}).",
+    is_nullable=True,
+    example="steps.extract.result.rows > 0",
+)
+GIVEN = Option(
+    name="given",
+    kind=GivenValues(),
+    summary="The JSON that its target gets, made of what other steps have returned.",
+    detail=f"Instead of `payload`. It waits for [the steps that it names]({_PAGE}).",
+    is_nullable=True,
+    example={"rows": {MARK: "steps.extract.result.rows"}, "table": "orders"},
+)
+
+
+def _parts(value: Mapping[Any, Any], path: str) -> Iterator[tuple[str, object]]:
+    """Yield what may be expressions, each with its field."""
+    if MARK in value and len(value) == 1 and not isinstance(value[MARK], Mapping):
+        yield path, value
+        return
+    for name, one in value.items():
+        yield f"{path}.{name}", one
+
+
+def expressions_of(body: object, path: str) -> Iterator[tuple[str, str]]:
+    """Yield the expressions of a step as it was written, each with its field. What is none is refused elsewhere."""
+    if not isinstance(body, Mapping):
+        return
+    if isinstance(body.get(WHEN.name), str):
+        yield f"{path}.{WHEN.name}", body[WHEN.name]
+    yield from _given_of(body, path)
+
+
+def _given_of(body: Mapping[Any, Any], path: str) -> Iterator[tuple[str, str]]:
+    given = body.get(GIVEN.key)
+    if isinstance(given, Mapping):
+        for where, one in _parts(given, f"{path}.{GIVEN.key}"):
+            if is_expression(one):
+                yield f"{where}.{MARK}", one[MARK]  # type: ignore[index]  # it is an object
+
+
+def steps_named(body: object) -> dict[str, None]:
+    """Return the steps that the `with` of a step as it was written names: it waits for them."""
+    found: dict[str, None] = {}
+    if isinstance(body, Mapping):
+        for _, text in _given_of(body, ""):
+            found |= dict.fromkeys(Expression(text).steps)
+    return found
+
+
+def check_expressions(
+    bodies: Sequence[object],
+    links: Sequence[Sequence[int]],
+    result: object,
+    path: str,
+    *,
+    compile_: Compile | None,
+    add: Callable[[str, str], None],
+    hint: Callable[[str, Collection[str]], str],
+) -> None:
+    """Refuse expressions that are none, or name what there is not.
+
+    Args:
+        bodies: the steps as they were written. Their links have no cycle.
+        result: the workflow's, as it was written.
+        path: the workflow's field.
+        compile_: None: what they say is not looked at, only what they name.
+        add: takes the field and the message of each error.
+        hint: asks whether another name was meant.
+    """
+    checker = _Checker(bodies, links, compile_, add, hint)
+    for place, body in enumerate(bodies):
+        for where, text in expressions_of(body, f"{path}.{STEPS}[{place}]"):
+            checker.check(where, text, place)
+    if isinstance(result, str):
+        checker.check(f"{path}.{RESULT.name}", result, None)
+
+
+class _Checker:
+    """Looks at the expressions of one workflow."""
+
+    def __init__(
+        self,
+        bodies: Sequence[object],
+        links: Sequence[Sequence[int]],
+        compile_: Compile | None,
+        add: Callable[[str, str], None],
+        hint: Callable[[str, Collection[str]], str],
+    ) -> None:
+        self._places = {
+            body["name"]: place
+            for place, body in reversed([*enumerate(bodies)])
+            if isinstance(body, Mapping) and isinstance(body.get("name"), str)
+        }
+        self._graph = Graph.of(links)
+        self._compile = compile_
+        self._add = add
+        self._hint = hint
+        self._ancestors: dict[int, frozenset[int]] = {}
+
+    def check(self, where: str, text: str, step: int | None) -> None:
+        """Look at one. Of the workflow's own, the step is None: it may name all."""
+        errors = list(self._misnamed(text, step))
+        for message in errors:
+            self._add(where, message)
+        if self._compile is None or errors or not 0 < len(text) <= LONGEST:
+            return
+        try:
+            self._compile(text, Expression(text).names)
+        except ExpressionError as error:
+            self._add(where, str(error))
+        except MissingExtra as error:
+            self._compile = None  # it is told once
+            self._add(where, f"this server evaluates no expressions: {error}")
+
+    def _misnamed(self, text: str, step: int | None) -> Iterator[str]:
+        for path in find_paths(text):
+            if path.parts[0] != STEPS:
+                continue
+            at = f"at column {path.at}: "
+            if len(path.parts) < 3:
+                yield f"{at}say what of the step: {_ways(path.parts[1] if len(path.parts) > 1 else 'NAME')}"
+                continue
+            name, field = path.parts[1:3]
+            place = self._places.get(name)
+            if place is None:
+                yield f"{at}there is no step {name[:70]!r}{self._hint(name[:70], self._places)}"
+            elif field not in FIELDS:
+                yield f"{at}there is no {field[:70]!r} of a step; ask for {_ways(name)}"
+            elif step is not None and place not in self._ancestors_of(step):
+                yield f"{at}the step does not wait for {name!r}; name that in 'after'"
+
+    def _ancestors_of(self, step: int) -> frozenset[int]:
+        if step not in self._ancestors:
+            self._ancestors[step] = self._graph.ancestors(step)
+        return self._ancestors[step]
+
+
+def _ways(name: str) -> str:
+    *first, last = (f"{STEPS}.{name}.{field}" for field in FIELDS)
+    return f"{', '.join(first)} or {last}"
