@@ -1,0 +1,70 @@
+"""A graph as a workflow of Mainspring, and what its turns make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from mainspring.core.definition.workflows import plain_from_workflow, read_workflow
+from mainspring.core.states import RunState
+from mainspring.core.workflows.mail import StepEnded
+from mainspring.core.workflows.plan import FlowPlan
+from mainspring.core.workflows.state import StepStatus
+from mainspring.core.workflows.turn import begin_flow, turn
+from tests.airflow_graphs.dags import Dag, State
+from tests.airflow_graphs.oracle import UNMAPPED, Order, Place
+from tests.airflow_graphs.scripts import Script, end_of
+
+_STATES = {
+    State.SUCCESS: RunState.SUCCEEDED,
+    State.FAILED: RunState.FAILED,
+    State.SKIPPED: RunState.SUCCEEDED,  # no run skips itself: it returns what it has not found
+}
+_NOW = datetime(2026, 1, 5, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a workflow went.
+
+    Attributes:
+        ends: of all steps.
+        ran: the steps that had a run, or the items of a step for which it had one.
+        state: of the run as a whole.
+    """
+
+    ends: Mapping[str, StepStatus]
+    ran: frozenset[Place]
+    state: RunState
+
+
+class Ours:
+    """A workflow, read as users write it."""
+
+    def __init__(self, steps: Sequence[Mapping[str, Any]]) -> None:
+        workflow = read_workflow({"steps": list(steps)})
+        self.plain = plain_from_workflow(workflow)
+        self._plan = FlowPlan.of(workflow)
+        self.names = [step.name for step in workflow.steps]
+
+    def play(self, dag: Dag, script: Script, order: Order) -> Outcome:
+        """Run the workflow, with the steps ending as the tasks of the same names do."""
+        decided = begin_flow(self._plan, now=_NOW)
+        live: list[Place] = []
+        ran: set[Place] = set()
+        while decided.end is None:
+            started = [(self.names[step], UNMAPPED) for step in decided.starts]
+            live += started
+            ran.update(started)
+            chosen = order(live)
+            live = [place for place in live if place not in chosen]
+            mails = [self._mail(dag, script, place) for place in chosen]
+            decided = turn(self._plan, decided.state, mails, now=_NOW)
+        ends = {name: decided.state.status(step) for step, name in enumerate(self.names)}
+        return Outcome(ends, frozenset(ran), decided.end.state)
+
+    def _mail(self, dag: Dag, script: Script, place: Place) -> StepEnded:
+        name, item = place
+        return StepEnded(self.names.index(name), _STATES[end_of(script, dag.by_name[name], item).state])
