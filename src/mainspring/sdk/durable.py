@@ -18,6 +18,7 @@ from mainspring.clock import LoopWaiter, monotonic
 from mainspring.core.checkpoints import MOST_STEPS, Checkpoint, check_step_name, check_value
 from mainspring.core.fields import kind, read_delay, read_int
 from mainspring.errors import Conflict, InvalidInput
+from mainspring.payloads.codec import Codec
 from mainspring.payloads.results import encode_result
 from mainspring.payloads.signature import types_of
 from mainspring.ports.checkpoints import StepKeeper
@@ -77,6 +78,8 @@ class DurableContext:
         self._keeper = keeper
         self._kept: dict[_Key, Checkpoint] = {}
         self._numbers: Counter[str] = Counter()
+        # With the functions themselves, so that no other one gets the id of one of them.
+        self._codecs: dict[int, tuple[Callable[..., Any], Codec | None]] = {}
         self._engine_time: tuple[datetime, float] | None = None
         self._under_way = 0
         self._wakes: list[float] = []
@@ -144,6 +147,14 @@ class DurableContext:
         seconds = read_delay(delay, "delay").total_seconds()
         return self._sleep(self._number(_SLEEP), seconds)
 
+    def _codec_of(self, call: Callable[..., Any]) -> Codec | None:
+        """Return the codec of what a function returns. It costs much, and most functions are called many times."""
+        known = self._codecs.get(id(call))
+        if known is None:
+            types = getattr(call, "types", None) or types_of(call, _signature_of(call))
+            known = self._codecs[id(call)] = call, None if types is None else types.result
+        return known[1]
+
     def _number(self, name: str) -> _Key:
         number = self._numbers[name]
         if number >= MOST_STEPS:
@@ -163,7 +174,7 @@ class DurableContext:
         self._check_open()
         kept = self._kept.get(key)
         if kept is not None:
-            return _given(key[0], call, kept.value, is_error=kept.is_error)
+            return _given(key[0], self._codec_of(call), kept.value, is_error=kept.is_error)
         self._begin()
         try:
             try:
@@ -175,7 +186,7 @@ class DurableContext:
             await self._keep(key, value, is_error=is_error)
         finally:
             self._finish()
-        return _given(key[0], call, value, is_error=is_error)
+        return _given(key[0], self._codec_of(call), value, is_error=is_error)
 
     async def _sleep(self, key: _Key, seconds: float) -> None:
         self._check_open()
@@ -378,13 +389,11 @@ def _encode_error(error: Exception) -> bytes:
     return msgspec.json.encode({"kind": type(error).__name__, "message": str(error)[:_MOST_MESSAGE]})
 
 
-def _given(name: str, call: Callable[..., Any], value: bytes | None, *, is_error: bool) -> Any:
+def _given(name: str, codec: Codec | None, value: bytes | None, *, is_error: bool) -> Any:
     """Return what is kept of a step as its function's annotation says, or raise it."""
     found: Any = None if value is None else msgspec.json.decode(value)
     if is_error:
         raise StepFailed(name, found["kind"], found["message"])
-    types = getattr(call, "types", None) or types_of(call, _signature_of(call))
-    codec = None if types is None else types.result
     if found is None or codec is None:
         return found
     try:
