@@ -86,6 +86,7 @@ RULES = {
     "W2": "a step of a workflow's run has one run",
     "W3": "a workflow ends once, after all its steps, and nothing starts after its end or long after its cancel",
     "W4": "every workflow ends as its steps have and its rules say, and leaves no mail and no flow",
+    "W14": "a step whose condition is false never runs, and one gets exactly what the step that it names has returned",
     "P1": "a job pauses itself after so many failures in a row, and only then",
 }
 """The rules, by their names in the reliability notes."""

@@ -409,6 +409,8 @@ class FlowStory:
         runs: of the steps, each with its `place`.
         steps: how each step has ended, by the words of `StepStatus`; None if that is not on record.
         cancelled_at: when a cancel of it was committed first; None: it never was.
+        whens: of steps that run only if another one has not returned an even number, that other one.
+        givens: of steps that get what another one has returned, that other one.
     """
 
     run: Run
@@ -418,6 +420,8 @@ class FlowStory:
     runs: tuple[Run, ...]
     steps: tuple[str, ...] | None
     cancelled_at: datetime | None
+    whens: Mapping[int, int] = field(default_factory=dict)
+    givens: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -37,6 +37,7 @@ from tools.judge.starts import tell_starts
 from tools.simulator.access_record import add_up
 from tools.simulator.faults import Nemesis, margin
 from tools.simulator.fitness import check_division
+from tools.simulator.flowed import asked_by
 from tools.simulator.loop import make_loop
 from tools.simulator.nodes import ServerNode, WorkerNode
 from tools.simulator.plan import Plan
@@ -286,6 +287,7 @@ async def _read_flow(world: World, run: Run) -> FlowStory:
     plan = FlowPlan.of(workflow_from_plain(spec.target.params))
     (kept,) = await world.store.read_flow_states([run.id])
     steps = None if kept is None else decode_flow_state(kept).steps
+    whens, givens = asked_by(plan.workflow.steps)
     return FlowStory(
         run=run,
         links=plan.graph.parents,
@@ -294,6 +296,8 @@ async def _read_flow(world: World, run: Run) -> FlowStory:
         runs=tuple(await world.store.list_flow_runs(run.id, limit=1000)),
         steps=None if steps is None else tuple(StepStatus(byte).name for byte in steps),
         cancelled_at=world.recorder.flow_cancels.get(run.id),
+        whens=whens,
+        givens=givens,
     )
 
 
