@@ -288,6 +288,7 @@ def sync_client() -> str:
             "archive_calls.py",
             "artifact_calls.py",
             "artifact_files.py",
+            "event_calls.py",
             "alert_calls.py",
             "log_calls.py",
             "workflow_calls.py",

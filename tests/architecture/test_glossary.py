@@ -35,6 +35,7 @@ VERBS = {
     "post",
     "revoke",
     "rotate",
+    "send",
     "set",
     "start",
     "test",

@@ -14,6 +14,7 @@ from mainspring.sdk.audit_calls import AuditCalls
 from mainspring.sdk.capacity_calls import CapacityCalls
 from mainspring.sdk.dead_calls import DeadCalls
 from mainspring.sdk.definition_calls import DefinitionCalls
+from mainspring.sdk.event_calls import EventCalls
 from mainspring.sdk.lists import NO_FILTERS, AsyncLists, RunFilters, query_of
 from mainspring.sdk.log_calls import LogCalls
 from mainspring.sdk.monitor_calls import MonitorCalls
@@ -68,6 +69,7 @@ class AsyncClient(
     AuditCalls,
     ArchiveCalls,
     ArtifactFiles,
+    EventCalls,
     MonitorCalls,
     ObjectiveCalls,
     CapacityCalls,

@@ -34,6 +34,7 @@ from mainspring.ports.store.claims import ClaimStore
 from mainspring.ports.store.dead import DeadStore
 from mainspring.ports.store.encryption import EncryptionStore
 from mainspring.ports.store.ends import EndStore
+from mainspring.ports.store.events import EventStore
 from mainspring.ports.store.failures import FailureStore
 from mainspring.ports.store.flows import FlowStore
 from mainspring.ports.store.jobs import JobStore
@@ -97,6 +98,7 @@ class Store(
     ObjectiveStore,
     FlowStore,
     ArtifactIndex,
+    EventStore,
     RunLogStore,
     Protocol,
 ):

@@ -24,6 +24,7 @@ from mainspring.stores.memory.claims import MemoryClaimStore
 from mainspring.stores.memory.dead import MemoryDeadStore
 from mainspring.stores.memory.encryption import MemoryEncryptionStore
 from mainspring.stores.memory.ends import MemoryEndStore
+from mainspring.stores.memory.events import EventTables, MemoryEventStore
 from mainspring.stores.memory.failures import MemoryFailureStore
 from mainspring.stores.memory.flows import MemoryFlowStore
 from mainspring.stores.memory.jobs import MemoryJobStore
@@ -92,6 +93,7 @@ class MemoryStore(
     MemoryObjectiveStore,
     MemoryFlowStore,
     MemoryArtifactStore,
+    MemoryEventStore,
     MemoryRunLogStore,
 ):
     """A `Store` that lasts as long as the process.
@@ -108,6 +110,7 @@ class MemoryStore(
         self._archive: ArchiveParts = {}
         self._objectives = {}
         self._artifacts = ArtifactTables()
+        self._events = EventTables()
         self._run_logs = RunLogTables()
         self._alerts = AlertTables()
         self._time = time

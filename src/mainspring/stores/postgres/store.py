@@ -31,6 +31,7 @@ from mainspring.stores.postgres.connection import Connections
 from mainspring.stores.postgres.dead import PostgresDeadStore
 from mainspring.stores.postgres.encryption import PostgresEncryptionStore
 from mainspring.stores.postgres.ends import PostgresEndStore
+from mainspring.stores.postgres.events import PostgresEventStore
 from mainspring.stores.postgres.failures import PostgresFailureStore
 from mainspring.stores.postgres.flows import PostgresFlowStore
 from mainspring.stores.postgres.inserts import LaneIds
@@ -107,6 +108,7 @@ class PostgresStore(
     PostgresObjectiveStore,
     PostgresFlowStore,
     PostgresArtifactStore,
+    PostgresEventStore,
     PostgresRunLogStore,
 ):
     """Implements `Store` on PostgreSQL 15 or later.
