@@ -289,6 +289,7 @@ def sync_client() -> str:
             "artifact_calls.py",
             "checkpoint_calls.py",
             "artifact_files.py",
+            "event_calls.py",
             "alert_calls.py",
             "log_calls.py",
             "workflow_calls.py",

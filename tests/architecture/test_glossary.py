@@ -37,6 +37,7 @@ VERBS = {
     "post",
     "revoke",
     "rotate",
+    "send",
     "set",
     "start",
     "test",

@@ -55,6 +55,11 @@ INSERT INTO artifact (
 SELECT 'shop', n / 10 * 256, 1, 'file ' || n % 10, '', 'text/plain', 1, '', n % 50 > 0, now(),
     now() + make_interval(mins => n - 40)
 FROM generate_series(1, 20000) AS n;
+INSERT INTO event (tenant, id, topic, received_at)
+SELECT 't' || n % 50, 'e' || n, 'topic ' || n % 400, now() FROM generate_series(1, 20000) AS n;
+INSERT INTO listener (job_id, kind, name, tenant)
+SELECT ('00000000-0000-0000-0000-' || lpad(n::text, 12, '0'))::uuid, 'topic', 'topic ' || n % 400, 't' || n % 50
+FROM generate_series(1, 20000) AS n;
 INSERT INTO slo (tenant, name, settings)
 SELECT 'shop ' || n % 300, 'slo ' || n, '{}' FROM generate_series(1, 9000) AS n;
 INSERT INTO usage_minute (at, tenant, queue, process, body)
@@ -72,6 +77,8 @@ TABLES = (
         "slo",
         "usage_minute",
         "artifact",
+        "event",
+        "listener",
     ),
 )
 JOB = "'{00000000-0000-0000-0000-000000000007}'"
@@ -138,6 +145,18 @@ LOOKS: list[tuple[Role, str, dict[str, str], set[str]]] = [
         "find_failing",
         {"job_ids": JOB, "failures": "'{3}'", "sinces": "'{2026-01-01T00:00:00Z}'"},
         {"dead_run_job"},
+    ),
+    (
+        Role.BROWSE,
+        "list_events",
+        {"tenant": "'t7'", "before": "9223372036854775807", "limit": "100"},
+        {"event_default_tenant_number_idx"},
+    ),
+    (
+        Role.BROWSE,
+        "list_events_of_topic",
+        {"tenant": "'t7'", "topic": "'topic 7'", "before": "9223372036854775807", "limit": "100"},
+        {"event_default_tenant_topic_number_idx"},
     ),
     (Role.READ, "get_artifact", {"artifact_id": "7"}, {"artifact_pkey"}),
     (

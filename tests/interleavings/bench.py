@@ -77,6 +77,8 @@ TABLES = (
     "mail",
     "artifact",
     "checkpoint",
+    "event",
+    "listener",
 )
 _OWN_IDS = frozenset({"job", "lane", "fire_range", "key_hold", "concurrency_key", "limit_rule", "mail"})
 """Tables whose new rows have ids that differ from order to order."""

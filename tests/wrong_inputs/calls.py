@@ -144,6 +144,24 @@ REQUESTS = [
     http(
         "GET /api/v1/artifacts/art_1", "", "no artifact 'art_1'", "GET /api/v1/runs/{id}/artifacts lists them"
     ),
+    http("POST /api/v1/events", '{"data": 1}', "topic", "is missing"),
+    http("POST /api/v1/events", '{"topic": ""}', "topic", "1 to 255 characters"),
+    http("POST /api/v1/events", '{"topic": "a", "key": 7}', "key", "must be text"),
+    http("POST /api/v1/events", '{"topic": "a", "kee": "7"}', "kee", "did you mean 'key'?"),
+    http(
+        "POST /api/v1/events/bulk",
+        '[{"topic": "a"}, {"topic": " b"}]',
+        "[1].topic",
+        "begin or end with a space",
+    ),
+    http("GET /api/v1/events?before=new", "", "before", "is not what `next` of a page has"),
+    http(_JOBS, '{"name": "r", "function": "add", "on_event": 7}', "on_event", "must be text"),
+    http(
+        _JOBS,
+        '{"name": "r", "function": "add", "trigger": {"type": "event", "topic": "a", "pattern": {"data": {"n": 5}}}}',
+        "trigger.pattern.data.n",
+        "write it in brackets",
+    ),
     http(
         "POST /api/v1/worker/artifacts",
         '{"session_id": "ses_1", "run_id": "run_00000000001yf", "token": 1, "name": "a", "content_type": "csv",'

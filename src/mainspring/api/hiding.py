@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from mainspring.api.errors import Rejected
 from mainspring.wire.alerts import TriedView
+from mainspring.wire.events import EventView
 from mainspring.wire.limits import KeyView
 from mainspring.wire.run_logs import ProgressView
 from mainspring.wire.versions import ChangeView, VersionView
@@ -48,6 +49,8 @@ def _hide_in(content: Struct) -> None:
             hide_payloads(getattr(content, field))
     if isinstance(content, ProgressView):
         content.message = None
+    if isinstance(content, EventView):
+        content.key = content.data = None
     if isinstance(content, VersionView) and "payload" in content.definition:
         target = _without(content.definition["target"])
         content.definition = {**content.definition, "payload": None, "target": target}

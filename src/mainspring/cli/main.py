@@ -39,6 +39,7 @@ _COMMANDS = {
     "dead": ("dead", "dead_group", "Show and settle dead letters: runs that failed for good."),
     "diff": ("applying", "diff_command", "Show what apply would change."),
     "doctor": ("doctor", "doctor_command", "Look at everything, and say what is wrong and what to do."),
+    "event": ("event", "event_group", "Send events, which start jobs, and list those that are kept."),
     "export": ("applying", "export_command", "Print jobs as a file for apply."),
     "import": ("importing", "import_group", "Import the jobs of another tool."),
     "job": ("job", "job_group", "Add, show, change and run jobs."),

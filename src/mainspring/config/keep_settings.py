@@ -61,6 +61,13 @@ KEEP_SETTINGS = (
         words="How long it is kept what runs wrote while they ran. The end of their output stays with the run.",
     ),
     Setting(
+        name="events.keep",
+        kind=Duration(timedelta(minutes=1), 365 * _DAY),
+        default=7 * _DAY,
+        field="keep_events",
+        words="How long events are kept, and their ids remembered.",
+    ),
+    Setting(
         name="sessions.keep",
         kind=Duration(timedelta(minutes=1), _YEARS),
         default=_DAY,

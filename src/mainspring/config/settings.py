@@ -160,6 +160,7 @@ class Settings:
     keep_usage_minutes: timedelta = default("usage.keep_minutes")
     keep_usage_hours: timedelta = default("usage.keep_hours")
     keep_run_logs: timedelta = default("run_logs.keep")
+    keep_events: timedelta = default("events.keep")
     keep_sessions: timedelta = default("sessions.keep")
     keep_keys: timedelta = default("idempotency.keep")
     backfill_rate: Rate = default("backfill.rate")

@@ -132,6 +132,11 @@ def parse_redrive_id(text: str) -> RedriveId:
     return RedriveId(UUID(int=_decode(text, "redrive_", _JOB_DIGITS, 128)))
 
 
+def format_event_id(fresh: UUID) -> str:
+    """Return the id of an event that came without one: `evt_` and 26 characters."""
+    return "evt_" + _encode(fresh.int)
+
+
 def parse_run_id(text: str) -> RunId:
     """Read `run_…`.
 

@@ -202,6 +202,10 @@ class KeyMaker:
         )
 
 
+REASON_NO_KEY = "no_key"
+"""The reason of an event's run that is skipped, because the event has not what a key of its job is made of."""
+
+
 def keys_of(job_id: JobId, spec: JobSpec, payload: bytes | None = None) -> tuple[RunKey, ...]:
     """Return the keys of one run; none for most jobs.
 

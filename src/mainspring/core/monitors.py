@@ -19,7 +19,7 @@ from mainspring.core.fields import DAY, check_known, read_mapping, show
 from mainspring.core.kinds import Whole
 from mainspring.core.options import Option, Options
 from mainspring.core.times import Duration
-from mainspring.core.triggers import TRIGGERS, AfterEnd, AtStart, Trigger, parts_of
+from mainspring.core.triggers import TRIGGERS, AfterEnd, AtStart, OnEvent, Trigger, parts_of
 from mainspring.core.triggers.base import WINDOW_NAMES
 from mainspring.core.triggers.reading import HEADS, read_trigger
 from mainspring.errors import InvalidInput
@@ -211,7 +211,7 @@ def make_monitor(
     trigger = read_trigger(words, base=None, old=old_trigger, now=now, key=f"{tenant}/{name}")
     if trigger is None:
         raise InvalidInput("trigger", f"is missing; give one of {', '.join([*TRIGGERS.heads, *HEADS])}")
-    if any(isinstance(part, AfterEnd | AtStart) for part in parts_of(trigger)):
+    if any(isinstance(part, AfterEnd | AtStart | OnEvent) for part in parts_of(trigger)):
         raise InvalidInput(
             "trigger", "a monitor needs instants: an interval, a cron expression, or one instant"
         )

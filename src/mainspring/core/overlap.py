@@ -56,7 +56,7 @@ def judge_overlap(
     that is caught up cancels no run of a newer one, but is skipped.
 
     Args:
-        fires: the fire time of each, and why it is to be skipped anyway; None if it is not.
+        fires: the fire time of each, None for that of an event, and why it is to be skipped anyway; None if it is not.
     """
     reasons = tuple(reason for _, reason in fires)
     if overlap is Overlap.SKIP:
@@ -67,8 +67,9 @@ def judge_overlap(
         return OverlapVerdict(reasons)
     made = [at for at, reason in fires if reason is None and at is not None]
     newest = max(made, default=None)
-    if newest is None:
-        return OverlapVerdict(reasons)
+    if newest is None:  # the run of an event, which has no time: it is the newest there is
+        cancels = tuple(sorted(run_id for run_id, _ in live.runs)) if None in reasons else ()
+        return OverlapVerdict(reasons, cancels)
     if any(at is not None and at > newest for _, at in live.runs):
         return OverlapVerdict(tuple(reason or OVERLAP for reason in reasons))
     return OverlapVerdict(

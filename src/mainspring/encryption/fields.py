@@ -6,6 +6,7 @@ import base64
 import binascii
 import json
 from dataclasses import replace
+from uuid import UUID
 
 from mainspring.core.ciphertexts import (
     ENCRYPTED,
@@ -24,6 +25,8 @@ from mainspring.core.values import value
 from mainspring.encryption.cipher import Cipher
 from mainspring.errors import CannotDecrypt, InvalidInput
 from mainspring.ports.store.runs import IdempotencyKey
+
+_NO_JOB = JobId(UUID(int=0))
 
 
 @value()
@@ -120,6 +123,20 @@ class Fields:
         if not is_encrypted_bytes(data):
             return data
         return self._cipher.decrypt(data, place.context(f"log {token} {start}", run_id))
+
+    def encrypt_event(self, data: bytes, tenant: str, topic: str) -> bytes:
+        """Encrypt what is said of an event."""
+        return self._cipher.encrypt(data, Place(tenant, _NO_JOB).context(f"event {topic}"))
+
+    def decrypt_event(self, data: bytes, tenant: str, topic: str) -> bytes:
+        """Decrypt what is said of an event.
+
+        Raises:
+            CannotDecrypt: it is a ciphertext that cannot be read here.
+        """
+        if not is_encrypted_bytes(data):
+            return data
+        return self._cipher.decrypt(data, Place(tenant, _NO_JOB).context(f"event {topic}"))
 
     def encrypt_step(
         self, data: bytes | None, place: Place, run_id: RunId, name: str, number: int

@@ -16,6 +16,7 @@ from mainspring.core.model import Run
 from mainspring.core.redrives import DeadVersion
 from mainspring.encryption.checkpoints import EncryptedCheckpoints
 from mainspring.encryption.cipher import Cipher
+from mainspring.encryption.events import EncryptedEvents
 from mainspring.encryption.fields import Fields, Place
 from mainspring.encryption.jobs import EncryptedJobs, JobTenants
 from mainspring.errors import InvalidInput
@@ -29,7 +30,7 @@ _ERRORS_HIDDEN = (
 )
 
 
-class EncryptedStore(EncryptedJobs, EncryptedCheckpoints):
+class EncryptedStore(EncryptedJobs, EncryptedCheckpoints, EncryptedEvents):
     """The verbs through which what users put in passes; all else is the store's own."""
 
     def __init__(self, store: Store, cipher: Cipher) -> None:
@@ -121,7 +122,7 @@ WRITING = frozenset(
     (
         *("add_jobs", "edit_jobs", "apply_jobs", "submit_runs", "submit_claimed"),
         *("record_fires", "advance_fire_ranges", "advance_backfills", "apply", "start_flows", "turn_flows"),
-        *("add_run_logs", "keep_checkpoints"),
+        *("add_run_logs", "keep_checkpoints", "add_events"),
     )
 )
 """The verbs that write what users put in."""

@@ -174,6 +174,8 @@ class Engine:
             artifacts=self._artifacts,
             checkpoints=checkpoints,
             log_feed=log_feed,
+            definitions=definitions,
+            events_kept=settings.retention.events,
         )
         self.ownership: Ownership = Ownership()
         self.shards: Shards | None = None
@@ -212,7 +214,8 @@ class Engine:
         self.services: dict[str, Service] = {service.name: service for service in services}
         self._runners: list[ServiceRunner] = []
         self.telemetry: Telemetry = Telemetry()
-        parts = (store, self._run_counts, self.gateway, self.client.runs, self.client.intake)
+        client = self.client
+        parts = (store, self._run_counts, self.gateway, client.runs, client.intake, client.events)
         for part in (self, *parts, *services):
             if isinstance(part, Source):
                 self.telemetry.watch(part)

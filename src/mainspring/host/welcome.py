@@ -121,7 +121,7 @@ def _when(job: Job) -> str:
         return str(trigger.get("expression", kind))
     if kind == "interval" and isinstance(trigger.get("every_seconds"), int | float):
         return f"every {show(timedelta(seconds=trigger['every_seconds']))}"
-    if kind in {"after_end", "at_start"}:
+    if kind in {"after_end", "at_start", "event"}:
         return tell_trigger(trigger)
     return str(kind)
 

@@ -95,6 +95,12 @@ METRICS = MappingProxyType(
                 ("reason",),
             ),
             Metric(
+                "events_received_total",
+                _COUNTER,
+                "Events that were sent to this process, by what became of them.",
+                ("status",),
+            ),
+            Metric(
                 "run_start_lag_seconds",
                 _DISTRIBUTION,
                 "How long after it was due a run was given to a worker for the first time.",

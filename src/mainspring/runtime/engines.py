@@ -367,6 +367,7 @@ def _retention(settings: Settings) -> Retention:
         usage_hours=settings.keep_usage_hours,
         sessions=settings.keep_sessions,
         run_logs=settings.keep_run_logs,
+        events=settings.keep_events,
     )
 
 

@@ -15,6 +15,7 @@ from mainspring.sdk.capacity_calls import CapacityCalls
 from mainspring.sdk.checkpoint_calls import CheckpointCalls
 from mainspring.sdk.dead_calls import DeadCalls
 from mainspring.sdk.definition_calls import DefinitionCalls
+from mainspring.sdk.event_calls import EventCalls
 from mainspring.sdk.lists import NO_FILTERS, AsyncLists, RunFilters, query_of
 from mainspring.sdk.log_calls import LogCalls
 from mainspring.sdk.monitor_calls import MonitorCalls
@@ -69,6 +70,7 @@ class AsyncClient(
     AuditCalls,
     ArchiveCalls,
     ArtifactFiles,
+    EventCalls,
     MonitorCalls,
     ObjectiveCalls,
     CapacityCalls,

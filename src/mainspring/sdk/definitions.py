@@ -64,6 +64,7 @@ class WorkflowOptions(TypedDict, total=False):
     dst: str
     every: Duration | None
     after_end: Duration | None
+    on_event: str | None
     calendar_interval: str | None
     at: time | str
     day: int | str | None

@@ -16,6 +16,7 @@ from mainspring.core.model import Priority
 from mainspring.core.priorities import read_priority
 from mainspring.core.triggers import TRIGGERS
 from mainspring.core.triggers.moments import read_moment_or_delay
+from mainspring.core.triggers.on_event import OnEventType
 from mainspring.core.triggers.reading import HEADS
 from mainspring.errors import Conflict, InvalidInput
 from mainspring.payloads.signature import FunctionTypes, types_of
@@ -236,6 +237,9 @@ class Function(Generic[P, R, T]):
 
     def _check_own_payload(self) -> None:
         """Refuse what each fire would pass, if the function does not take it. Its types are read when it is called."""
+        if self._is_for_events():
+            self._check_event()
+            return
         own = self.definition.get("payload")
         fires = any(self.definition.get(head) is not None for head in (*HEADS, *TRIGGERS.heads))
         if self.definition.get("batch") is not None or (own is None and not fires):
@@ -248,6 +252,21 @@ class Function(Generic[P, R, T]):
         except TypeError as error:
             what = "is missing, and each fire passes none" if own is None else f"does not fit {self.name!r}"
             message = f"{what}: {error}; give payload={{…}} with its arguments, or give them defaults"
+            raise InvalidInput("payload", message) from None
+
+    def _is_for_events(self) -> bool:
+        trigger = self.definition.get("trigger")
+        is_full = isinstance(trigger, Mapping) and trigger.get("type") == OnEventType.name
+        return is_full or any(self.definition.get(form) is not None for form in OnEventType.short)
+
+    def _check_event(self) -> None:
+        """Refuse a function that takes no event, though events start its runs."""
+        if self.definition.get("batch") is not None:
+            return
+        try:
+            self._signature.bind(event={})
+        except TypeError as error:
+            message = f"an event starts {self.name!r}, and is its argument `event`: {error}; take `event: dict` alone"
             raise InvalidInput("payload", message) from None
 
     def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Any, BinaryIO, Protocol, TypeVar, Unpack
 
+from mainspring.clock import UuidSource
 from mainspring.core.redrives import USUAL_RATE
 from mainspring.sdk.client import AsyncClient
 from mainspring.sdk.lists import DeadFilters, Lists, RunFilters
@@ -42,6 +43,7 @@ from mainspring.wire.calendars import (
 from mainspring.wire.capacity import CapacityView
 from mainspring.wire.checkpoints import CheckpointPage
 from mainspring.wire.dead_letters import DeadGroups, DeadPage, DiscardedView
+from mainspring.wire.events import EventPage, SentView
 from mainspring.wire.health import HealthView
 from mainspring.wire.ledger import FireRangeList, LedgerPage, LedgerView
 from mainspring.wire.limits import KeyPage, LimitPage, LimitView
@@ -75,6 +77,7 @@ from mainspring.wire.written import JobWritten
 
 T = TypeVar("T")
 _USUAL_LIMIT = 100
+_IDS = UuidSource()
 
 
 class Perform(Protocol):
@@ -882,6 +885,29 @@ class SyncClient(Lists):
             sha256: as for `fetch_artifact`.
         """
         return self._perform(lambda client: client.read_artifact(artifact_id, sha256=sha256))
+
+    def send_event(
+        self, topic: str, data: Any = None, *, key: str | None = None, event_id: str | None = None
+    ) -> SentView:
+        """Send an event. When this returns, it is kept, and the runs that it starts are made.
+
+        Args:
+            data: any JSON.
+            key: what it has happened to.
+            event_id: the sender's own id: a repeated one changes nothing. By default a new one, under which this
+                call may try again without sending two events.
+        """
+        return self._perform(lambda client: client.send_event(topic, data, key=key, event_id=event_id))
+
+    def send_events(self, events: Sequence[Mapping[str, Any]]) -> list[SentView]:
+        """Send up to 1,000 events in order, each with `topic` and perhaps `key`, `data` and `id`."""
+        return self._perform(lambda client: client.send_events(events))
+
+    def list_events(
+        self, *, topic: str | None = None, before: str | None = None, limit: int = 100
+    ) -> EventPage:
+        """Return a page of the events that are kept, the newest first."""
+        return self._perform(lambda client: client.list_events(topic=topic, before=before, limit=limit))
 
     def list_alerts(
         self, *, state: str = "open", scope: str = "tenant", before: int | None = None, limit: int = 100

@@ -25,6 +25,7 @@ from tests.unit.api.asgi import api_of, client_of
 AUDIT = "/api/v1/audit"
 NOT_AUDITED = {
     *("submit_run", "submit_runs", "run_job_now"),  # submissions: a run says itself what it is of
+    *("send_event", "send_events"),  # an event says itself what has happened
     *("diff_jobs", "preview_trigger", "check_workflow", "test_channel"),  # they change nothing
     "set_logging",  # of one process, for a while; its log says who asked for it
 }

@@ -35,6 +35,7 @@ from mainspring.sdk.checkpoint_calls import CheckpointCalls
 from mainspring.sdk.client import AsyncClient
 from mainspring.sdk.dead_calls import DeadCalls
 from mainspring.sdk.definition_calls import DefinitionCalls
+from mainspring.sdk.event_calls import EventCalls
 from mainspring.sdk.http_gateway import HttpGateway
 from mainspring.sdk.log_calls import LogCalls
 from mainspring.sdk.monitor_calls import MonitorCalls
@@ -112,6 +113,7 @@ def methods() -> dict[str, Callable[..., Any]]:
             **vars(UsageCalls),
             **vars(ArchiveCalls),
             **vars(ArtifactCalls),
+            **vars(EventCalls),
             **vars(AlertCalls),
             **vars(LogCalls),
             **vars(WorkflowCalls),
@@ -126,7 +128,7 @@ def methods() -> dict[str, Callable[..., Any]]:
 async def call_client(name: str) -> Asked:
     method = methods()[name]
     arguments = {
-        name: {} if name in {"owners", "grants"} else "1"
+        name: {} if name in {"owners", "grants", "events"} else "1"
         for name, parameter in inspect.signature(method).parameters.items()
         if name != "self" and parameter.kind is not inspect.Parameter.VAR_KEYWORD
     }
@@ -295,14 +297,20 @@ def test_rights_are_those_of_the_design() -> None:
             *("list_calendars", "get_calendar", "list_calendar_versions", "list_calendar_days"),
             *("list_limits", "get_limit", "list_limit_keys", "get_run_why", "get_run_logs"),
             *("list_redrives", "get_redrive", "get_usage"),
-            *("list_run_artifacts", "get_artifact", "get_artifact_content", "list_run_checkpoints"),
+            *(
+                "list_run_artifacts",
+                "get_artifact",
+                "get_artifact_content",
+                "list_run_checkpoints",
+                "list_events",
+            ),
             *("list_alerts", "list_alert_rules", "get_alert_rule", "list_channels", "get_channel"),
             *("list_silences", "list_monitors", "get_monitor", "list_slos", "get_slo", "get_capacity"),
             *("list_redrives", "get_redrive", "get_usage"),
             "list_silences",
             *("list_backfills", "get_backfill", "list_priority_classes", "get_priority_class"),
         },
-        Right.SUBMIT: {"submit_run", "submit_runs", "run_job_now", "cancel_run"},
+        Right.SUBMIT: {"submit_run", "submit_runs", "run_job_now", "cancel_run", "send_event", "send_events"},
         Right.OPERATE: {
             *(
                 "redrive_run",

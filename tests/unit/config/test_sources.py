@@ -95,6 +95,7 @@ def test_every_setting_has_a_variable_and_a_place_in_the_file(tmp_path: Path) ->
         "executors.shell.limits": ("{ nproc = 5 }", "nproc=5"),
         "archive.url": ('"/srv/archive"', "/srv/archive"),
         "archive.memory": ('"1GB"', "1GB"),
+        "events.keep": ('"2d"', "2d"),
         "artifacts.url": ('"s3://files"', "s3://files"),
         "artifacts.limit": ('"1GB"', "1GB"),
         "artifacts.keep": ('"7d"', "7d"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mainspring.core.calendars.rolling import RolledTrigger
 from mainspring.core.calendars.sieve import Sieve, SievedTrigger
-from mainspring.core.triggers import AfterEnd, AtStart, Trigger, UnknownTrigger, Windowed
+from mainspring.core.triggers import AfterEnd, AtStart, OnEvent, Trigger, UnknownTrigger, Windowed
 
 _MADE = (SievedTrigger, RolledTrigger)
 
@@ -24,7 +24,7 @@ def own_trigger(trigger: Trigger) -> Trigger:
 def has_no_rule(trigger: Trigger) -> bool:
     """Say whether no rule gives a trigger's fires: each comes to be with its record."""
     own = own_trigger(trigger)
-    return isinstance(own.raw if isinstance(own, Windowed) else own, AtStart | AfterEnd)
+    return isinstance(own.raw if isinstance(own, Windowed) else own, AtStart | AfterEnd | OnEvent)
 
 
 def clock_trigger(trigger: Trigger) -> Trigger:

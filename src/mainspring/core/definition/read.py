@@ -26,7 +26,7 @@ from mainspring.core.ids import DEFAULT_TENANT, JobId
 from mainspring.core.limits import keys_of
 from mainspring.core.model import Delivery, JobSpec, Priority, Target
 from mainspring.core.targets import TARGETS
-from mainspring.core.triggers import TRIGGERS, AtStart, Trigger
+from mainspring.core.triggers import TRIGGERS, AtStart, OnEvent, Trigger
 from mainspring.core.triggers.reading import COMMON, HEADS, read_trigger, slot_key
 from mainspring.core.triggers.words import warn_of_moment, warn_of_trigger
 from mainspring.errors import InvalidInput
@@ -214,6 +214,8 @@ def _checked(spec: JobSpec, body: Mapping[str, Any]) -> JobSpec:
     """Refuse fields that do not go together."""
     if spec.calendars and isinstance(spec.trigger, AtStart):
         raise InvalidInput("calendars", "do not go with a trigger at start, which fires whenever that is")
+    if spec.calendars and isinstance(spec.trigger, OnEvent):
+        raise InvalidInput("calendars", "go with a trigger of times, not with one on events")
     if spec.calendars and spec.calendars.roll is not None and after_end_of(spec.trigger) is not None:
         raise InvalidInput("calendars.roll", "does not go with after_end, whose fires have no time of day")
     if spec.calendars and spec.trigger is None:
@@ -227,7 +229,7 @@ def _checked(spec: JobSpec, body: Mapping[str, Any]) -> JobSpec:
     if spec.retry.rules:
         check_causes(spec, body)
     check_keys_are_meant(spec, body)
-    if spec.is_lined_up and spec.trigger is not None:
+    if spec.is_lined_up and not isinstance(spec.trigger, OnEvent | None):
         keys_of(_ANY_JOB, spec)  # its fires bring no payload of their own
     check_timeouts(spec.timeout, spec.soft_timeout, body)
     _check_preemption(spec, body)

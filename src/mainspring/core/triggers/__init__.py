@@ -14,6 +14,7 @@ from mainspring.core.triggers.base import Trigger, TriggerType, UnknownTrigger, 
 from mainspring.core.triggers.calendar_interval import CalendarInterval
 from mainspring.core.triggers.composed import AnyOf, Windowed, change_parts, parts_of
 from mainspring.core.triggers.interval import Interval
+from mainspring.core.triggers.on_event import OnEvent
 from mainspring.core.triggers.once import Once
 from mainspring.core.triggers.registry import TRIGGERS, load_trigger, store_trigger, tell_trigger, type_of
 
@@ -26,6 +27,7 @@ __all__ = [
     "AtStart",
     "CalendarInterval",
     "Interval",
+    "OnEvent",
     "Once",
     "Trigger",
     "TriggerType",

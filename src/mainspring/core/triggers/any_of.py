@@ -14,6 +14,7 @@ from mainspring.core.triggers.after_end import AfterEnd
 from mainspring.core.triggers.at_start import AtStart
 from mainspring.core.triggers.base import Trigger, TriggerType, UnknownTrigger
 from mainspring.core.triggers.composed import AnyOf, parts_of
+from mainspring.core.triggers.on_event import OnEvent
 from mainspring.core.triggers.reading import COMMON, read_trigger
 from mainspring.core.triggers.registry import TRIGGERS, load_trigger, store_trigger, tell_trigger
 from mainspring.errors import InvalidInput
@@ -125,6 +126,8 @@ def _read_part(part: Mapping[str, Any], path: str, known: tuple[Trigger, ...], n
         raise InvalidInput(path, "a trigger at start does not go into any_of; give it a job of its own")
     if isinstance(made, AfterEnd):
         raise InvalidInput(path, "a trigger after the end does not go into any_of; give it a job of its own")
+    if isinstance(made, OnEvent):
+        raise InvalidInput(path, "a trigger on an event does not go into any_of; give it a job of its own")
     if isinstance(made, AnyOf):
         raise InvalidInput(path, "any_of does not go into any_of; put its triggers into the outer list")
     return made

@@ -13,12 +13,20 @@ from mainspring.core.triggers.calendar_interval import CalendarIntervalType
 from mainspring.core.triggers.composed import Windowed
 from mainspring.core.triggers.cron import CronType
 from mainspring.core.triggers.interval import IntervalType
+from mainspring.core.triggers.on_event import OnEventType
 from mainspring.core.triggers.once import OnceType
 from mainspring.core.triggers.windows import WINDOW
 from mainspring.core.types import Types
 
 TRIGGERS: Types[TriggerType] = Types(
-    "trigger", CronType(), IntervalType(), CalendarIntervalType(), OnceType(), AfterEndType(), AtStartType()
+    "trigger",
+    CronType(),
+    IntervalType(),
+    CalendarIntervalType(),
+    OnceType(),
+    AfterEndType(),
+    AtStartType(),
+    OnEventType(),
 )
 """`any_of`, which reads triggers of the other types, adds itself."""
 

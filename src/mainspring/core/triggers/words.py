@@ -20,6 +20,7 @@ from mainspring.core.triggers.calendar_interval import CalendarInterval
 from mainspring.core.triggers.composed import AnyOf, Windowed, parts_of
 from mainspring.core.triggers.interval import Interval
 from mainspring.core.triggers.moments import Moment, is_plain_instant, read_moment_or_delay
+from mainspring.core.triggers.on_event import OnEvent
 from mainspring.core.triggers.once import Once
 from mainspring.core.triggers.registry import type_of
 from mainspring.core.triggers.wall_kinds import WEEK, nth_name
@@ -27,7 +28,7 @@ from mainspring.errors import InvalidInput
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _OF_WALL_CLOCKS = (Cron, CalendarInterval)
-_WITHOUT_RULE = (AtStart, UnknownTrigger)
+_WITHOUT_RULE = (AtStart, OnEvent, UnknownTrigger)
 _AHEAD = timedelta(days=370)
 """How far ahead clock changes are looked for, and how rare a cron expression may be: a year, and some days."""
 _DAYS = {
@@ -63,6 +64,9 @@ def explain_trigger(trigger: Trigger | None) -> str:
         return f"{show(trigger.delay)} after the end of the run before"
     if isinstance(trigger, AtStart):
         return "once at each start of the scheduler"
+    if isinstance(trigger, OnEvent):
+        fitting = "" if trigger.pattern is None else " that fits its pattern"
+        return f"with each event of the topic {trigger.topic}{fitting}"
     kind = type_of(trigger)
     if kind is None or isinstance(trigger, UnknownTrigger):
         return "by a trigger of a type that is not known here"
@@ -80,7 +84,7 @@ def explain_no_fires(plain: Mapping[str, Any] | None, otherwise: str) -> str:
     """Say why a preview of a trigger, given in full form, shows no fires: `otherwise`, if there will be none."""
     if plain is None:
         return "it has no trigger, and runs only when it is submitted"
-    if plain["type"] == "at_start":
+    if plain["type"] in {"at_start", "event"}:
         return "when that is next, is not known beforehand"
     if plain["type"] == "after_end":
         return "at once when the job is made, or at starts_at; then at the delay after the end of each run"

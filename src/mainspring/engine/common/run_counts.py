@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from mainspring.core.admission import OVERLAP, SubmissionVerdict
 from mainspring.core.expiry import EXPIRED
+from mainspring.core.limits import REASON_NO_KEY
 from mainspring.core.model import FireRangeKind, LaneKey, RunKind
 from mainspring.core.pauses import REASON_BLACKOUT, REASON_PAUSED
 from mainspring.core.planning import REASON_CALENDAR, REASON_MISFIRE, REASON_MISFIRE_LIMIT
@@ -23,6 +24,7 @@ _REASONS = (
     REASON_MISFIRE,
     REASON_MISFIRE_LIMIT,
     REASON_PAUSED,
+    REASON_NO_KEY,
 )
 """Told from the beginning, so that who looks for an increase sees the first one, too."""
 

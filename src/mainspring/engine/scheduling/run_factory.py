@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from mainspring.core.calendars.joined import labels_of
+from mainspring.core.events.model import Event
 from mainspring.core.expiry import QueueExpiries, expiry_of
 from mainspring.core.ids import FireRangeId, JobId
 from mainspring.core.limits import keys_of
@@ -46,6 +47,47 @@ def make_fired_run(
         skip_reason=skip_reason,
         keys=keys_of(job_id, spec) if spec.is_lined_up and skip_reason is None else (),
         trace=trace,
+    )
+
+
+def make_event_run(
+    spec: JobSpec,
+    *,
+    job_id: JobId,
+    version: int,
+    event: Event,
+    payload: bytes,
+    expiries: QueueExpiries,
+    pauses: LanePauses = NOTHING_PAUSED,
+    skip_reason: str | None = None,
+) -> NewRun:
+    """Make the run that an event starts, or the record of one that is skipped. The job's jitter delays its start.
+
+    Args:
+        payload: the event, in its envelope.
+        skip_reason: why it only leaves a record; None: only if a pause or a blackout says so.
+
+    Raises:
+        InvalidInput: the event has not what a key of the job's limits is made of.
+    """
+    at = event.received_at
+    due_at = jittered(job_id, at, spec.jitter)
+    reason = skip_reason
+    if reason is None:
+        reason = reason_to_skip(spec, job_id=job_id, tenant=event.tenant, fire_at=at, pauses=pauses)
+    return NewRun(
+        job_id=job_id,
+        version=version,
+        lane=lane_of(spec, event.tenant),
+        kind=RunKind.EVENT,
+        fire_at=None,
+        due_at=due_at,
+        timeout=spec.timeout,
+        payload=payload,
+        expires_at=expiry_of(spec, due_at, expiries),
+        skip_reason=reason,
+        target_key=event.id,
+        keys=keys_of(job_id, spec, payload) if spec.is_lined_up and reason is None else (),
     )
 
 

@@ -22,7 +22,7 @@ KEYS = 5000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
     """How long rows are kept after their run or session has ended, dead letters after they were settled, and entries
-    of the audit and the output of attempts after they were written.
+    of the audit, the output of attempts and events after they were written.
 
     Dead letters that are open stay.
     """
@@ -34,6 +34,7 @@ class Retention:
     usage_hours: timedelta = timedelta(days=400)
     sessions: timedelta = timedelta(days=1)
     run_logs: timedelta = timedelta(days=7)
+    events: timedelta = timedelta(days=7)
 
 
 class Sweep(Protocol):
@@ -76,6 +77,7 @@ class Janitor:
         """Prepare the history, and remove one batch of each kind of row. Come back soon while there are more."""
         await self._store.prepare_history(now=now)
         await self._store.prepare_run_logs(now=now)
+        await self._store.prepare_events(now=now)
         removed = (
             await self._store.prune_history(
                 before=await self._history_before(now), limit=BATCH, audit_before=now - self._retention.audit
@@ -88,6 +90,7 @@ class Janitor:
             await self._store.prune_limits(now=now, limit=BATCH),
             await self._store.prune_checkpoints(before=now - self._retention.history, limit=BATCH),
             await self._store.prune_run_logs(before=now - self._retention.run_logs, limit=BATCH),
+            await self._store.prune_events(before=now - self._retention.events, limit=BATCH),
         )
         _, self._keys_after = await self._store.prune_unique_keys(now=now, after=self._keys_after, limit=KEYS)
         swept = 0 if self._sweep is None else await self._sweep(now=now)

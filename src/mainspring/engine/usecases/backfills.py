@@ -177,7 +177,7 @@ class Backfills:
             raise InvalidInput(
                 "from",
                 "no rule tells when the job should have fired between `from` and `to`: its trigger goes by starts of"
-                " the scheduler or by ends of runs; submit its runs instead",
+                " the scheduler, by ends of runs or by events; submit its runs instead",
             )
         return triggers
 

@@ -9,6 +9,7 @@ from mainspring.core.ids import SessionId
 from mainspring.core.serving import Offers, is_of_engine
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.capacity import CapacityReader
+from mainspring.engine.common.definitions import Definitions
 from mainspring.engine.common.log_feed import LogFeed
 from mainspring.engine.common.queue_expiries import QueueExpiryFollower
 from mainspring.engine.common.restrictions import RestrictionReader
@@ -17,6 +18,7 @@ from mainspring.engine.common.serving import OfferReader
 from mainspring.engine.common.traces import RunTraces
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.settling.janitor import Retention
+from mainspring.engine.usecases import events
 from mainspring.engine.usecases.access import AccessControl
 from mainspring.engine.usecases.alerts import AlertRules, Alerts
 from mainspring.engine.usecases.applying import Applying
@@ -69,6 +71,7 @@ class Client:
     (`client.blackouts`). `client.owners` knows whose code defines which jobs, and `client.offer_reader` what live
     workers offer. `client.applying` makes jobs what files say, and `client.versions` looks back at what a job was.
     `client.workflows` checks jobs that have steps, and shows their graphs; `client.flow_commands` pauses their runs.
+    `client.events` takes in what starts jobs.
     `client.backfills` makes the runs of jobs for a range that is past, `client.redriving` runs a failed one again and
     `client.redrives` many at a rate, `client.ledgers` compares owed fires with records, and `client.overviews` says
     what all of it does. `client.audit` says who changed what, and `client.access` knows accounts and their tokens.
@@ -100,6 +103,8 @@ class Client:
         traces: RunTraces | None = None,
         artifacts: Artifacts | None = None,
         checkpoints: Checkpoints | None = None,
+        definitions: Definitions | None = None,
+        events_kept: timedelta = events.KEEP,
     ) -> None:
         self._store, self._clock = store, clock
         wakeups, calendars = wakeups or Wakeups(), calendars or CalendarReader(store)
@@ -169,6 +174,18 @@ class Client:
             traces=traces,
             key_lifetime=key_lifetime,
             list_budget=list_budget,
+        )
+        self.events: events.EventInbox = events.EventInbox(
+            store,
+            clock=clock,
+            ids=ids,
+            wakeups=wakeups,
+            intake=self.intake,
+            definitions=definitions or Definitions(store),
+            restrictions=restrictions,
+            expiries=expiries or QueueExpiryFollower(),
+            counts=run_counts or RunCounts(),
+            keep=events_kept,
         )
         self.run_logs: RunLogs = RunLogs(store, self.runs, log_feed)
         self.dead_letters: DeadLetters = DeadLetters(store, clock=clock)

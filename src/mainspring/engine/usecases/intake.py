@@ -111,6 +111,15 @@ class Intake:
             if scope in self._counted:
                 self._counted[scope].came += more
 
+    async def admit_events(self, tenant: str, count: int) -> None:
+        """Let events of one request in, all or none. Full queues do not refuse them, as they do not refuse fires.
+
+        Raises:
+            TooMany: the tenant's rate is used up. Nothing was stored.
+        """
+        if tenant in self._rates:
+            await self._spend(tenant, count)
+
     async def admit_jobs(self, tenant: str, names: Sequence[str]) -> None:
         """Let a tenant have further jobs, all of these names or none. Those of names that exist are no further ones.
 

@@ -35,6 +35,7 @@ from mainspring.ports.store.claims import ClaimStore
 from mainspring.ports.store.dead import DeadStore
 from mainspring.ports.store.encryption import EncryptionStore
 from mainspring.ports.store.ends import EndStore
+from mainspring.ports.store.events import EventStore
 from mainspring.ports.store.failures import FailureStore
 from mainspring.ports.store.flows import FlowStore
 from mainspring.ports.store.jobs import JobStore
@@ -99,6 +100,7 @@ class Store(
     FlowStore,
     ArtifactIndex,
     CheckpointStore,
+    EventStore,
     RunLogStore,
     Protocol,
 ):

@@ -25,6 +25,7 @@ from mainspring.stores.memory.claims import MemoryClaimStore
 from mainspring.stores.memory.dead import MemoryDeadStore
 from mainspring.stores.memory.encryption import MemoryEncryptionStore
 from mainspring.stores.memory.ends import MemoryEndStore
+from mainspring.stores.memory.events import EventTables, MemoryEventStore
 from mainspring.stores.memory.failures import MemoryFailureStore
 from mainspring.stores.memory.flows import MemoryFlowStore
 from mainspring.stores.memory.jobs import MemoryJobStore
@@ -94,6 +95,7 @@ class MemoryStore(
     MemoryFlowStore,
     MemoryArtifactStore,
     MemoryCheckpointStore,
+    MemoryEventStore,
     MemoryRunLogStore,
 ):
     """A `Store` that lasts as long as the process.
@@ -110,6 +112,7 @@ class MemoryStore(
         self._archive: ArchiveParts = {}
         self._objectives = {}
         self._artifacts = ArtifactTables()
+        self._events = EventTables()
         self._run_logs = RunLogTables()
         self._checkpoints = {}
         self._alerts = AlertTables()

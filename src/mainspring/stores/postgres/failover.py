@@ -14,6 +14,7 @@ from datetime import datetime
 
 from mainspring.core.admission import SubmissionVerdict
 from mainspring.errors import StoreUnavailable
+from mainspring.ports.store.events import EventResult
 from mainspring.ports.store.runs import SubmitResult
 from mainspring.ports.store.schedule import FireResult
 
@@ -125,7 +126,9 @@ class Recent:
     """
 
     def __init__(self) -> None:
-        self._notes: deque[tuple[datetime, Sequence[SubmitResult] | Sequence[FireResult]]] = deque()
+        self._notes: deque[
+            tuple[datetime, Sequence[SubmitResult] | Sequence[FireResult] | Sequence[EventResult]]
+        ] = deque()
         self._count = 0
         self._at_looks: deque[int] = deque()
         self._noted = 0
@@ -137,7 +140,9 @@ class Recent:
         """Whether everything since the oldest of the last checks is kept: nothing was dropped for lack of room."""
         return self._dropped <= self._outdated
 
-    def note(self, now: datetime, results: Sequence[SubmitResult] | Sequence[FireResult]) -> None:
+    def note(
+        self, now: datetime, results: Sequence[SubmitResult] | Sequence[FireResult] | Sequence[EventResult]
+    ) -> None:
         """Remember the results of a call that inserted runs at `now`."""
         self._notes.append((now, results))
         self._noted += 1
@@ -166,8 +171,8 @@ class Recent:
                     yield run_id, now
 
 
-def _ids_of(result: SubmitResult | FireResult) -> Sequence[int]:
-    if isinstance(result, FireResult):
+def _ids_of(result: SubmitResult | FireResult | EventResult) -> Sequence[int]:
+    if isinstance(result, FireResult | EventResult):
         return result.run_ids
     # A repeated submission names a run that was created earlier.
     is_new = result.status is SubmissionVerdict.SUBMITTED

@@ -29,6 +29,7 @@ from mainspring.stores.postgres.calendar_uses import find_moved, use_calendars
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
 from mainspring.stores.postgres.ends import watch_ends
+from mainspring.stores.postgres.events import keep_listeners
 from mainspring.stores.postgres.job_clocks import (
     Jobs,
     LockedClock,
@@ -180,6 +181,7 @@ async def add_jobs(transaction: Transaction, jobs: Sequence[NewJob], now: dateti
     await keep_notify(transaction, {job.id: job.spec for job in added}, are_new=True)
     await _watch_starts(transaction, {job.id: job.spec for job in added}, are_new=True)
     await watch_ends(transaction, {job.id: job.spec for job in added}, are_new=True)
+    await keep_listeners(transaction, [(job.id, job.tenant, job.spec) for job in added], are_new=True)
     missed = dict.fromkeys(unset, AddResult.LIMIT_GONE)
     missed |= dict.fromkeys(moved, AddResult.CALENDARS_MOVED)
     return [AddResult.ADDED if job.id in ids else missed.get(job.id, AddResult.NAME_TAKEN) for job in jobs]
@@ -214,6 +216,7 @@ async def edit_jobs(transaction: Transaction, edits: Sequence[JobEdit], now: dat
         await keep_notify(transaction, specs, are_new=False)
         await _watch_starts(transaction, specs, are_new=False)
         await watch_ends(transaction, specs, are_new=False)
+        await keep_listeners(transaction, edited, are_new=False)
     return [decision.verdict for _, decision in decided]
 
 
@@ -318,6 +321,7 @@ async def _delete(
     await drop_notify(transaction, job_ids)
     await transaction.execute("unwatch_starts", job_ids=job_ids)
     await transaction.execute("unwatch_ends", job_ids=job_ids)
+    await transaction.execute("drop_listeners", job_ids=job_ids)
 
 
 async def _add_clocks(transaction: Transaction, jobs: Sequence[NewJob]) -> None:

@@ -12,11 +12,12 @@ from mainspring.core.model import Overlap
 from mainspring.core.overlap import LiveOfJob
 from mainspring.core.states import RunState
 from mainspring.ports.store.backfills import BackfillStep
+from mainspring.ports.store.events import EventStart
 from mainspring.ports.store.schedule import Fire, FireRangeStep
 from mainspring.stores.postgres.completion import finish_waiting
 from mainspring.stores.postgres.connection import Transaction
 
-PlannedRuns = Fire | FireRangeStep | BackfillStep
+PlannedRuns = Fire | FireRangeStep | BackfillStep | EventStart
 
 
 async def read_live(

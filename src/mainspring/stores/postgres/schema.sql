@@ -330,6 +330,20 @@ CREATE TABLE encryption_key (
 
 -- VIEW ended_run (id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, ready_at, created_at, started_at, finished_at, attempt, token, crashes, session_id, is_cancel_requested, error, payload, result, output, target_key, fire_range_id, redrive_of, trace, flow_id, step, item)
 
+CREATE TABLE event (
+    number bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    tenant text NOT NULL,
+    id text NOT NULL,
+    topic text NOT NULL,
+    key text,
+    data bytea,
+    received_at timestamp with time zone NOT NULL
+) PARTITION BY RANGE (received_at);
+CREATE INDEX event_tenant ON ONLY public.event USING btree (tenant, number);
+CREATE INDEX event_topic ON ONLY public.event USING btree (tenant, topic, number);
+
+-- PARTITION event_default DEFAULT
+
 CREATE TABLE failover (
     noticed_at timestamp with time zone NOT NULL,
     process text NOT NULL,
@@ -516,6 +530,16 @@ CREATE TABLE limit_use (
     CONSTRAINT limit_use_pkey PRIMARY KEY (tenant, name, job_id)
 );
 CREATE INDEX limit_use_job ON public.limit_use USING btree (job_id);
+
+CREATE TABLE listener (
+    job_id uuid NOT NULL,
+    kind text NOT NULL,
+    name text NOT NULL,
+    tenant text NOT NULL,
+    CONSTRAINT listener_kind CHECK ((kind = 'topic'::text)),
+    CONSTRAINT listener_pkey PRIMARY KEY (job_id)
+);
+CREATE INDEX listener_name ON public.listener USING btree (tenant, kind, name, job_id);
 
 -- VIEW live_run (id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, ready_at, created_at, started_at, finished_at, attempt, token, crashes, session_id, is_cancel_requested, error, payload, result, output, target_key, fire_range_id, redrive_of, trace, flow_id, step, item)
 
@@ -916,6 +940,7 @@ CREATE TABLE usage_minute (
 
 -- FUNCTION cut_archive_pages(text,date,bigint,bigint,bigint,bigint,bigint)
 -- FUNCTION detach_day(text,date)
+-- FUNCTION detach_event_day(date)
 -- FUNCTION detach_log_day(date)
 -- FUNCTION drop_audit(timestamp with time zone)
 -- FUNCTION drop_day(text)
@@ -927,6 +952,7 @@ CREATE TABLE usage_minute (
 -- FUNCTION may_drop_day(date)
 -- FUNCTION outline_archive(text,date,bigint)
 -- FUNCTION prepare_audit(timestamp with time zone,integer)
+-- FUNCTION prepare_events(timestamp with time zone,integer)
 -- FUNCTION prepare_history(timestamp with time zone,integer)
 -- FUNCTION prepare_run_logs(timestamp with time zone,integer)
 -- FUNCTION reopen_archive_day()
@@ -935,6 +961,7 @@ CREATE TABLE usage_minute (
 -- SEQUENCE artifact_id_seq
 -- SEQUENCE audit_id_seq
 -- SEQUENCE concurrency_key_id_seq
+-- SEQUENCE event_number_seq
 -- SEQUENCE fire_range_id_seq
 -- SEQUENCE key_hold_id_seq
 -- SEQUENCE lane_id_seq

@@ -32,6 +32,7 @@ from mainspring.stores.postgres.connection import Connections
 from mainspring.stores.postgres.dead import PostgresDeadStore
 from mainspring.stores.postgres.encryption import PostgresEncryptionStore
 from mainspring.stores.postgres.ends import PostgresEndStore
+from mainspring.stores.postgres.events import PostgresEventStore
 from mainspring.stores.postgres.failures import PostgresFailureStore
 from mainspring.stores.postgres.flows import PostgresFlowStore
 from mainspring.stores.postgres.inserts import LaneIds
@@ -109,6 +110,7 @@ class PostgresStore(
     PostgresFlowStore,
     PostgresArtifactStore,
     PostgresCheckpointStore,
+    PostgresEventStore,
     PostgresRunLogStore,
 ):
     """Implements `Store` on PostgreSQL 15 or later.

@@ -26,6 +26,7 @@ from mainspring.stores.sqlite.audit import write_audit
 from mainspring.stores.sqlite.calendar_uses import are_current, use_calendars
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.ends import watch_ends
+from mainspring.stores.sqlite.events import keep_listener
 from mainspring.stores.sqlite.failures import watch_failures
 from mainspring.stores.sqlite.inserts import insert_fire_ranges
 from mainspring.stores.sqlite.job_clocks import move_clock, set_paused
@@ -186,6 +187,7 @@ def add_job(db: apsw.Connection, job: NewJob, spec: bytes, now: int) -> AddResul
     keep_notify(db, job.id, job.spec, is_new=True)
     _watch_starts(db, job.id, job.spec, is_new=True)
     watch_ends(db, job.id, job.spec, is_new=True)
+    keep_listener(db, job.id, job.tenant, job.spec, is_new=True)
     return AddResult.ADDED
 
 
@@ -220,6 +222,7 @@ def edit_job(db: apsw.Connection, edit: JobEdit, now: int) -> ChangeVerdict:
     keep_notify(db, edit.job_id, edit.spec, is_new=False)
     _watch_starts(db, edit.job_id, edit.spec, is_new=False)
     watch_ends(db, edit.job_id, edit.spec, is_new=False)
+    keep_listener(db, edit.job_id, job.tenant, edit.spec, is_new=False)
     return decision.verdict
 
 
@@ -273,6 +276,7 @@ def _delete(db: apsw.Connection, change: ClockChange, move: ClockMove, now: int)
     drop_notify(db, change.job_id)
     execute(db, "unwatch_starts", {"job_id": change.job_id.bytes})
     execute(db, "unwatch_ends", {"job_id": change.job_id.bytes})
+    execute(db, "drop_listener", {"job_id": change.job_id.bytes})
 
 
 def _watch_starts(db: apsw.Connection, job_id: JobId, spec: JobSpec, *, is_new: bool) -> None:

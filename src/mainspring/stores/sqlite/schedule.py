@@ -15,6 +15,7 @@ from mainspring.core.ids import FireRangeId, JobId, RunId, job_shard
 from mainspring.core.model import FireRange, Overlap, Priority
 from mainspring.core.overlap import LiveOfJob, judge_overlap
 from mainspring.ports.codec import decode_outline
+from mainspring.ports.store.events import EventStart
 from mainspring.ports.store.nodes import Epochs
 from mainspring.ports.store.runs import NewRun
 from mainspring.ports.store.schedule import (
@@ -85,7 +86,7 @@ class SqliteScheduleStore:
         if not _win(db, fire, fire.next_fire, fire.fired_through):
             return FireResult(FireStatus.LOST)
         insert_fire_ranges(db, fire.fire_ranges, now)
-        return self._fired(db, fire, now)
+        return insert_planned(db, self._lane_ids, fire, now)
 
     async def fire_outlined(
         self, clocks: Sequence[DueClock], *, epochs: Epochs, now: datetime
@@ -133,7 +134,7 @@ class SqliteScheduleStore:
             return FireResult(FireStatus.LOST)
         level_at = to_optional_micros(step.level_at)
         execute(db, "keep_permits", {"job_id": step.job_id.bytes, "level": step.level, "level_at": level_at})
-        return self._fired(db, step, now)
+        return insert_planned(db, self._lane_ids, step, now)
 
     async def _fenced(
         self,
@@ -153,23 +154,6 @@ class SqliteScheduleStore:
             ]
 
         return await self._writer.call(work)
-
-    def _fired(self, db: apsw.Connection, write: Fire | FireRangeStep, now: int) -> FireResult:
-        runs: Sequence[NewRun] = write.runs
-        cancels: tuple[RunId, ...] = ()
-        if runs and write.overlap is not Overlap.ALLOW:
-            live = _read_live(db, write.job_id, write.overlap, now)
-            judged = judge_overlap(write.overlap, [(run.fire_at, run.skip_reason) for run in runs], live)
-            cancels = judged.cancels
-            for run_id in cancels:
-                cancel_run(db, run_id, OVERLAP, now)
-            runs = [
-                run if run.skip_reason == reason else replace(run, skip_reason=reason)
-                for run, reason in zip(runs, judged.reasons, strict=True)
-            ]
-        ids = insert_runs(db, self._lane_ids, runs, now)
-        went_live = (run_id for run_id, run in zip(ids, runs, strict=True) if run.skip_reason is None)
-        return FireResult(FireStatus.FIRED, tuple(went_live), cancels)
 
     async def add_fire_ranges(self, fire_ranges: Sequence[NewFireRange], *, now: datetime) -> None:
         """See `ScheduleStore`."""
@@ -198,6 +182,27 @@ class SqliteScheduleStore:
         values = {"job_id": job_id.bytes, "limit": limit}
         rows = await self._browser.call(lambda db: fetch_rows(db, "list_fire_ranges", values))
         return [make_fire_range(row) for row in rows]
+
+
+def insert_planned(
+    db: apsw.Connection, lane_ids: InternedLanes, plan: Fire | FireRangeStep | EventStart, now: int
+) -> FireResult:
+    """Insert the runs of a fire, of a fire range's step, or of an event, and cancel what has to make way for them."""
+    runs: Sequence[NewRun] = plan.runs
+    cancels: tuple[RunId, ...] = ()
+    if runs and plan.overlap is not Overlap.ALLOW:
+        live = _read_live(db, plan.job_id, plan.overlap, now)
+        judged = judge_overlap(plan.overlap, [(run.fire_at, run.skip_reason) for run in runs], live)
+        cancels = judged.cancels
+        for run_id in cancels:
+            cancel_run(db, run_id, OVERLAP, now)
+        runs = [
+            run if run.skip_reason == reason else replace(run, skip_reason=reason)
+            for run, reason in zip(runs, judged.reasons, strict=True)
+        ]
+    ids = insert_runs(db, lane_ids, runs, now)
+    went_live = (run_id for run_id, run in zip(ids, runs, strict=True) if run.skip_reason is None)
+    return FireResult(FireStatus.FIRED, tuple(went_live), cancels)
 
 
 def _due_clock(

@@ -383,6 +383,23 @@ CREATE TABLE encryption_key (
     since INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE event (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    tenant TEXT NOT NULL,
+    id TEXT NOT NULL,
+    topic TEXT NOT NULL,
+    -- Null: nobody says what it has happened to.
+    key TEXT,
+    data BLOB,
+    received_at INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX event_received ON event (received_at);
+
+CREATE INDEX event_tenant ON event (tenant, number);
+
+CREATE INDEX event_topic ON event (tenant, topic, number);
+
 CREATE TABLE failover (
     noticed_at INTEGER NOT NULL,
     process TEXT NOT NULL,
@@ -560,6 +577,15 @@ CREATE TABLE limit_use (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX limit_use_job ON limit_use (job_id);
+
+CREATE TABLE listener (
+    job_id BLOB NOT NULL PRIMARY KEY,
+    kind TEXT NOT NULL CHECK (kind = 'topic'),
+    name TEXT NOT NULL,
+    tenant TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX listener_name ON listener (tenant, kind, name, job_id);
 
 CREATE TABLE log_chunk (
     run_id INTEGER NOT NULL,

@@ -38,6 +38,7 @@ from mainspring.stores.sqlite.connection import (
 from mainspring.stores.sqlite.dead import SqliteDeadStore
 from mainspring.stores.sqlite.encryption import SqliteEncryptionStore
 from mainspring.stores.sqlite.ends import SqliteEndStore
+from mainspring.stores.sqlite.events import SqliteEventStore
 from mainspring.stores.sqlite.failures import SqliteFailureStore
 from mainspring.stores.sqlite.flows import SqliteFlowStore
 from mainspring.stores.sqlite.inserts import InternedLanes
@@ -112,6 +113,7 @@ class SqliteStore(
     SqliteFlowStore,
     SqliteArtifactStore,
     SqliteCheckpointStore,
+    SqliteEventStore,
     SqliteRunLogStore,
 ):
     """Implements `Store` on one SQLite file in WAL mode with synchronous=FULL.

@@ -76,6 +76,7 @@ from mainspring.wire.operations.calendars import (
 from mainspring.wire.operations.capacity import GET_CAPACITY
 from mainspring.wire.operations.checkpoints import LIST_RUN_CHECKPOINTS
 from mainspring.wire.operations.dead_letters import DISCARD_DEAD_RUNS, GROUP_DEAD_RUNS, LIST_DEAD_RUNS
+from mainspring.wire.operations.events import LIST_EVENTS, SEND_EVENT, SEND_EVENTS
 from mainspring.wire.operations.jobs import (
     APPLY_DEFINITIONS,
     APPLY_JOBS,
@@ -258,6 +259,9 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     GET_ARTIFACT_CONTENT,
     CANCEL_RUN,
     COUNT_RUNS,
+    SEND_EVENT,
+    SEND_EVENTS,
+    LIST_EVENTS,
     LIST_CALENDARS,
     GET_CALENDAR,
     UPSERT_CALENDAR,
@@ -455,6 +459,7 @@ __all__ = [
     "LIST_CALENDAR_VERSIONS",
     "LIST_CHANNELS",
     "LIST_DEAD_RUNS",
+    "LIST_EVENTS",
     "LIST_JOBS",
     "LIST_JOB_FIRES",
     "LIST_JOB_FIRE_RANGES",
@@ -513,6 +518,8 @@ __all__ = [
     "REVOKE_TOKEN",
     "ROTATE_TOKEN",
     "RUN_JOB_NOW",
+    "SEND_EVENT",
+    "SEND_EVENTS",
     "SET_LOGGING",
     "SET_PASSWORD",
     "SKIP_RUN_STEPS",

@@ -62,8 +62,8 @@ DELETE FROM node;
 SELECT setval(format('%I.%I', schemaname, sequencename)::regclass, coalesce(last_value, 0) + :step::bigint)
 FROM pg_sequences
 WHERE schemaname = current_schema() AND sequencename IN (
-    'alert_id_seq', 'artifact_id_seq', 'audit_id_seq', 'concurrency_key_id_seq', 'fire_range_id_seq', 'key_hold_id_seq',
-    'lane_id_seq', 'limit_rule_id_seq', 'mail_id_seq', 'monitor_id_seq', 'notification_id_seq', 'run_sequence',
+    'alert_id_seq', 'artifact_id_seq', 'audit_id_seq', 'concurrency_key_id_seq', 'event_number_seq', 'fire_range_id_seq',
+    'key_hold_id_seq', 'lane_id_seq', 'limit_rule_id_seq', 'mail_id_seq', 'monitor_id_seq', 'notification_id_seq', 'run_sequence',
     'session_id_seq', 'silence_id_seq'
 );
 

@@ -1,0 +1,1 @@
+"""Events: what happens elsewhere, and what it starts here."""
