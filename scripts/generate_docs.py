@@ -287,6 +287,7 @@ def sync_client() -> str:
             "usage_calls.py",
             "archive_calls.py",
             "artifact_calls.py",
+            "checkpoint_calls.py",
             "artifact_files.py",
             "alert_calls.py",
             "log_calls.py",

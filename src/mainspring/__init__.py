@@ -33,6 +33,7 @@ if _typing.TYPE_CHECKING:
     from mainspring.sdk.app import App
     from mainspring.sdk.batch import Batch
     from mainspring.sdk.definitions import Limit
+    from mainspring.sdk.durable import DurableContext, StepFailed
     from mainspring.sdk.notify import Notify
     from mainspring.sdk.once import Debounce, Throttle, Unique
     from mainspring.signals import Call, Done, Failed, FailRun, Outcome, RetryRun, SnoozeRun, current_attempt
@@ -48,6 +49,7 @@ __all__ = [
     "CronError",
     "Debounce",
     "Done",
+    "DurableContext",
     "FailRun",
     "Failed",
     "InvalidInput",
@@ -68,6 +70,7 @@ __all__ = [
     "SchemaMismatch",
     "SnoozeRun",
     "StaleLease",
+    "StepFailed",
     "StoreLocked",
     "StoreUnavailable",
     "Throttle",
@@ -88,6 +91,8 @@ _HOMES = {
     "Debounce": "mainspring.sdk.once",
     "Notify": "mainspring.sdk.notify",
     "Done": "mainspring.signals",
+    "DurableContext": "mainspring.sdk.durable",
+    "StepFailed": "mainspring.sdk.durable",
     "FailRun": "mainspring.signals",
     "Failed": "mainspring.signals",
     "Limit": "mainspring.sdk.definitions",

@@ -29,6 +29,7 @@ class RegisteredFunction:
         required: those of `names` that have no default.
         has_plain_keywords: whether every parameter has a name, so that `required` and `names` decide what fits.
         types: its annotations, by which arguments are read; None if it has none.
+        is_durable: whether it asks for the steps of its run (`signals.find_steps`).
     """
 
     name: str
@@ -39,6 +40,7 @@ class RegisteredFunction:
     required: frozenset[str]
     has_plain_keywords: bool
     types: FunctionTypes | None
+    is_durable: bool = False
 
 
 class FunctionRegistry:
@@ -96,6 +98,7 @@ def _describe(name: str, call: Callable[..., Any]) -> RegisteredFunction:
         required=frozenset(parameter.name for parameter in named if parameter.default is parameter.empty),
         has_plain_keywords=is_plain,
         types=types_of(call, signature),
+        is_durable=getattr(call, "is_durable", False) is True,
     )
 
 

@@ -18,6 +18,8 @@ from mainspring.ports.tracing import headers_of
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
+    from mainspring.ports.checkpoints import StepKeeper
+
     T = TypeVar("T", default=Any)
 else:
     from typing import TypeVar  # this one learns of defaults in Python 3.13
@@ -26,6 +28,7 @@ else:
 D = TypeVar("D")
 _NOTHING = object()
 _attempt: ContextVar[AttemptContext] = ContextVar("mainspring_attempt")
+_steps: ContextVar[StepKeeper] = ContextVar("mainspring_steps")
 _stand_in: ContextVar[Callable[[], AttemptContext]] = ContextVar("mainspring_stand_in")
 
 
@@ -184,6 +187,16 @@ def trace_headers(given: str | None = None) -> dict[str, str]:
 def enter_attempt(context: AttemptContext) -> None:
     """Set what `current_attempt` returns in the current context. Executors call this."""
     _attempt.set(context)
+
+
+def enter_steps(steps: StepKeeper) -> None:
+    """Set what `find_steps` returns in the current context. Executors call this for durable functions."""
+    _steps.set(steps)
+
+
+def find_steps() -> StepKeeper | None:
+    """Return what keeps the steps of the calling attempt; None outside one, and in a direct call."""
+    return _steps.get(None)
 
 
 def _checked(delay: object) -> timedelta:

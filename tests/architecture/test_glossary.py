@@ -22,6 +22,7 @@ VERBS = {
     "add",
     "begin",
     "confirm",
+    "keep",
     "put",
     "apply",
     "diff",

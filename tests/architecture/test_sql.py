@@ -200,6 +200,11 @@ ONLY_POSTGRES = {
 # query, by its name in the singular -> (parameters of SQLite alone, of PostgreSQL alone, why)
 _WANTED = {"tenant", "job_id", "queue", "reason", "error", "error_group", "since", "until", "run_id"}
 OTHER_PARAMETERS = {
+    "hold_checkpointed_run": (
+        {"lease"},
+        {"run_id", "token", "session_id"},
+        "SQLite takes a list of leases as one JSON text",
+    ),
     "hold_logged_run": (
         {"lease"},
         {"run_id", "token", "session_id"},

@@ -218,6 +218,8 @@ async def test_query_can_be_prepared(watch: Any, name: str) -> None:
         (Role.WATCH, "find_expired", {"run_expiring"}),
         (Role.WATCH, "read_held", {"run_pkey"}),
         (Role.LOG, "hold_logged_runs", {"run_pkey"}),
+        (Role.LOG, "hold_checkpointed_runs", {"run_pkey"}),
+        (Role.LOG, "list_checkpoints", {"checkpoint_pkey"}),
         (Role.LOG, "list_log_chunks", {"log_chunk_default_run_id_token_start_idx"}),
         (Role.LOG, "forget_log_chunks", {"log_chunk_default_run_id_token_start_idx"}),
         (Role.LOG, "get_run_progress", {"run_progress_pkey"}),
@@ -257,6 +259,7 @@ async def test_hot_query_walks_its_indexes_and_sorts_nothing(
         (Role.FLOW, "start_flows"),
         (Role.SUBMIT, "lock_holders"),
         (Role.LOG, "hold_logged_runs"),
+        (Role.LOG, "hold_checkpointed_runs"),
     ],
 )
 async def test_rows_are_locked_in_the_order_of_the_arguments(dsn: str, role: Role, name: str) -> None:

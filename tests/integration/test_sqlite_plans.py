@@ -27,6 +27,7 @@ BIG = (
     "flow",
     "mail",
     "artifact",
+    "checkpoint",
     "log_chunk",
     "run_progress",
 )
@@ -129,6 +130,12 @@ JOB_KEY = "SEARCH job sqlite_autoindex_job_1"
         ("settle_notification", [f"SEARCH notification {KEY}"]),
         ("take_notifications", [f"SEARCH notification {KEY}"]),
         ("hold_logged_runs", [f"SEARCH run {KEY}"]),
+        ("hold_checkpointed_runs", [f"SEARCH run {KEY}"]),
+        ("list_checkpoints", ["SEARCH checkpoint PRIMARY KEY"]),
+        (
+            "prune_checkpoints",
+            ["SEARCH checkpoint PRIMARY KEY", "SEARCH checkpoint checkpoint_kept", f"SEARCH run {KEY}"],
+        ),
         ("list_log_chunks", ["SEARCH log_chunk sqlite_autoindex_log_chunk_1"]),
         ("forget_log_chunks", ["SEARCH log_chunk sqlite_autoindex_log_chunk_1"]),
         (

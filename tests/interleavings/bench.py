@@ -76,6 +76,7 @@ TABLES = (
     "flow_value",
     "mail",
     "artifact",
+    "checkpoint",
 )
 _OWN_IDS = frozenset({"job", "lane", "fire_range", "key_hold", "concurrency_key", "limit_rule", "mail"})
 """Tables whose new rows have ids that differ from order to order."""

@@ -151,6 +151,13 @@ REQUESTS = [
         "sha256",
         "must be 64 hexadecimal digits in lower case",
     ),
+    http(
+        "POST /api/v1/worker/checkpoints",
+        '{"session_id": "ses_1", "steps": [{"run_id": "run_00000000001yf", "token": 1, "name": ""}]}',
+        "steps[0].name",
+        "must be 1 to 200 printable characters",
+    ),
+    http("GET /api/v1/runs/run_00000000001yf/checkpoints?after=charge", "", "after", "like '0:charge'"),
     http("GET /api/v1/audit/verify?expect=1204", "", "expect", "is not SEAL=DIGEST, like 1204=5f0c…"),
     http("GET /api/v1/audit?action=edit", "", "action", "/openapi.json has them, like edit_job"),
     http("PUT /api/v1/logging", '{"level": "trace"}', "level", "must be one of debug, info"),

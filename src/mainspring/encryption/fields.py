@@ -121,6 +121,26 @@ class Fields:
             return data
         return self._cipher.decrypt(data, place.context(f"log {token} {start}", run_id))
 
+    def encrypt_step(
+        self, data: bytes | None, place: Place, run_id: RunId, name: str, number: int
+    ) -> bytes | None:
+        """Encrypt what a step of a durable function has come to."""
+        if data is None:
+            return None
+        return self._cipher.encrypt(data, place.context(f"step {number} {name}", run_id))
+
+    def decrypt_step(
+        self, data: bytes | None, place: Place, run_id: RunId, name: str, number: int
+    ) -> bytes | None:
+        """Decrypt what a step has come to.
+
+        Raises:
+            CannotDecrypt: it is a ciphertext that cannot be read here.
+        """
+        if data is None or not is_encrypted_bytes(data):
+            return data
+        return self._cipher.decrypt(data, place.context(f"step {number} {name}", run_id))
+
     def show_text(self, text: str | None, field: str, place: Place, run_id: RunId) -> str | None:
         """Return an error or output for people: one that cannot be decrypted says so."""
         if not is_encrypted_text(text) or text is None:

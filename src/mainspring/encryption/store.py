@@ -14,10 +14,10 @@ from mainspring.core.dead_letters import DeadFilter, DeadGroup, DeadRun
 from mainspring.core.ids import RunId
 from mainspring.core.model import Run
 from mainspring.core.redrives import DeadVersion
+from mainspring.encryption.checkpoints import EncryptedCheckpoints
 from mainspring.encryption.cipher import Cipher
 from mainspring.encryption.fields import Fields, Place
 from mainspring.encryption.jobs import EncryptedJobs, JobTenants
-from mainspring.encryption.run_logs import EncryptedRunLogs
 from mainspring.errors import InvalidInput
 from mainspring.ports.store import Store
 from mainspring.ports.store.artifacts import ArtifactAdded, NewArtifact
@@ -29,7 +29,7 @@ _ERRORS_HIDDEN = (
 )
 
 
-class EncryptedStore(EncryptedJobs, EncryptedRunLogs):
+class EncryptedStore(EncryptedJobs, EncryptedCheckpoints):
     """The verbs through which what users put in passes; all else is the store's own."""
 
     def __init__(self, store: Store, cipher: Cipher) -> None:
@@ -121,7 +121,7 @@ WRITING = frozenset(
     (
         *("add_jobs", "edit_jobs", "apply_jobs", "submit_runs", "submit_claimed"),
         *("record_fires", "advance_fire_ranges", "advance_backfills", "apply", "start_flows", "turn_flows"),
-        "add_run_logs",
+        *("add_run_logs", "keep_checkpoints"),
     )
 )
 """The verbs that write what users put in."""

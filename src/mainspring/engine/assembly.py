@@ -45,6 +45,7 @@ from mainspring.engine.settling.janitor import Janitor
 from mainspring.engine.settling.preemptor import Preemptor
 from mainspring.engine.settling.reaper import Reaper
 from mainspring.engine.usecases.artifacts import Artifacts
+from mainspring.engine.usecases.checkpoints import Checkpoints
 from mainspring.engine.usecases.client import Client
 from mainspring.engine.usecases.identities import Identities
 from mainspring.engine.workflows.reconciler import FlowReconciler
@@ -136,6 +137,7 @@ class Engine:
             keep=settings.keep_artifacts,
             limit=settings.artifact_limit,
         )
+        checkpoints = Checkpoints(store, clock=tools.clock)
         log_feed = LogFeed(store, waiter=tools.waiter())
         self.gateway: LocalGateway = LocalGateway(
             store,
@@ -148,6 +150,7 @@ class Engine:
             write_health=self._write_health,
             event_log=self._event_log,
             artifacts=self._artifacts,
+            checkpoints=checkpoints,
             log_feed=log_feed,
         )
         self._expressions = settings.accepted.expressions
@@ -169,6 +172,7 @@ class Engine:
             sender=sender,
             traces=self._traces,
             artifacts=self._artifacts,
+            checkpoints=checkpoints,
             log_feed=log_feed,
         )
         self.ownership: Ownership = Ownership()

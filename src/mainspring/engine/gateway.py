@@ -8,6 +8,7 @@ from itertools import compress
 
 import structlog
 
+from mainspring.core.checkpoints import NewCheckpoint
 from mainspring.core.ids import ArtifactId, JobId, RunId, SessionId, format_run_id
 from mainspring.core.model import JobSpec
 from mainspring.core.outcomes import (
@@ -40,8 +41,10 @@ from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.common.write_health import WriteHealth
 from mainspring.engine.settling.reaper import facts_of
 from mainspring.engine.usecases.artifacts import Artifacts
+from mainspring.engine.usecases.checkpoints import Checkpoints
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.artifacts import ArtifactUpload
+from mainspring.ports.checkpoints import KeptStepPage, KeptSteps
 from mainspring.ports.clock import Clock, RandomSource
 from mainspring.ports.executor import Snooze, Success
 from mainspring.ports.gateway import (
@@ -98,9 +101,11 @@ class LocalGateway:
         write_health: WriteHealth,
         event_log: EventLog,
         artifacts: Artifacts | None = None,
+        checkpoints: Checkpoints | None = None,
         log_feed: LogFeed,
     ) -> None:
         self._store = store
+        self._checkpoints = checkpoints or Checkpoints(store, clock=clock)
         self._artifacts = artifacts or Artifacts(store, clock=clock)
         self._matcher = matcher
         self._event_log = event_log
@@ -406,6 +411,17 @@ class LocalGateway:
     async def put_artifact(self, session_id: SessionId, upload: ArtifactUpload) -> ArtifactId:
         """Keep a file; see `ArtifactGateway`."""
         return await self._artifacts.put(session_id, upload)
+
+    async def keep_checkpoints(self, session_id: SessionId, items: Sequence[NewCheckpoint]) -> KeptSteps:
+        """Keep what steps have come to; see `CheckpointGateway`."""
+        del session_id  # it stands in each of them
+        return await self._checkpoints.keep(items)
+
+    async def list_checkpoints(
+        self, session_id: SessionId, run_id: RunId, token: int, *, after: tuple[str, int] | None = None
+    ) -> KeptStepPage:
+        """Return a page of the steps of a run to the session that holds it; see `CheckpointGateway`."""
+        return await self._checkpoints.list_held(session_id, run_id, token, after=after)
 
     async def log(self, session_id: SessionId, reports: tuple[LogReport, ...]) -> tuple[LogResult, ...]:
         """Keep what attempts under way have written. Return one result per report."""

@@ -23,10 +23,11 @@ from mainspring.executors._text import ERROR_LIMIT, OUTPUT_LIMIT, clean
 from mainspring.executors.output import Kept
 from mainspring.payloads.results import encode_result
 from mainspring.payloads.signature import FunctionTypes
+from mainspring.ports.checkpoints import StepKeeper
 from mainspring.ports.executor import AttemptContext, NotBegun, OnEnd, Outcome, Snooze, Success
 from mainspring.ports.tracing import attach_trace
 from mainspring.registry import RegisteredFunction
-from mainspring.signals import FailRun, RetryRun, SnoozeRun, enter_attempt
+from mainspring.signals import FailRun, RetryRun, SnoozeRun, enter_attempt, enter_steps
 
 _OWN_FILES = tuple(
     str(Path(__file__).with_name(name))
@@ -103,6 +104,21 @@ class FunctionCall:
         if function.types is not None:
             args, keywords = _read(function, function.types, args, keywords)
         return function.call(*args, **keywords)
+
+
+class DurableCall(FunctionCall):
+    """A call of a function that keeps its steps."""
+
+    def __init__(
+        self, function: RegisteredFunction, context: AttemptContext, on_end: OnEnd, steps: StepKeeper
+    ) -> None:
+        super().__init__(function, context, on_end)
+        self._steps = steps
+
+    def begin(self) -> Any:
+        """See `FunctionCall`."""
+        enter_steps(self._steps)
+        return super().begin()
 
 
 def run_sync(call: FunctionCall) -> Outcome:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from mainspring.ports.artifacts import ArtifactGateway
+from mainspring.ports.checkpoints import CheckpointGateway
 from mainspring.ports.secrets import Secrets
 from mainspring.ports.tracing import Tracer
 from mainspring.registry import FunctionRegistry
@@ -90,6 +91,7 @@ class ExecutorContext:
         host_time: gives the host's time, for signatures.
         tracer: takes the spans of what an executor does within an attempt; None if they are not exported.
         artifacts: takes files of attempts; None if the worker's gateway takes none.
+        checkpoints: keeps the steps of durable functions; None if the worker's gateway keeps none.
     """
 
     settings: ExecutorSettings
@@ -99,3 +101,4 @@ class ExecutorContext:
     host_time: Callable[[], datetime]
     tracer: Tracer | None = None
     artifacts: ArtifactGateway | None = None
+    checkpoints: CheckpointGateway | None = None

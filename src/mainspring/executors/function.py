@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING
 from mainspring.core.outcomes import Failure
 from mainspring.errors import InvalidInput
 from mainspring.executors._batch_calls import BatchCall
-from mainspring.executors._calls import FunctionCall, with_output
+from mainspring.executors._calls import DurableCall, FunctionCall, with_output
 from mainspring.executors._deadlines import Deadlines
 from mainspring.executors._files import AttemptFiles
+from mainspring.executors._steps import AttemptSteps
 from mainspring.executors._text import ERROR_LIMIT, clean, seconds
 from mainspring.executors.context import ExecutorContext
 from mainspring.executors.output import install, uninstall
 from mainspring.executors.runners import InlineRunner, LoopThreadRunner, Runner
 from mainspring.ports.artifacts import ArtifactGateway
+from mainspring.ports.checkpoints import CheckpointGateway, StepKeeper
 from mainspring.ports.executor import GENTLY, MAX_THREADS, AttemptContext, NotBegun, OnEnd, Outcome, Snooze
 from mainspring.ports.telemetry import Measure
 from mainspring.registry import FunctionRegistry, RegisteredFunction
@@ -51,6 +53,7 @@ def make_executor(context: ExecutorContext) -> FunctionExecutor:
         grace=settings.function_grace,
         keeps_output=settings.keep_output,
         artifacts=context.artifacts,
+        checkpoints=context.checkpoints,
     )
 
 
@@ -69,6 +72,8 @@ class FunctionExecutor:
         grace: how long a cancelled or timed-out async function may clean up before it is left behind.
         keeps_output: keep what functions print as the output of their runs. It replaces `sys.stdout` and `sys.stderr`.
         artifacts: takes files of attempts, and results that are too large for their runs; None takes none.
+        checkpoints: keeps the steps of durable functions; None keeps none, and fails them.
+        steps: keeps them instead.
     """
 
     def __init__(
@@ -80,6 +85,8 @@ class FunctionExecutor:
         grace: timedelta = timedelta(seconds=1),
         keeps_output: bool = False,
         artifacts: ArtifactGateway | None = None,
+        checkpoints: CheckpointGateway | None = None,
+        steps: StepKeeper | None = None,
     ) -> None:
         self._registry = registry
         self._runner: Runner = runner if runner is not None else LoopThreadRunner()
@@ -88,6 +95,8 @@ class FunctionExecutor:
         self._keeps_output = keeps_output
         self._artifacts = artifacts
         self._files: AttemptFiles | None = None
+        self._checkpoints = checkpoints
+        self._steps = steps
         self._loop: asyncio.AbstractEventLoop | None = None
         self._deadlines: Deadlines | None = None
         self._abandoned = 0
@@ -131,6 +140,8 @@ class FunctionExecutor:
         self._loop = asyncio.get_running_loop()
         if self._artifacts is not None:
             self._files = AttemptFiles(self._artifacts, self._loop)
+        if self._checkpoints is not None:
+            self._steps = AttemptSteps(self._checkpoints, self._loop)
         self._deadlines = Deadlines(self._reach_soft, self._reach_hard)
         self._runner.start(self._deliver, self._tell_room)
         if self._processes is not None:
@@ -158,6 +169,8 @@ class FunctionExecutor:
             context.files = self._files  # type: ignore[misc]  # as the executor's own note
         if "isolation" in context.params and not isinstance(self._runner, InlineRunner):
             return self._isolate(function, context, on_end)
+        if function.is_durable and self._steps is not None:
+            return self._submit(DurableCall(function, context, on_end, self._steps))
         return self._submit(FunctionCall(function, context, on_end))
 
     def _isolate(

@@ -19,6 +19,7 @@ from mainspring.engine.assembly import Engine
 from mainspring.executors.context import ExecutorContext
 from mainspring.plugins import load_plugins
 from mainspring.ports.artifacts import ArtifactGateway
+from mainspring.ports.checkpoints import CheckpointGateway
 from mainspring.ports.clock import Clock
 from mainspring.ports.gateway import Registration, WorkerGateway
 from mainspring.ports.secrets import Secrets
@@ -64,6 +65,7 @@ def _executor_context(
         host_time=host_time,
         tracer=tracer,
         artifacts=gateway if isinstance(gateway, ArtifactGateway) else None,
+        checkpoints=gateway if isinstance(gateway, CheckpointGateway) else None,
     )
 
 

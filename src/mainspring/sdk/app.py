@@ -6,8 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from datetime import timedelta
-from functools import partial
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
 
 from mainspring.core.fields import read_payload, read_word
 from mainspring.core.ids import DEFAULT_TENANT
@@ -15,11 +14,11 @@ from mainspring.core.owners import read_owner
 from mainspring.errors import Conflict, InvalidInput, MainspringError, NotFound
 from mainspring.plugins import load_plugins
 from mainspring.registry import FunctionRegistry
+from mainspring.sdk.async_facade import AsyncFacade
 from mainspring.sdk.batch import Batch
 from mainspring.sdk.credentials import check_token
 from mainspring.sdk.definitions import JobOptions, WorkflowOptions, job_body
 from mainspring.sdk.function import NO_PAYLOAD, Function, SubmitOptions, check_payloads
-from mainspring.sdk.lists import AsyncLists
 from mainspring.sdk.places import START_WITH_APP, add_place, refuse_callable
 from mainspring.sdk.portal import Portal
 from mainspring.sdk.runs import RunHandle, wait_for_run
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from mainspring.payloads.codec import Codec
     from mainspring.ports.executor import AttemptContext
     from mainspring.sdk.client import AsyncClient
+    from mainspring.sdk.durable import DurableContext
     from mainspring.sdk.once import Duration
     from mainspring.sdk.staging import Stage
     from mainspring.sdk.sync_client import SyncClient
@@ -113,7 +113,7 @@ class App:
     @property
     def client(self) -> AsyncClient:
         """All routes of the API as coroutine methods that can be awaited on any event loop."""
-        return cast("AsyncClient", _AsyncFacade(self.perform))
+        return cast("AsyncClient", AsyncFacade(self.perform))
 
     @property
     def sync(self) -> SyncClient:
@@ -210,6 +210,23 @@ class App:
         if callable(name):
             raise InvalidInput("name", "write @app.job() with parentheses")
 
+        return self.decorator(name, definition)
+
+    def decorator(
+        self,
+        name: str | None,
+        definition: Mapping[str, Any],
+        *,
+        make: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None,
+        version: str | None = None,
+    ) -> Callable[[Callable[..., Any]], Function[..., Any, Any]]:
+        """Return what makes a function a job, for `job` and `durable`.
+
+        Args:
+            make: returns what workers call in its place.
+            version: that of its code, if only workers that have this one are to call it.
+        """
+
         def decorate(call: Callable[..., Any]) -> Function[..., Any, Any]:
             job_name = name if name is not None else getattr(call, "__name__", "")
             try:
@@ -218,8 +235,11 @@ class App:
                 if job_name in self._workflows:
                     raise InvalidInput("name", f"the app has a workflow {job_name!r}; choose another name")
                 body = job_body(job_name, definition)
-                function: Function[..., Any, Any] = Function(self, job_name, call, body)
-                self.registry.add(job_name, call)
+                if version is not None:
+                    body["function"] = f"{job_name}@{version}"
+                called = call if make is None else make(call)
+                function: Function[..., Any, Any] = Function(self, job_name, called, body)
+                self.registry.add(body["function"], called)
             except InvalidInput as error:
                 # How it was found out is of no use to the user, whose line is the one above this one.
                 raise add_place(error, job_name, sys._getframe(1)).with_traceback(None) from None
@@ -227,6 +247,29 @@ class App:
             return function
 
         return decorate
+
+    def durable(
+        self, name: str | None = None, *, code_version: str | None = None, **definition: Unpack[JobOptions]
+    ) -> Callable[
+        [Callable[Concatenate[DurableContext, P], Coroutine[Any, Any, T]]],
+        Function[P, Coroutine[Any, Any, T], T],
+    ]:
+        """Make an async function a job whose steps are kept, so that a later attempt goes on where this one ended.
+
+        The function gets a `DurableContext` before its arguments. What is not in a step of it may run again.
+
+        Args:
+            name: the job's name; the function's by default.
+            code_version: change it if runs that are under way cannot go on with the changed function. They then wait
+                for a worker of the version with which they were made.
+            definition: fields of a job, as for `job`. Neither `batch` nor `isolation` goes with it.
+
+        Raises:
+            InvalidInput: a field is wrong, or the name is taken.
+        """
+        from mainspring.sdk.durable import decorate_durable  # costs a start, and few are durable
+
+        return decorate_durable(self, name, code_version, definition)
 
     def workflow(
         self, name: str, *, deadline: Duration | None = None, **definition: Unpack[WorkflowOptions]
@@ -507,20 +550,3 @@ def _refusal(error: InvalidInput, name: str, done: int) -> MainspringError:
     if done or place not in {"", "[0"}:
         return error
     return InvalidInput(field, error.message)
-
-
-class _AsyncFacade(AsyncLists):
-    """The client's methods, each run on the loop of the app's client."""
-
-    def __init__(self, perform: Callable[[Callable[[AsyncClient], Coroutine[Any, Any, Any]]], Any]) -> None:
-        self._perform = perform
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        from mainspring.sdk.client import AsyncClient
-
-        if name.startswith("_") or not callable(getattr(AsyncClient, name, None)):
-            raise AttributeError(f"the client has no method {name!r}")
-        return partial(self._call, name)
-
-    def _call(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
-        return self._perform(lambda client: getattr(client, name)(*args, **kwargs))

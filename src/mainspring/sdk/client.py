@@ -12,6 +12,7 @@ from mainspring.sdk.archive_calls import ArchiveCalls
 from mainspring.sdk.artifact_files import ArtifactFiles
 from mainspring.sdk.audit_calls import AuditCalls
 from mainspring.sdk.capacity_calls import CapacityCalls
+from mainspring.sdk.checkpoint_calls import CheckpointCalls
 from mainspring.sdk.dead_calls import DeadCalls
 from mainspring.sdk.definition_calls import DefinitionCalls
 from mainspring.sdk.lists import NO_FILTERS, AsyncLists, RunFilters, query_of
@@ -76,6 +77,7 @@ class AsyncClient(
     LogCalls,
     WorkflowCalls,
     RunLogCalls,
+    CheckpointCalls,
     AsyncLists,
 ):
     """A server's API, for one tenant.

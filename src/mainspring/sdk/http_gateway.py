@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
 import msgspec
 
 from mainspring.clock import LoopWaiter
+from mainspring.core.checkpoints import NewCheckpoint
 from mainspring.core.ids import ArtifactId, RunId, SessionId, format_run_id
 from mainspring.core.outcomes import Failure
 from mainspring.core.results import read_mark
 from mainspring.errors import Conflict, InvalidInput, NotFound, StoreUnavailable, Unreachable
 from mainspring.ports.artifacts import ArtifactUpload
+from mainspring.ports.checkpoints import KeptStepPage, KeptSteps
 from mainspring.ports.clock import RandomSource
 from mainspring.ports.executor import Success
 from mainspring.ports.gateway import (
@@ -174,6 +176,33 @@ class HttpGateway:
         except Conflict as error:
             if error.field != "artifact":
                 raise
+
+    async def keep_checkpoints(self, session_id: SessionId, items: Sequence[NewCheckpoint]) -> KeptSteps:
+        """Keep what steps have come to; see `CheckpointGateway`."""
+        view = await self._transport.call(
+            operations.WORKER_KEEP_STEPS,
+            body=protocol.from_checkpoints(session_id, items),
+            may_repeat=True,
+            may_move=True,
+        )
+        return protocol.to_kept(view)
+
+    async def list_checkpoints(
+        self, session_id: SessionId, run_id: RunId, token: int, *, after: tuple[str, int] | None = None
+    ) -> KeptStepPage:
+        """Return a page of the steps of a run; see `CheckpointGateway`."""
+        name, number = after or (None, -1)
+        body = protocol.StepsWantedBody(
+            session_id=protocol.show_session(session_id),
+            run_id=format_run_id(run_id),
+            token=token,
+            after_name=name,
+            after_number=number,
+        )
+        view = await self._transport.call(
+            operations.WORKER_LIST_STEPS, body=body, may_repeat=True, may_move=True
+        )
+        return protocol.to_step_page(view, token)
 
     async def log(self, session_id: SessionId, reports: tuple[LogReport, ...]) -> tuple[LogResult, ...]:
         """Send what attempts under way have written, in as many requests as needed.

@@ -40,6 +40,7 @@ from mainspring.wire.calendars import (
     TriggerPreview,
 )
 from mainspring.wire.capacity import CapacityView
+from mainspring.wire.checkpoints import CheckpointPage
 from mainspring.wire.dead_letters import DeadGroups, DeadPage, DiscardedView
 from mainspring.wire.health import HealthView
 from mainspring.wire.ledger import FireRangeList, LedgerPage, LedgerView
@@ -857,6 +858,10 @@ class SyncClient(Lists):
     def get_artifact(self, artifact_id: str) -> ArtifactView:
         """Return what is known of a file of a run."""
         return self._perform(lambda client: client.get_artifact(artifact_id))
+
+    def list_checkpoints(self, run_id: str, *, after: str | None = None, limit: int = 100) -> CheckpointPage:
+        """Return a page of the steps that are kept of the run of a durable function, by name and number."""
+        return self._perform(lambda client: client.list_checkpoints(run_id, after=after, limit=limit))
 
     def fetch_artifact(self, artifact_id: str, file: BinaryIO, *, sha256: str | None = None) -> int:
         """Write the bytes of an artifact into an open binary file. Return how many they are.

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from dataclasses import replace
+from datetime import datetime
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ from mainspring.ports.gateway import Lease
 from mainspring.registry import FunctionRegistry, RegisteredFunction
 from mainspring.testing.files import drop_files
 from mainspring.testing.outside import Outside
+from mainspring.testing.steps import RememberedSteps
 from mainspring.worker.attempt import make_context
 
 _SESSION = SessionId(0)
@@ -44,8 +46,9 @@ class Caller:
         errors: what the newest attempt of each run raised, if it raised anything.
     """
 
-    def __init__(self, registry: FunctionRegistry, outside: Outside) -> None:
+    def __init__(self, registry: FunctionRegistry, outside: Outside, *, now: Callable[[], datetime]) -> None:
         self._registry = registry
+        self._steps = RememberedSteps(now)
         self._outside = outside
         self.errors: dict[RunId, Raised] = {}
 
@@ -86,7 +89,7 @@ class Caller:
         function = self._find(leases[0], caught)
         if function is None:
             return [self._answer(leases[0], contexts[0])]
-        executor = FunctionExecutor(_Only(function), runner=_HereOrInThread())
+        executor = FunctionExecutor(_Only(function), runner=_HereOrInThread(), steps=self._steps)
         await executor.start()
         ended: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 

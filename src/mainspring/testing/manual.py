@@ -236,6 +236,7 @@ class ManualRuntime:
             self.registry,
             runner=InlineRunner(),
             artifacts=self.gateway if self._takes_files else None,
+            checkpoints=self.gateway,
         )
         await executor.start()
         self._executors.append(executor)

@@ -115,7 +115,7 @@ class TestingMode:
                 message = "this app is being tested already; use the tester of that block, or leave it first"
                 raise InvalidInput("testing", message)
             self._room = EngineRoom(app.registry, app.definitions, tenant=app.tenant, now=self._now)
-            caller = Caller(app.registry, self._outside)
+            caller = Caller(app.registry, self._outside, now=self._room.clock.now)
             self._rehearsal = Rehearsal(
                 self._room, self._portal, caller, is_eager=self._mode == "eager", raises=self._raises
             )

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from httpx import AsyncClient, Response
 
-from mainspring import current_attempt
+from mainspring import App, DurableContext, current_attempt
 from mainspring.api.hiding import HIDDEN_FIELDS, NOT_HIDDEN
 from mainspring.core.channel_settings import ChannelConfig
 from mainspring.core.ids import format_run_id
@@ -210,6 +210,37 @@ async def test_files_of_runs_are_hidden(tmp_path: Path) -> None:
                 assert item["sha256"] is None if is_hidden else item["size"] == len(CANARY)
                 assert content.status_code == (403 if is_hidden else 200)
                 assert (CANARY in content.text) is not is_hidden
+
+
+async def test_steps_of_durable_functions_are_hidden() -> None:
+    app = App()
+
+    async def charge() -> str:
+        return CANARY
+
+    @app.durable("order")
+    async def order(ctx: DurableContext) -> None:
+        await ctx.step("charge", charge)
+
+    async with ManualRuntime(app.registry) as runtime:
+        identities = Identities(
+            runtime.store, clock=runtime.clock, ids=IdSequence(1000), waiter=ManualWaiter()
+        )
+        async with client_of(api_of(runtime, identities=identities)) as http:
+            office = Office(http)
+            first = await office.ask("", "POST", "tokens", {"name": "first", "role": "admin"})
+            office.admin = first.json()["token"]
+            job = (await office.ask(office.admin, "POST", "jobs", {"name": "a", "function": "order"})).json()
+            made = await office.ask(office.admin, "POST", f"jobs/{job['job_id']}/runs", {})
+            await (await runtime.worker(tenant="shop")).work()
+            path = f"runs/{made.json()['run_id']}/checkpoints"
+            shown = await office.ask(office.admin, "GET", path)
+            [step] = shown.json()["items"]
+            assert (step["name"], step["number"], step["value"]) == ("charge", 0, CANARY)
+            text = await office.token("eve", "viewer", hides_payloads=["shop"])
+            refused = await office.ask(text, "GET", path)
+            assert refused.status_code == 403
+            assert CANARY not in refused.text
 
 
 async def test_what_is_hidden_cannot_be_asked_by(office: Office, runtime: ManualRuntime) -> None:

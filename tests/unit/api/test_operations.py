@@ -19,6 +19,7 @@ from mainspring.api.app import ENDPOINTS
 from mainspring.api.call import Answer, Endpoint, Streamed
 from mainspring.api.routing import Routes
 from mainspring.api.streaming import Stream
+from mainspring.core.checkpoints import NewCheckpoint
 from mainspring.core.ids import RunId, SessionId
 from mainspring.core.rights import Right
 from mainspring.ports.artifacts import ArtifactUpload
@@ -30,6 +31,7 @@ from mainspring.sdk.archive_calls import ArchiveCalls
 from mainspring.sdk.artifact_calls import ArtifactCalls
 from mainspring.sdk.audit_calls import AuditCalls
 from mainspring.sdk.capacity_calls import CapacityCalls
+from mainspring.sdk.checkpoint_calls import CheckpointCalls
 from mainspring.sdk.client import AsyncClient
 from mainspring.sdk.dead_calls import DeadCalls
 from mainspring.sdk.definition_calls import DefinitionCalls
@@ -114,6 +116,7 @@ def methods() -> dict[str, Callable[..., Any]]:
             **vars(LogCalls),
             **vars(WorkflowCalls),
             **vars(RunLogCalls),
+            **vars(CheckpointCalls),
             **vars(AsyncClient),
         }.items()
         if inspect.iscoroutinefunction(method) and not name.startswith("_")
@@ -142,6 +145,8 @@ async def call_gateway() -> list[Asked]:
         lambda: gateway.report(session, (report,)),
         lambda: gateway.put_artifact(session, UPLOAD),
         lambda: gateway.log(session, (LogReport(RunId(1), 1),)),
+        lambda: gateway.keep_checkpoints(session, [NewCheckpoint(RunId(1), 1, session, "charge", 0)]),
+        lambda: gateway.list_checkpoints(session, RunId(1), 1),
         lambda: gateway.leave(session),
     ]
     return [await what_asks(call) for call in calls]
@@ -290,7 +295,7 @@ def test_rights_are_those_of_the_design() -> None:
             *("list_calendars", "get_calendar", "list_calendar_versions", "list_calendar_days"),
             *("list_limits", "get_limit", "list_limit_keys", "get_run_why", "get_run_logs"),
             *("list_redrives", "get_redrive", "get_usage"),
-            *("list_run_artifacts", "get_artifact", "get_artifact_content"),
+            *("list_run_artifacts", "get_artifact", "get_artifact_content", "list_run_checkpoints"),
             *("list_alerts", "list_alert_rules", "get_alert_rule", "list_channels", "get_channel"),
             *("list_silences", "list_monitors", "get_monitor", "list_slos", "get_slo", "get_capacity"),
             *("list_redrives", "get_redrive", "get_usage"),
@@ -343,6 +348,7 @@ def test_rights_are_those_of_the_design() -> None:
         Right.WORK: {
             *(f"worker_{verb}" for verb in ("register", "claim", "beat", "log", "report", "leave")),
             *("worker_artifact", "worker_confirm", "put_artifact_content"),
+            *("worker_keep_steps", "worker_list_steps"),
         },
     }
 

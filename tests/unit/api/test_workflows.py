@@ -327,7 +327,11 @@ async def test_steps_without_a_run_are_skipped(served: Served) -> None:
     for steps, status, words in [
         ([], 422, "name the steps to skip"),
         (["four"], 422, "there is no step 'four'"),
-        (["two", "one"], 409, "step 'one' is live; only one that has no run yet can be skipped"),
+        (
+            ["two", "one"],
+            409,
+            "step 'one' has the status 'live'; only one that has no run yet can be skipped",
+        ),
     ]:
         answer = await served.http.post(url, json={"steps": steps})
         assert (answer.status_code, words in answer.text) == (status, True)

@@ -13,7 +13,7 @@ from mainspring.clock import LoopWaiter
 from mainspring.core.ciphertexts import EncryptionKey
 from mainspring.core.outcomes import succeeded
 from mainspring.core.states import RunState
-from mainspring.encryption import flows, jobs, run_logs, runs
+from mainspring.encryption import checkpoints, flows, jobs, run_logs, runs
 from mainspring.encryption import store as store_module
 from mainspring.encryption.store import WRITING
 from mainspring.errors import InvalidInput, StoreUnavailable
@@ -93,7 +93,9 @@ async def test_nothing_plain_is_written_from_then_on() -> None:
 
 def test_every_verb_that_writes_what_users_put_in_is_barred() -> None:
     """Those are the verbs that encrypt what they are given."""
-    source = "".join(inspect.getsource(module) for module in (flows, jobs, runs, run_logs, store_module))
+    source = "".join(
+        inspect.getsource(module) for module in (checkpoints, flows, jobs, runs, run_logs, store_module)
+    )
     written = set(re.findall(r"self\._store\.(\w+)\(\s*\[?(?:self\._encrypt_|encrypted\b)", source))
     assert written == WRITING
 

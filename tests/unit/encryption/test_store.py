@@ -14,6 +14,7 @@ import pytest
 
 from mainspring.core.admission import SubmissionVerdict
 from mainspring.core.artifacts import ArtifactVerdict
+from mainspring.core.checkpoints import CheckpointVerdict
 from mainspring.core.ciphertexts import is_encrypted_bytes, show_hidden, why_unreadable
 from mainspring.core.dead_letters import DeadFilter
 from mainspring.core.ids import RedriveId, RunId
@@ -41,6 +42,7 @@ from mainspring.ports.store.runs import NewRun
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.clock import FakeClock
 from mainspring.testing.conformance.artifacts import make_artifact
+from mainspring.testing.conformance.checkpoints import step_of
 from mainspring.testing.conformance.flows import end_of, make_start, make_step_run, make_turn
 from mainspring.testing.factories import (
     START,
@@ -489,3 +491,18 @@ async def test_a_result_is_not_kept_elsewhere_in_plain_text(bare: MemoryStore) -
     assert added == ArtifactAdded(ArtifactVerdict.SEALED)
     added = await store.add_artifact(make_artifact(held), most=10)
     assert added.verdict is ArtifactVerdict.ADDED
+
+
+async def test_what_steps_have_come_to_is_encrypted_for_its_step_alone(bare: MemoryStore) -> None:
+    store = encrypted(bare, NEW)
+    held = await running_run(store)
+    items = [step_of(held, value=b'{"card": 4711}'), step_of(held, "next", value=None)]
+    assert await store.keep_checkpoints(items, now=at(1)) == [CheckpointVerdict.KEPT] * 2
+    [kept, empty] = await bare.list_checkpoints(held.run_id)
+    assert is_encrypted_bytes(kept.value)
+    assert empty.value is None
+    assert [step.value for step in await store.list_checkpoints(held.run_id)] == [b'{"card": 4711}', None]
+    moved = replace(items[0], name="other", value=kept.value)
+    await bare.keep_checkpoints([moved], now=at(2))
+    with pytest.raises(CannotDecrypt):
+        await store.list_checkpoints(held.run_id)

@@ -10,10 +10,14 @@ from typing import Any
 from mainspring.api.call import Call, Endpoint, handles
 from mainspring.api.errors import Rejected
 from mainspring.api.reading import convert
+from mainspring.core.checkpoints import CheckpointVerdict
 from mainspring.core.ids import SessionId
 from mainspring.core.rights import Right
+from mainspring.errors import Conflict
+from mainspring.ports.checkpoints import KeptSteps
 from mainspring.ports.gateway import BeatReply, ClaimCall, ClaimReply, LogResult, Registration, ReportResult
 from mainspring.wire import operations, protocol
+from mainspring.wire.protocol.leases import read_run_id
 
 _MOST_NAMED = 10
 
@@ -140,6 +144,27 @@ async def log(call: Call, body: protocol.LogBody) -> protocol.LogView:
     return protocol.LogView(results=[result.value for result in results])
 
 
+@handles(operations.WORKER_KEEP_STEPS)
+async def keep_steps(call: Call, body: protocol.StepsBody) -> protocol.StepsView:
+    session_id = protocol.read_session(body.session_id)
+    items = [protocol.to_checkpoint(item, session_id, index) for index, item in enumerate(body.steps)]
+    if not await is_own(call, session_id):
+        stale = tuple(CheckpointVerdict.STALE for _ in items)
+        return protocol.from_kept(KeptSteps(stale, call.engine.now()))
+    return protocol.from_kept(await call.engine.checkpoints.keep(items))
+
+
+@handles(operations.WORKER_LIST_STEPS)
+async def list_steps(call: Call, body: protocol.StepsWantedBody) -> protocol.KeptStepsView:
+    session_id = protocol.read_session(body.session_id)
+    run_id = read_run_id(body.run_id)
+    if not await is_own(call, session_id):
+        raise Conflict("lease", "the attempt does not hold this run any more, so its steps are not told")
+    after = None if body.after_name is None else (body.after_name, body.after_number)
+    page = await call.engine.checkpoints.list_held(session_id, run_id, body.token, after=after)
+    return protocol.from_step_page(page)
+
+
 @handles(operations.WORKER_LEAVE)
 async def leave(call: Call, body: protocol.SessionBody) -> None:
     session_id = protocol.read_session(body.session_id)
@@ -147,4 +172,4 @@ async def leave(call: Call, body: protocol.SessionBody) -> None:
         await call.services.gateway.leave(session_id)
 
 
-ROUTES: list[Endpoint] = [register, claim, beat, log, report, leave]
+ROUTES: list[Endpoint] = [register, claim, beat, log, report, keep_steps, list_steps, leave]

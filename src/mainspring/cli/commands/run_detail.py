@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +19,13 @@ from mainspring.errors import InvalidInput, MainspringError, NotFound
 
 if TYPE_CHECKING:
     from mainspring.sdk.client import AsyncClient
-    from mainspring.wire.protocol import LeftOutResult
+    from mainspring.wire.protocol import KeptStepView, LeftOutResult
     from mainspring.wire.run_detail import RunDetail
     from mainspring.wire.why import WhyView
 
 _WAITING = frozenset({"PENDING", "RETRYING", "BLOCKED"})
+_MOST_STEPS = 100
+_LONGEST_VALUE = 60
 _NOTEWORTHY = timedelta(seconds=1)
 """A start that is this late is told."""
 
@@ -35,19 +37,22 @@ _NOTEWORTHY = timedelta(seconds=1)
 def show_command(run: str, server: str, *, as_json: bool) -> None:
     """Show a run with its attempts, its error and its output; for one that waits, what it waits for."""
 
-    async def work(client: AsyncClient) -> tuple[RunDetail, WhyView | None]:
+    async def work(client: AsyncClient) -> tuple[RunDetail, WhyView | None, Sequence[KeptStepView]]:
         found = await client.get_run(checked_run(run))
-        if as_json or found.status not in _WAITING:
-            return found, None
+        if as_json:
+            return found, None, ()
+        steps = await _steps(client, found)
+        if found.status not in _WAITING:
+            return found, None, steps
         try:
-            return found, await client.get_run_why(run)
+            return found, await client.get_run_why(run), steps
         except (
             MainspringError
         ):  # asked too often: what is known of the run itself is worth showing all the same
-            return found, None
+            return found, None, steps
 
     try:
-        found, why = call(server, work)
+        found, why, steps = call(server, work)
     except NotFound:
         if has_archive():
             click.echo(f"It may be in the archive: mainspring archive find {run}", err=True)
@@ -60,6 +65,9 @@ def show_command(run: str, server: str, *, as_json: bool) -> None:
     if rows:
         click.echo()
         print_table(("ATTEMPT", "OUTCOME", "WORKER", "STARTED", "TOOK", "ERROR"), rows, empty="")
+    if steps:
+        click.echo()
+        print_table(("STEP", "NUMBER", "KEPT", "VALUE"), list(map(_step_row, steps)), empty="")
     error = found.error or (found.attempts[-1].error if found.attempts and why is not None else None)
     for title, text in (("error", error), ("output", found.output)):
         if text:
@@ -72,6 +80,23 @@ def print_text(title: str, text: str) -> None:
     click.echo(f"\n{title}:")
     for line in wrap_text(strip_controls(text).rstrip("\n"), None if terminal is None else terminal.columns):
         click.echo(line)
+
+
+async def _steps(client: AsyncClient, run: RunDetail) -> Sequence[KeptStepView]:
+    """Return the first steps that are kept of a run. What is hidden, or unknown to an older server, is not shown."""
+    if run.started_at is None:
+        return ()
+    try:
+        return (await client.list_checkpoints(run.run_id, limit=_MOST_STEPS)).items
+    except MainspringError:
+        return ()
+
+
+def _step_row(step: KeptStepView) -> tuple[object, ...]:
+    text = bytes(step.value).decode()
+    if len(text) > _LONGEST_VALUE:
+        text = f"{text[: _LONGEST_VALUE - 1]}…"
+    return step.name, step.number, step.kept_at, f"failed: {text}" if step.is_error else text
 
 
 def _fields(run: RunDetail, why: WhyView | None) -> dict[str, object]:

@@ -86,6 +86,7 @@ class Janitor:
             await self._store.prune_workers(before=now - self._retention.history, limit=BATCH),
             await self._store.prune_lanes(limit=BATCH),
             await self._store.prune_limits(now=now, limit=BATCH),
+            await self._store.prune_checkpoints(before=now - self._retention.history, limit=BATCH),
             await self._store.prune_run_logs(before=now - self._retention.run_logs, limit=BATCH),
         )
         _, self._keys_after = await self._store.prune_unique_keys(now=now, after=self._keys_after, limit=KEYS)

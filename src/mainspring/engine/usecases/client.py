@@ -29,6 +29,7 @@ from mainspring.engine.usecases.browsing import BUDGET
 from mainspring.engine.usecases.calendars import Calendars
 from mainspring.engine.usecases.caps import CapSwitch, Labels
 from mainspring.engine.usecases.channels import Channels
+from mainspring.engine.usecases.checkpoints import Checkpoints
 from mainspring.engine.usecases.dead_letters import DeadLetters
 from mainspring.engine.usecases.definitions import Accepted
 from mainspring.engine.usecases.flow_commands import FlowCommands
@@ -98,6 +99,7 @@ class Client:
         sender: Sender | None = None,
         traces: RunTraces | None = None,
         artifacts: Artifacts | None = None,
+        checkpoints: Checkpoints | None = None,
     ) -> None:
         self._store, self._clock = store, clock
         wakeups, calendars = wakeups or Wakeups(), calendars or CalendarReader(store)
@@ -136,6 +138,7 @@ class Client:
         self.audit: AuditTrail = AuditTrail(store, keep=audit_kept)
         self.archive: ArchiveDays = ArchiveDays(store)
         self.artifacts: Artifacts = artifacts or Artifacts(store, clock=clock)
+        self.checkpoints: Checkpoints = checkpoints or Checkpoints(store, clock=clock)
         self.usage: UsageReader = UsageReader(store, clock=clock)
         self.limits: Limits = Limits(store, clock=clock, wakeups=wakeups)
         self.caps: CapSwitch = CapSwitch(store, clock=clock, wakeups=wakeups)

@@ -62,7 +62,9 @@ class FlowCommands:
             status = state.status(places[name])
             if not can_skip(status):
                 word = status.name.lower()
-                message = f"step {name!r} is {word}; only one that has no run yet can be skipped"
+                message = (
+                    f"step {name!r} has the status {word!r}; only one that has no run yet can be skipped"
+                )
                 raise Conflict(f"steps[{number}]", message)
             mails.append(SkipStep(places[name]))
         await self._post(run, mails, by, {"skipped": list(names)})

@@ -30,6 +30,7 @@ from mainspring.ports.store.browse import BrowseStore
 from mainspring.ports.store.calendars import CalendarStore
 from mainspring.ports.store.caps import CapStore
 from mainspring.ports.store.census import CensusStore
+from mainspring.ports.store.checkpoints import CheckpointStore
 from mainspring.ports.store.claims import ClaimStore
 from mainspring.ports.store.dead import DeadStore
 from mainspring.ports.store.encryption import EncryptionStore
@@ -97,6 +98,7 @@ class Store(
     ObjectiveStore,
     FlowStore,
     ArtifactIndex,
+    CheckpointStore,
     RunLogStore,
     Protocol,
 ):

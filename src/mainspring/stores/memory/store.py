@@ -20,6 +20,7 @@ from mainspring.stores.memory.browse import MemoryBrowseStore
 from mainspring.stores.memory.calendars import MemoryCalendarStore
 from mainspring.stores.memory.caps import MemoryCapStore
 from mainspring.stores.memory.census import MemoryCensusStore
+from mainspring.stores.memory.checkpoints import MemoryCheckpointStore
 from mainspring.stores.memory.claims import MemoryClaimStore
 from mainspring.stores.memory.dead import MemoryDeadStore
 from mainspring.stores.memory.encryption import MemoryEncryptionStore
@@ -92,6 +93,7 @@ class MemoryStore(
     MemoryObjectiveStore,
     MemoryFlowStore,
     MemoryArtifactStore,
+    MemoryCheckpointStore,
     MemoryRunLogStore,
 ):
     """A `Store` that lasts as long as the process.
@@ -109,6 +111,7 @@ class MemoryStore(
         self._objectives = {}
         self._artifacts = ArtifactTables()
         self._run_logs = RunLogTables()
+        self._checkpoints = {}
         self._alerts = AlertTables()
         self._time = time
 

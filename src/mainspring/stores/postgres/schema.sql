@@ -239,6 +239,18 @@ CREATE TABLE channel (
     CONSTRAINT channel_pkey PRIMARY KEY (tenant, name)
 );
 
+CREATE TABLE checkpoint (
+    run_id bigint NOT NULL,
+    name text NOT NULL,
+    number integer NOT NULL,
+    token integer NOT NULL,
+    is_error boolean NOT NULL,
+    value bytea,
+    kept_at timestamp with time zone NOT NULL,
+    CONSTRAINT checkpoint_pkey PRIMARY KEY (run_id, name, number)
+);
+CREATE INDEX checkpoint_kept ON public.checkpoint USING btree (kept_at);
+
 CREATE TABLE cluster (
     id smallint NOT NULL,
     tzdata text,

@@ -24,6 +24,7 @@ from mainspring.stores.postgres.browse import PostgresBrowseStore
 from mainspring.stores.postgres.calendars import PostgresCalendarStore
 from mainspring.stores.postgres.caps import PostgresCapStore
 from mainspring.stores.postgres.census import PostgresCensusStore
+from mainspring.stores.postgres.checkpoints import PostgresCheckpointStore
 from mainspring.stores.postgres.claims import PostgresClaimStore
 from mainspring.stores.postgres.closed_days import ClosedDays
 from mainspring.stores.postgres.connecting import LOST, ConnectionOptions, Role
@@ -107,6 +108,7 @@ class PostgresStore(
     PostgresObjectiveStore,
     PostgresFlowStore,
     PostgresArtifactStore,
+    PostgresCheckpointStore,
     PostgresRunLogStore,
 ):
     """Implements `Store` on PostgreSQL 15 or later.

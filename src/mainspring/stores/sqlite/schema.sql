@@ -302,6 +302,21 @@ CREATE TABLE channel (
     PRIMARY KEY (tenant, name)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE checkpoint (
+    run_id INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    -- Which step of the name it is, in the order in which the function began them.
+    number INTEGER NOT NULL,
+    -- Of the attempt that took the step.
+    token INTEGER NOT NULL,
+    is_error INTEGER NOT NULL,
+    value BLOB,
+    kept_at INTEGER NOT NULL,
+    PRIMARY KEY (run_id, name, number)
+) WITHOUT ROWID, STRICT;
+
+CREATE INDEX checkpoint_kept ON checkpoint (kept_at);
+
 CREATE TABLE cluster (
     id INTEGER PRIMARY KEY CONSTRAINT cluster_is_one CHECK (id = 1),
     tzdata TEXT

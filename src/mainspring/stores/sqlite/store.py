@@ -23,6 +23,7 @@ from mainspring.stores.sqlite.browse import SqliteBrowseStore
 from mainspring.stores.sqlite.calendars import SqliteCalendarStore
 from mainspring.stores.sqlite.caps import SqliteCapStore
 from mainspring.stores.sqlite.census import SqliteCensusStore
+from mainspring.stores.sqlite.checkpoints import SqliteCheckpointStore
 from mainspring.stores.sqlite.claims import SqliteClaimStore
 from mainspring.stores.sqlite.connection import (
     Database,
@@ -110,6 +111,7 @@ class SqliteStore(
     SqliteObjectiveStore,
     SqliteFlowStore,
     SqliteArtifactStore,
+    SqliteCheckpointStore,
     SqliteRunLogStore,
 ):
     """Implements `Store` on one SQLite file in WAL mode with synchronous=FULL.

@@ -74,6 +74,7 @@ from mainspring.wire.operations.calendars import (
     UPSERT_CALENDAR,
 )
 from mainspring.wire.operations.capacity import GET_CAPACITY
+from mainspring.wire.operations.checkpoints import LIST_RUN_CHECKPOINTS
 from mainspring.wire.operations.dead_letters import DISCARD_DEAD_RUNS, GROUP_DEAD_RUNS, LIST_DEAD_RUNS
 from mainspring.wire.operations.jobs import (
     APPLY_DEFINITIONS,
@@ -190,7 +191,9 @@ from mainspring.wire.operations.worker import (
     BEAT_LIMIT,
     WORKER_BEAT,
     WORKER_CLAIM,
+    WORKER_KEEP_STEPS,
     WORKER_LEAVE,
+    WORKER_LIST_STEPS,
     WORKER_LOG,
     WORKER_REGISTER,
     WORKER_REPORT,
@@ -249,6 +252,7 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     GET_RUN,
     GET_RUN_LOGS,
     GET_RUN_WHY,
+    LIST_RUN_CHECKPOINTS,
     LIST_RUN_ARTIFACTS,
     GET_ARTIFACT,
     GET_ARTIFACT_CONTENT,
@@ -364,6 +368,8 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     WORKER_BEAT,
     WORKER_LOG,
     WORKER_REPORT,
+    WORKER_KEEP_STEPS,
+    WORKER_LIST_STEPS,
     WORKER_ARTIFACT,
     PUT_ARTIFACT_CONTENT,
     WORKER_CONFIRM,
@@ -466,6 +472,7 @@ __all__ = [
     "LIST_REDRIVES",
     "LIST_RUNS",
     "LIST_RUN_ARTIFACTS",
+    "LIST_RUN_CHECKPOINTS",
     "LIST_RUN_STEPS",
     "LIST_SILENCES",
     "LIST_SLOS",
@@ -534,7 +541,9 @@ __all__ = [
     "WORKER_BEAT",
     "WORKER_CLAIM",
     "WORKER_CONFIRM",
+    "WORKER_KEEP_STEPS",
     "WORKER_LEAVE",
+    "WORKER_LIST_STEPS",
     "WORKER_LOG",
     "WORKER_REGISTER",
     "WORKER_REPORT",

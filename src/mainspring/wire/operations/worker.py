@@ -66,6 +66,28 @@ WORKER_LOG = Operation(
     body=Body(protocol.LogBody, protocol.LogBody),
     answer=protocol.LogView,
 )
+WORKER_KEEP_STEPS = Operation(
+    id="worker_keep_steps",
+    method="POST",
+    path=f"{_WORKER}/checkpoints",
+    right=Right.WORK,
+    summary="Keep steps",
+    description="Keep what steps of durable functions have come to. A repeat changes nothing.",
+    body=Body(protocol.StepsBody, protocol.StepsBody),
+    answer=protocol.StepsView,
+)
+WORKER_LIST_STEPS = Operation(
+    id="worker_list_steps",
+    method="POST",
+    path=f"{_WORKER}/checkpoints/list",
+    right=Right.WORK,
+    summary="Read the steps of a run",
+    description="Return a page of the steps that are kept of a run that the session holds, by name and number."
+    " 409: the lease is lost.",
+    body=Body(protocol.StepsWantedBody, protocol.StepsWantedBody),
+    answer=protocol.KeptStepsView,
+    is_conflicting=True,
+)
 WORKER_LEAVE = Operation(
     id="worker_leave",
     method="POST",

@@ -98,7 +98,9 @@ def test_what_starting_steps_get_is_made_and_what_cannot_be_made_fails_them() ->
     plan = plan_of([(), (), (1,)], [StepRule.ALL_SUCCESS] * 3, ["given", "bad", "plain"], {1})
     begun = begin_flow(plan, now=NOW, evaluate=evaluate)
     assert (begun.starts, begun.payloads) == ((0,), ((0, b'{"x":"value","y":1}'),))
-    assert begun.state == FlowState(FlowPhase.OPEN, bytes([2, 4, 7]), 1, b"\1\0", errors=((1, "with: told so"),))
+    assert begun.state == FlowState(
+        FlowPhase.OPEN, bytes([2, 4, 7]), 1, b"\1\0", errors=((1, "with: told so"),)
+    )
 
 
 def test_a_step_that_waits_for_its_turn_gets_what_there_is_when_it_starts() -> None:
