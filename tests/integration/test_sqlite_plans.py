@@ -25,6 +25,7 @@ BIG = (
     "notification",
     "monitor",
     "flow",
+    "flow_value",
     "mail",
     "artifact",
     "checkpoint",

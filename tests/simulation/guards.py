@@ -890,6 +890,18 @@ GUARDS: tuple[Guard, ...] = (
         staging="with_workflows",
     ),
     Guard(
+        "values between steps",
+        "a step gets what the step that it names has returned: here, nothing",
+        (
+            Edit(
+                "mainspring.engine.workflows.values",
+                "        return run.result\n",
+                "        return None\n",
+            ),
+        ),
+        staging="with_workflows",
+    ),
+    Guard(
         "mail of an end",
         "a flow is told of each end of its steps",
         (

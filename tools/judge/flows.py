@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
@@ -94,6 +95,7 @@ def _judge(
     yield from _judge_cancel(story, history)
     yield from _judge_deadline(story, history)
     yield from _judge_pauses(story, history)
+    yield from _judge_values(story, counts)
     if story.steps is not None:
         yield from _judge_result(story, story.steps)
 
@@ -138,7 +140,40 @@ def _letter(story: FlowStory, ended_at: Mapping[int, tuple[int, str]], step: int
     }
     if len(verdicts) > 1:
         return None
-    return {"skip": "k", "upstream": "f", "run": "f"}[verdicts.pop()]  # a cancel kept it from running
+    verdict = verdicts.pop()
+    if verdict == "run":  # its condition kept it from running, or a cancel
+        return "k" if _is_false(story, step) else "f"
+    return {"skip": "k", "upstream": "f"}[verdict]
+
+
+def _is_false(story: FlowStory, step: int) -> bool:
+    """Say whether the condition of a step is false: the step that it asks has returned an even number."""
+    asked = _run_of(story, story.whens.get(step))
+    return asked is not None and asked.state is RunState.SUCCEEDED and _returned(asked) % 2 == 0
+
+
+def _run_of(story: FlowStory, step: int | None) -> Run | None:
+    found = (run for run in story.runs if step is not None and run.place is not None)
+    return next((run for run in found if run.place is not None and run.place.step == step), None)
+
+
+def _returned(run: Run) -> int:
+    return 0 if run.result is None else int(run.result)
+
+
+def _judge_values(story: FlowStory, counts: Counter[str]) -> Iterator[tuple[str, str]]:
+    """W14: a step whose condition is false never runs, and one gets exactly what another has returned."""
+    for run in story.runs:
+        step = -1 if run.place is None else run.place.step
+        if step in story.whens and _is_false(story, step):
+            yield "W14", f"step {step} has a run, though its condition is false"
+        if step in story.givens:
+            counts["flow_values_judged"] += 1
+            giver = _run_of(story, story.givens[step])
+            has_returned = giver is not None and giver.state is RunState.SUCCEEDED
+            expected = {"value": _returned(giver) if has_returned and giver is not None else None}
+            if run.payload is None or json.loads(run.payload) != expected:
+                yield "W14", f"step {step} got {run.payload!r}, and not {expected}"
 
 
 def _judge_ends(
@@ -232,13 +267,16 @@ def _judge_result(story: FlowStory, steps: Sequence[str]) -> Iterator[tuple[str,
         run = runs.get(step)
         if run is not None and (run.state.value != status or said != "run"):
             yield "W4", f"step {step} counts as {status}; its run is {run.state}, and its rule says {said}"
-        expected = {"skip": "SKIPPED", "upstream": "UPSTREAM_FAILED", "run": "CANCELLED"}[said]
+        may_be_stopped = (story.cancelled_at is not None or is_late) and step not in story.at_end
+        expected = {"skip": {"SKIPPED"}, "upstream": {"UPSTREAM_FAILED"}, "run": {"CANCELLED"}}[said]
+        is_false = said == "run" and _is_false(story, step)
+        if is_false:
+            expected = {"SKIPPED", "CANCELLED"} if may_be_stopped else {"SKIPPED"}
         if run is None and status == "SKIPPED" and story.has_skips:
             continue
-        if run is None and status != expected:
+        if run is None and status not in expected:
             yield "W4", f"step {step} counts as {status} without a run, and its rule says {said}"
-        may_be_stopped = (story.cancelled_at is not None or is_late) and step not in story.at_end
-        if run is None and said == "run" and not may_be_stopped:
+        if run is None and said == "run" and not is_false and not may_be_stopped:
             yield "W4", f"step {step} never ran, though its rule says so"
     unwell = any(steps[step] in {"FAILED", "CANCELLED"} for step in runs if step not in story.may_fail)
     is_stopped = any(status == "CANCELLED" for step, status in enumerate(steps) if step not in story.at_end)

@@ -88,6 +88,7 @@ RULES = {
     "W4": "every workflow ends as its steps have and its rules say, and leaves no mail and no flow",
     "W7": "a workflow is stopped by its deadline, and not before it",
     "W9": "a workflow that is paused starts nothing",
+    "W14": "a step whose condition is false never runs, and one gets exactly what the step that it names has returned",
     "P1": "a job pauses itself after so many failures in a row, and only then",
 }
 """The rules, by their names in the reliability notes."""

@@ -413,6 +413,8 @@ class FlowStory:
         at_end: the steps that run once all others have ended.
         pauses: from when on, and until when, it was paused.
         has_skips: someone asked for steps to be skipped.
+        whens: of steps that run only if another one has not returned an even number, that other one.
+        givens: of steps that get what another one has returned, that other one.
     """
 
     run: Run
@@ -426,6 +428,8 @@ class FlowStory:
     pauses: tuple[tuple[datetime, datetime | None], ...] = ()
     has_skips: bool = False
     at_end: frozenset[int] = frozenset()
+    whens: Mapping[int, int] = field(default_factory=dict)
+    givens: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from random import Random
 from typing import Any
 
 from mainspring.core.definition.workflows import plain_from_workflow
+from mainspring.core.fields import encode_payload
 from mainspring.core.model import JobSpec, Target
 from mainspring.core.retry import Backoff, RetryPolicy
 from mainspring.core.workflows.model import Workflow, WorkflowStep
@@ -15,6 +16,8 @@ from mainspring.core.workflows.rules import StepRule
 from tools.simulator.plan import FLOW_VERBS, Action, FaultPlan, JobPlan, Plan
 
 _SHARE = 0.05
+_EARLY = frozenset({StepRule.ONE_SUCCESS.value, StepRule.ONE_FAILED.value})
+"""Rules that may let a step run before all its parents have ended."""
 _FAULTS = ("kill", "kill", "stop", "pause", "cut", "lossy", "late", "slow", "outage")
 
 
@@ -79,6 +82,9 @@ def _make_job(random: Random, place: int) -> JobPlan:
             "max_retries": random.choice([0, 0, 1]),
             "at_end": False,
         }
+        if after and rule not in _EARLY:  # whoever is asked has ended by then
+            step["when"] = random.choice([None, None, *after])
+            step["given"] = random.choice([None, *after])
         steps.append(step)
     for number in range(random.choice([0, 0, 1, 2])):
         before = [one["name"] for one in steps if one["at_end"]]
@@ -120,7 +126,35 @@ def _make_step(drawn: Mapping[str, Any]) -> WorkflowStep:
         allow_failure=drawn["allow_failure"],
         at_end=drawn["at_end"],
         retry=RetryPolicy(max_retries=drawn["max_retries"], backoff=Backoff.FIXED, delay=delay),
+        when=None if drawn.get("when") is None else _condition(drawn["when"]),
+        given=None if drawn.get("given") is None else _given(drawn["given"]),
     )
+
+
+def _condition(step: str) -> str:
+    return f"steps.{step}.status != 'succeeded' || steps.{step}.result % 2 == 1"
+
+
+def _given(step: str) -> bytes:
+    return encode_payload({"value": {"cel": f"steps.{step}.result"}})
+
+
+def asked_by(steps: Sequence[WorkflowStep]) -> tuple[dict[int, int], dict[int, int]]:
+    """Return which steps the conditions of drawn steps ask, and whose results are given to them, by place."""
+    places = {step.name: place for place, step in enumerate(steps)}
+    whens = {
+        place: places[other.name]
+        for place, step in enumerate(steps)
+        for other in steps
+        if step.when == _condition(other.name)
+    }
+    givens = {
+        place: places[other.name]
+        for place, step in enumerate(steps)
+        for other in steps
+        if step.given == _given(other.name)
+    }
+    return whens, givens
 
 
 def _make_faults(

@@ -37,6 +37,7 @@ from tools.judge.starts import tell_starts
 from tools.simulator.access_record import add_up
 from tools.simulator.faults import Nemesis, margin
 from tools.simulator.fitness import check_division
+from tools.simulator.flowed import asked_by
 from tools.simulator.loop import make_loop
 from tools.simulator.nodes import ServerNode, WorkerNode
 from tools.simulator.plan import Plan
@@ -286,6 +287,7 @@ async def _read_flow(world: World, run: Run) -> FlowStory:
     plan = FlowPlan.of(workflow_from_plain(spec.target.params))
     (kept,) = await world.store.read_flow_states([run.id])
     steps = None if kept is None else decode_flow_state(kept).steps
+    whens, givens = asked_by(plan.workflow.steps)
     return FlowStory(
         run=run,
         links=plan.graph.parents,
@@ -298,6 +300,8 @@ async def _read_flow(world: World, run: Run) -> FlowStory:
         pauses=tuple(world.recorder.flow_pauses.get(run.id, ())),
         at_end=frozenset(step for step, is_last in enumerate(plan.at_end) if is_last),
         has_skips=run.id in world.recorder.flow_skips,
+        whens=whens,
+        givens=givens,
     )
 
 

@@ -69,6 +69,7 @@ def tell(
     steps: Sequence[str] = ("SUCCEEDED", "SUCCEEDED"),
     rule: str = "all_success",
     cancelled_at: datetime | None = None,
+    asks: bool = False,
     order: Callable[[list[Event]], list[Event]] = lambda events: events,
 ) -> History:
     """Tell of a workflow of two steps, the second after the first."""
@@ -89,6 +90,8 @@ def tell(
             runs=tuple(runs),
             steps=tuple(steps),
             cancelled_at=cancelled_at,
+            whens={1: 0} if asks else {},
+            givens={1: 0} if asks else {},
         )
     ]
     return history
@@ -102,6 +105,28 @@ def test_a_workflow_that_went_well_breaks_nothing() -> None:
     verdict = judge(tell())
     assert verdict.is_good
     assert (verdict.counts["flows"], verdict.counts["flow_starts_judged"]) == (1, 2)
+
+
+def test_a_step_that_gets_what_another_has_returned_breaks_nothing() -> None:
+    giver = replace(FIRST, result=b"7")
+    getter = replace(SECOND, payload=b'{"value":7}')
+    verdict = judge(tell([giver, getter], asks=True))
+    assert verdict.is_good
+    assert verdict.counts["flow_values_judged"] == 1
+
+
+@pytest.mark.parametrize("payload", [b'{"value":8}', b'{"value":null}', None])
+def test_a_step_that_gets_something_else_breaks_w14(payload: bytes | None) -> None:
+    runs = [replace(FIRST, result=b"7"), replace(SECOND, payload=payload)]
+    assert broken(tell(runs, asks=True)) == {"W14"}
+
+
+def test_a_step_whose_condition_is_false_is_skipped() -> None:
+    giver = replace(FIRST, result=b"8")
+    assert judge(tell([giver], steps=["SUCCEEDED", "SKIPPED"], asks=True)).is_good
+    assert broken(tell([giver], steps=["SUCCEEDED", "CANCELLED"], asks=True)) == {"W4"}
+    runs = [giver, replace(SECOND, payload=b'{"value":8}')]
+    assert broken(tell(runs, asks=True)) == {"W14"}
 
 
 def test_a_step_that_began_too_early_breaks_w1() -> None:

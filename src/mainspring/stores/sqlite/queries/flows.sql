@@ -82,17 +82,16 @@ SELECT value FROM flow_value WHERE flow_id = :flow_id AND step = :step AND item 
 
 -- name: find_step_end
 -- The newest run of a step that has ended: backwards, because it has often ended just now.
-SELECT max(ended.id) FROM (
-    SELECT id FROM (
+SELECT nullif(max(
+    coalesce((
         SELECT id FROM run_history INDEXED BY run_history_flow
         WHERE flow_id = :flow_id AND flow_id > 0 AND step = :step AND item = :item ORDER BY id DESC LIMIT 1
-    )
-    UNION ALL
-    SELECT id FROM (
+    ), 0),
+    coalesce((
         SELECT id FROM dead_run INDEXED BY dead_run_flow
         WHERE flow_id = :flow_id AND flow_id > 0 AND step = :step AND item = :item ORDER BY id DESC LIMIT 1
-    )
-) AS ended;
+    ), 0)
+), 0);
 
 -- name: remove_mail
 DELETE FROM mail WHERE id = :mail_id AND shard = :shard;
