@@ -64,7 +64,7 @@ class Task:
     Attributes:
         after: its direct upstream.
         ends: how it may end when it runs.
-        over: what it is mapped over: a task that returns a list, or is mapped itself; None: it is not mapped.
+        over: how many items it is mapped over; None: it is not mapped.
         is_setup, is_teardown: its part in a scope.
         is_minded: of a teardown, whether its failure is one of the run.
     """
@@ -73,7 +73,7 @@ class Task:
     after: tuple[str, ...] = ()
     rule: Rule = Rule.ALL_SUCCESS
     ends: tuple[End, ...] = (SUCCESS, FAILED)
-    over: str | None = None
+    over: int | None = None
     is_setup: bool = False
     is_teardown: bool = False
     is_minded: bool = False

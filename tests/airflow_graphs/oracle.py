@@ -112,18 +112,13 @@ class Oracle:
                 self._ends[task.name][UNMAPPED] = verdict.value
 
     def _start(self, task: Task) -> None:
-        items = [UNMAPPED] if task.over is None else list(range(self._count(task.over)))
+        items = [UNMAPPED] if task.over is None else list(range(task.over))
         if not items:
             self._ends[task.name][UNMAPPED] = State.SKIPPED  # a map over nothing
         self._open[task.name] = len(items)
         for item in items:
             place = (task.name, item)
             self._ran[place] = self._running[place] = self._choose(task, item)
-
-    def _count(self, source: str) -> int:
-        """Return how many items a mapped task has: those of a list, or what another mapped task has made."""
-        single = self._ran.get((source, UNMAPPED))
-        return len(self._ends[source]) if single is None else len(single.value)
 
     def _judge(self, task: Task) -> Verdict:
         if self._dag.setups and not task.is_teardown:

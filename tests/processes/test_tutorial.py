@@ -89,12 +89,25 @@ def test_each_step_of_the_tutorial_does_what_the_page_says(
         reader.leave()
 
 
-def test_the_code_for_users_of_airflow_reports_on_the_day_before() -> None:
+def app_of_airflow(place: int) -> Any:
+    """Return the app that a piece of code on the page for users of Airflow makes."""
     page = (PAGE.parent / "howto" / "coming-from-airflow.md").read_text()
-    (code,) = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
-    names: dict[str, Any] = {"__name__": "reports"}
-    exec(compile(code, "reports.py", "exec"), names)
-    with names["app"].testing(now=datetime(2026, 3, 2, 12, tzinfo=UTC)) as t:
+    code = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)[place]
+    names: dict[str, Any] = {"__name__": "airflow"}
+    exec(compile(code, "airflow.py", "exec"), names)
+    return names["app"]
+
+
+def test_the_code_for_users_of_airflow_takes_one_branch() -> None:
+    app = app_of_airflow(0)
+    with app.testing() as t:
+        app.submit_sync("load", [None])
+        assert sorted(run.job for run in t.runs) == ["load", "load.choose", "load.full", "load.report"]
+
+
+def test_the_code_for_users_of_airflow_reports_on_the_day_before() -> None:
+    app = app_of_airflow(1)
+    with app.testing(now=datetime(2026, 3, 2, 12, tzinfo=UTC)) as t:
         t.jump("1d")
         t.assert_enqueued("report_sales", day="2026-03-02", times=1)
         assert [run.result for run in t.runs if run.job == "report_sales"] == ["sales-2026-03-02.pdf"]
