@@ -313,7 +313,11 @@ OTHER_PARAMETERS = {
     "read_calendar": ({"key"}, {"name", "version"}, "JSON pairs here, two arrays there"),
     "read_version": ({"key"}, {"job_id", "version"}, "JSON pairs here, two arrays there"),
     "repeat_claim": (set(), {"policy_epoch"}, "SQLite judges the turn in Python"),
-    "start_flow": (set(), {"going_on", "live", "state"}, "SQLite begins the flow by add_flow and add_notice"),
+    "start_flow": (
+        set(),
+        {"going_on", "live", "state", "wake_at"},
+        "SQLite begins the flow by add_flow and add_notice",
+    ),
     "read_lane": (
         set(),
         {"lane_id", "low"},

@@ -144,25 +144,13 @@ def read_workflow(
     links = _check_graph(bodies, f"{path}.steps", findings)
     if links is not None:
         result = _field(value, RESULT.name)
+        known = _add_ended_before(bodies, links)
         check_expressions(
-            bodies,
-            _add_ended_before(bodies, links),
-            result,
-            path,
-            compile_=compile_,
-            add=findings.add,
-            hint=findings.hint,
+            bodies, known, result, path, compile_=compile_, add=findings.add, hint=findings.hint
         )
     findings.tell()
     assert links is not None, "a cycle is told"
-    known = [step for step in steps if step is not None]
-    whole = [
-        _waiting_for(
-            step, [known[parent].name for parent in links[place] if known[parent].at_end is step.at_end]
-        )
-        for place, step in enumerate(known)
-    ]
-    workflow = Workflow(tuple(whole), **options)
+    workflow = Workflow(_waiting_for([step for step in steps if step is not None], links), **options)
     size = len(encode_payload(plain_from_workflow(workflow)))
     if size > most_bytes:
         findings.add(path, f"has {size} bytes; at most {most_bytes} fit, put large data elsewhere")
@@ -300,9 +288,16 @@ def _read_step_target(
     return target
 
 
-def _waiting_for(step: WorkflowStep, parents: Sequence[str]) -> WorkflowStep:
-    """Return a step with all its parents: those too that only its `with` names."""
-    return step if len(step.after) == len(parents) else replace(step, after=tuple(parents))
+def _waiting_for(steps: Sequence[WorkflowStep], links: Sequence[list[int]]) -> tuple[WorkflowStep, ...]:
+    """Return the steps with all their parents: those too that only their `with` names.
+
+    For a step at the end, what is not at the end has ended anyway.
+    """
+    whole: list[WorkflowStep] = []
+    for step, parents in zip(steps, links, strict=True):
+        names = [steps[parent].name for parent in parents if steps[parent].at_end is step.at_end]
+        whole.append(step if len(step.after) == len(names) else replace(step, after=tuple(names)))
+    return tuple(whole)
 
 
 def _check_graph(bodies: Sequence[object], path: str, findings: _Findings) -> list[list[int]] | None:
