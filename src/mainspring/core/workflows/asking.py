@@ -28,7 +28,7 @@ class Asking:
         self._plan = plan
         self._steps = steps
         self._evaluate = evaluate
-        self.errors = dict(errors)
+        self.errors: dict[int, str] = dict(errors)
         self.failed: list[int] = []
         self.payloads: dict[int, bytes] = {}
 

@@ -43,7 +43,7 @@ class Expression:
     __slots__ = ("__dict__", "text", "uses")
 
     def __init__(self, text: str) -> None:
-        self.text = text
+        self.text: str = text
         found = {use: None for path in find_paths(text) if (use := step_use(path)) is not None}
         self.uses: tuple[StepUse, ...] = tuple(found)
 

@@ -30,7 +30,7 @@ class NeedsValues(Exception):
 
     def __init__(self, steps: Iterable[int]) -> None:
         super().__init__()
-        self.steps = tuple(steps)
+        self.steps: tuple[int, ...] = tuple(steps)
 
 
 class FlowValues:
