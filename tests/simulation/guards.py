@@ -856,8 +856,8 @@ GUARDS: tuple[Guard, ...] = (
         (
             Edit(
                 "mainspring.core.workflows.turn",
-                "starts = () if state.is_paused else tuple",
-                "starts = tuple",
+                "    if state.is_paused:\n        return _NOBODY\n",
+                "",
             ),
         ),
         staging="with_workflows",

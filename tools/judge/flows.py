@@ -262,6 +262,9 @@ def _judge_result(story: FlowStory, steps: Sequence[str]) -> Iterator[tuple[str,
     runs: dict[int, Run] = {run.place.step: run for run in story.runs if run.place is not None}
     is_late = story.run.reason == "deadline"
     for step, status in enumerate(steps):
+        if any(steps[parent] not in _ENDS for parent in story.links[step]):
+            yield "W4", f"step {step} waits for one that has not ended"
+            continue
         parents = "".join(_ENDS[steps[parent]] for parent in story.links[step])
         said = says(story.rules[step], parents)
         run = runs.get(step)
@@ -280,7 +283,7 @@ def _judge_result(story: FlowStory, steps: Sequence[str]) -> Iterator[tuple[str,
             yield "W4", f"step {step} never ran, though its rule says so"
     unwell = any(steps[step] in {"FAILED", "CANCELLED"} for step in runs if step not in story.may_fail)
     is_stopped = any(status == "CANCELLED" for step, status in enumerate(steps) if step not in story.at_end)
-    is_cut = story.cancelled_at is not None and (unwell or is_stopped)
+    is_cut = story.cancelled_at is not None and (unwell or is_stopped or is_late)
     expected_end = RunState.FAILED if unwell or is_late else RunState.SUCCEEDED
     allowed = {expected_end, RunState.CANCELLED} if story.cancelled_at is not None else {expected_end}
     if story.run.state not in allowed or (story.run.state is RunState.CANCELLED and not is_cut):

@@ -164,12 +164,12 @@ def _close(
     Args:
         state: the new one, but for the steps, and those that fail without a run.
     """
-    starts = _NOBODY if state.is_paused else _start(plan, steps, state.phase, asking, most_starts)
+    starts = _start(plan, steps, state, asking, most_starts)
     if not (state.live or starts) and _READY not in steps and _WAITING in steps:
         # But for those at the end, all have ended.
         state = replace(state, phase=FlowPhase.FINISHING, cause=state.phase, timers=())
         judge_all(plan, steps, find_roots(plan, at_end=True), state.phase, asking)
-        starts = _NOBODY if state.is_paused else _start(plan, steps, state.phase, asking, most_starts)
+        starts = _start(plan, steps, state, asking, most_starts)
     if asking is not None and asking.failed:
         state = replace(state, ends=state.ends + pack_ends(asking.failed), errors=asking.sort_errors())
     live, is_ready = state.live + len(starts), _READY in steps
@@ -185,9 +185,14 @@ def _close(
 
 
 def _start(
-    plan: FlowPlan, steps: bytearray, phase: FlowPhase, asking: Asking | None, most_starts: int
+    plan: FlowPlan, steps: bytearray, state: FlowState, asking: Asking | None, most_starts: int
 ) -> tuple[int, ...]:
-    """Start what is ready. A step has failed if what it gets cannot be made: then others may be ready, or never."""
+    """Start what is ready, unless the flow is paused.
+
+    A step has failed if what it gets cannot be made: then others may be ready, or never.
+    """
+    if state.is_paused:
+        return _NOBODY
     if asking is None:
         starts = [*islice(find_all(steps, _READY), most_starts)]
         for step in starts:
@@ -199,7 +204,7 @@ def _start(
             steps[step] = _LIVE
             starts.append(step)
         else:
-            judge_children(plan, steps, [step], phase, asking)
+            judge_children(plan, steps, [step], state.phase, asking)
     return tuple(sorted(starts))
 
 
