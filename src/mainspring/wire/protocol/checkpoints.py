@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated
 
-from msgspec import Meta, Raw, Struct
+from msgspec import Meta, Raw, Struct, field
 
 from mainspring.core.checkpoints import Checkpoint, CheckpointVerdict, NewCheckpoint
 from mainspring.core.ids import SessionId, format_run_id
@@ -29,7 +29,9 @@ class StepItem(Struct, kw_only=True, forbid_unknown_fields=True):
     name: StepName
     number: StepNumber = 0
     is_error: Annotated[bool, Meta(description="The value says how the step failed.")] = False
-    value: Annotated[Raw, Meta(description="What it returned, any JSON of at most 64 KiB.")] = _NO_VALUE
+    value: Annotated[Raw, Meta(description="What it returned, any JSON of at most 64 KiB.")] = field(
+        default_factory=lambda: _NO_VALUE
+    )
 
 
 class StepsBody(Struct, kw_only=True, forbid_unknown_fields=True):
