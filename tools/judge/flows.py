@@ -132,6 +132,8 @@ def _letter(story: FlowStory, ended_at: Mapping[int, tuple[int, str]], step: int
     if any(run.place is not None and run.place.step == step for run in story.runs):
         found = ended_at.get(step)
         return found[1] if found is not None and found[0] < before else None
+    if story.has_skips and story.steps is not None and story.steps[step] == "SKIPPED":
+        return "k"  # someone may have skipped it, at any time
     letters = [_letter(story, ended_at, parent, before) for parent in story.links[step]]
     ended = "".join(letter for letter in letters if letter is not None)
     verdicts = {
