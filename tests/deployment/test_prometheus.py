@@ -71,6 +71,7 @@ _SIGNALS = (
 _QUIET = {
     ("mainspring-overview", "Alerts"),
     ("mainspring-scheduler", "Alerts that fire"),
+    ("mainspring-scheduler", "Events that were sent"),  # as none was
     ("mainspring-scheduler", "Hints between processes"),  # not on SQLite
     ("mainspring-scheduler", "Monitors that are down"),
     ("mainspring-workers", "Output kept of runs under way"),  # no run takes long enough
