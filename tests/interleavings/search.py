@@ -13,7 +13,7 @@ from tests.interleavings.gate import Played
 from tests.interleavings.invariants import Verbs, judge
 
 ALL = os.environ.get("INTERLEAVINGS") == "all"
-_LONG = 30
+_LONG = 50
 """More statements than any verb sends."""
 
 
