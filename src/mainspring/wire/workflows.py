@@ -119,7 +119,8 @@ class SkipStepsBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """Which steps to skip."""
 
     steps: Annotated[
-        list[str], Meta(description="The names of steps that have no run yet.", examples=[["load"]])
+        list[str],
+        Meta(min_length=1, description="The names of steps that have no run yet.", examples=[["load"]]),
     ]
 
 

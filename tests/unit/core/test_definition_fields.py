@@ -263,7 +263,7 @@ def test_delays_alone_mean_a_list() -> None:
         (
             {"trigger": {}},
             "trigger.type",
-            "one of after_end, any_of, at_start, calendar_interval, cron, interval, once",
+            "one of after_end, any_of, at_start, calendar_interval, cron, event, interval, once",
         ),
         ({"trigger": {"type": "cron"}}, "trigger.expression", "is missing"),
         ({"trigger": {"type": "cron", "expression": "0 25 * * *"}}, "trigger.expression", "hour: '25'"),
