@@ -7,6 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from mainspring.core.definition.workflows import MOST_STEPS
 from mainspring.core.ids import format_job_id, format_run_id
 from mainspring.core.model import Run
 from mainspring.core.workflows.model import WorkflowStep
@@ -120,7 +121,12 @@ class SkipStepsBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
     steps: Annotated[
         list[str],
-        Meta(min_length=1, description="The names of steps that have no run yet.", examples=[["load"]]),
+        Meta(
+            min_length=1,
+            max_length=MOST_STEPS,
+            description="The names of steps that have no run yet.",
+            examples=[["load"]],
+        ),
     ]
 
 
