@@ -59,13 +59,15 @@ FIELDS_OF_STEPS = frozenset(form for name in _OF_STEPS for form in OPTIONS.get(n
 WHOLE_OPTIONS = Options(*(option for option in WorkflowType.options if option.name != "steps"))
 """The options of a workflow as a whole, beside its steps."""
 _OTHER_NAMES = MappingProxyType(
-    dict.fromkeys(("timeout", "time_limit", "execution_timeout", "activeDeadlineSeconds"), "deadline")
+    {
+        **dict.fromkeys(("timeout", "time_limit", "execution_timeout", "activeDeadlineSeconds"), "deadline"),
+        **dict.fromkeys(("returns", "output", "outputs", "return"), "result"),
+    }
 )
 """The names that other tools have for them."""
 _MOST_CYCLES = 10
 _MOST_COMPARED = 5000
 """Names with which misspelt ones are compared, in all."""
-_OTHER_NAMES = MappingProxyType(dict.fromkeys(("returns", "output", "outputs", "return"), "result"))
 _SHOWN_STEPS = 8
 """Steps of a cycle that are named: the first ones, and the last."""
 
