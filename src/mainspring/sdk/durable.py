@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from mainspring.sdk.function import Function
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 _OWN = "$"
 """Begins the names that are not for steps of functions."""
 _SLEEP = "$sleep"
@@ -359,9 +361,11 @@ async def _try(
             return await result if inspect.isawaitable(result) else result
         except RunSignal:
             raise
-        except Exception:
+        except Exception as error:
             if not left:
                 raise
+            # Into the output of the run, where its user looks for why a step took so long.
+            _log.warning("a step failed, and is tried again: %s: %s", type(error).__name__, error)
         await LoopWaiter().wait(min(pause, _LONGEST_PAUSE))
         pause *= 2
     raise AssertionError("the last try returns or raises")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -114,15 +113,15 @@ async def test_files_that_import_each_other_are_refused() -> None:
     assert failure.error == "the descriptors import each other: 0.proto"
 
 
+@pytest.mark.timeout(20)  # it took a minute, and ended all the same
 async def test_what_is_asked_for_in_vain_is_counted_too() -> None:
     file = FileDescriptorProto(name="0.proto", dependency=[f"{number}.proto" for number in range(1, 50_000)])
     data = file.SerializeToString()
-    began = time.monotonic()
     failure = await fail(lambda asked: [data])
     assert "describes more than 1000 files" in failure.error
-    assert time.monotonic() - began < 10
 
 
+@pytest.mark.timeout(20)  # it took a minute, and ended all the same
 async def test_answers_that_grow_are_not_read_again_and_again() -> None:
     filler = "x" * 15_000
 
@@ -133,10 +132,8 @@ async def test_answers_that_grow_are_not_read_again_and_again() -> None:
         file.options.java_package = filler
         return [file.SerializeToString()]
 
-    began = time.monotonic()
     failure = await fail(tell)
     assert "describes more than" in failure.error
-    assert time.monotonic() - began < 20
 
 
 def swollen() -> FileDescriptorProto:
@@ -164,20 +161,19 @@ def swollen() -> FileDescriptorProto:
 ROW = b"\x92\x03\x00"  # field 50, of length 0
 
 
+@pytest.mark.timeout(20)  # likewise
 @pytest.mark.parametrize("is_packed", [False, True])
 async def test_an_answer_that_swells_as_json_is_left_out(is_packed: bool) -> None:
     answer = ROW * 500_000
     if is_packed:
         packed = any_pb2.Any(type_url="x/shop.v1.SettleReply", value=answer).SerializeToString()
         answer = b"\x9a\x03" + varint(len(packed)) + packed
-    began = time.monotonic()
     outcome = await call(lambda asked: [swollen().SerializeToString()], answer)
     assert isinstance(outcome, Success), outcome
     mark = read_mark(outcome.result)
     assert mark is not None
     assert mark.reason is LeftOut.TOO_LARGE
     assert mark.note == "the answer is more than 1,048,576 bytes of JSON; at most 65,536 can be kept"
-    assert time.monotonic() - began < 20
 
 
 def varint(number: int) -> bytes:

@@ -128,7 +128,9 @@ async def test_an_error_that_is_an_answer_is_kept_and_raised_the_same_way_each_t
     assert [(one.step, one.kind, one.message) for one in caught] == [("charge", "KeyError", "'no money'")] * 2
 
 
-async def test_a_step_is_tried_again_here_as_often_as_it_says(bench: Bench) -> None:
+async def test_a_step_is_tried_again_here_as_often_as_it_says_and_tells_why(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
     outcomes: list[Any] = [ValueError("1"), ValueError("2"), 3]
 
     @bench.app.durable()
@@ -140,6 +142,8 @@ async def test_a_step_is_tried_again_here_as_often_as_it_says(bench: Bench) -> N
 
     assert await bench.attempt() == Success(result=b"3")
     assert bench.ran == {"charge": 3}
+    told = "a step failed, and is tried again: ValueError: "
+    assert [record.getMessage() for record in caplog.records] == [f"{told}1", f"{told}2"]
 
 
 @dataclass
