@@ -9,16 +9,16 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 from mainspring.payloads.signature import FunctionTypes, types_of
 
 _NAME_LENGTH = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class RegisteredFunction:
     """A registered callable, with what a call needs to know about it.
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from math import inf
 from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
 from mainspring.core.fields import read_delay
+from mainspring.core.values import value
 from mainspring.ports.executor import AttemptContext
 from mainspring.ports.tracing import headers_of
 
@@ -74,7 +74,7 @@ class RetryRun(RunSignal):
         self.message = message
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Call(Generic[T]):
     """One run of a batch, as the function of a batched job gets it.
 
@@ -89,7 +89,7 @@ class Call(Generic[T]):
     attempt: AttemptContext
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Done:
     """The outcome of a call that succeeded.
 

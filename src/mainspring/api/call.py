@@ -21,6 +21,7 @@ from mainspring.core.access import Identity
 from mainspring.core.actors import Actor, ActorKind
 from mainspring.core.job_findings import JobFindings
 from mainspring.core.rights import Principal, Right
+from mainspring.core.values import value
 from mainspring.engine.scheduling.shards import Shards
 from mainspring.engine.usecases.client import Client
 from mainspring.ports.gateway import ServingGateway
@@ -31,7 +32,7 @@ from mainspring.wire.operation import Operation
 A = TypeVar("A")
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Services:
     """What handlers work with.
 

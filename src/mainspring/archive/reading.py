@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from threading import Timer
@@ -22,6 +21,7 @@ from mainspring.archive.parquet import columns_of, connect, quote
 from mainspring.archive.tasks import FORMAT, MANIFEST, DayManifest, PartFacts
 from mainspring.core.archive import FOLDER, ArchiveKind
 from mainspring.core.ids import RunId, format_job_id, format_run_id
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput, MissingExtra
 from mainspring.objects import Objects
 
@@ -43,7 +43,7 @@ _MACROS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class QueryLimits:
     """What a query may take: bytes of memory, seconds, bytes that are fetched, and rows of its answer."""
 
@@ -53,7 +53,7 @@ class QueryLimits:
     rows: int
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class QueryAnswer:
     """The rows of an answer; `is_cut` if there are more of them."""
 

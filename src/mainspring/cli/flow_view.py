@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ import click
 from mainspring.cli.graph_drawing import Label, draw_graph
 from mainspring.cli.output import show_rough
 from mainspring.cli.terminal import COLOURS, cut, fit_widths
+from mainspring.core.values import value
 from mainspring.core.workflows.graph import Graph
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _URGENCY = ("RUNNING", "FAILED", "RETRYING", "PENDING", "READY", "WAITING")
 """Of which steps a screen tells first that has no room for all."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class FlowScreen:
     """What is drawn on.
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 
+from mainspring.core.values import value
 from mainspring.core.workflows.graph import Graph
 
 _UP, _DOWN, _LEFT, _RIGHT = 1, 2, 4, 8
@@ -41,7 +42,7 @@ Item = tuple[int, int]
 """What stands in a column: a step, or the line of one that passes. The step, and the column."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Label:
     """What is drawn for a step.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mainspring.cli.imports import exit_code, show_import
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _FIELD = "write"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Code:
     """What a written module says beside its jobs.
 

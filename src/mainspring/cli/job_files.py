@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from mainspring.core.targets import TARGETS, WORKFLOW
 from mainspring.core.triggers import TRIGGERS
 from mainspring.core.triggers.base import WINDOW_NAMES
 from mainspring.core.triggers.reading import HEADS
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 _SUFFIXES = frozenset({".toml", ".json", ".yaml", ".yml"})
@@ -26,7 +26,7 @@ _FIELDS = ("owner", "defaults", "jobs")
 _JOB_OF_TOML = re.compile(r"\s*\[\[\s*jobs\s*\]\]")
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class FiledJob:
     """A job in a file.
 
@@ -50,7 +50,7 @@ class FiledJob:
         return f"{self.file}: {job}{line}: {field}"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class JobFiles:
     """What some files hold.
 

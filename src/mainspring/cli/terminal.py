@@ -8,10 +8,11 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import TextIO
 
 import click
+
+from mainspring.core.values import value
 
 NO_PAGER = "mainspring.no_pager"
 """Where a command's context has whether the pager is off."""
@@ -40,7 +41,7 @@ def _is_command() -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Terminal:
     """The terminal to which a command writes.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ import click
 from mainspring.cli.output import show_age, show_rough
 from mainspring.cli.terminal import cut
 from mainspring.core.doctor.findings import number
+from mainspring.core.values import value
 
 if TYPE_CHECKING:
     from mainspring.wire.alerts import AlertView
@@ -35,7 +36,7 @@ _GAP = "   "
 _MINUTE = timedelta(minutes=1)
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Snapshot:
     """What a server answered at one moment.
 
@@ -52,7 +53,7 @@ class Snapshot:
     rate: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Screen:
     """How to draw.
 

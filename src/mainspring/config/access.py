@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from mainspring.config.kinds import read_each
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 _NAME = re.compile(
@@ -15,7 +15,7 @@ _NAME = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Access:
     """What the API's guard lets through.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mainspring.config.kinds import OneLine
 from mainspring.config.setting import SERVER, UP, Setting
 from mainspring.core.fields import kind as kind_of
 from mainspring.core.kinds import Kind, Schema
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 from mainspring.objects import read_place
 
@@ -19,7 +19,7 @@ _UNITS = {None: 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
 _MB = _UNITS["MB"]
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class ArchiveUrl(OneLine):
     """The address of the archive."""
 
@@ -36,7 +36,7 @@ class ArchiveUrl(OneLine):
         return "folder, `file:///FOLDER`, or `s3://BUCKET/PREFIX`"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class MemorySize(Kind):
     """A number of bytes, with or without a unit of a thousand: `256MB`."""
 

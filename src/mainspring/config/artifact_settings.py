@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -11,6 +10,7 @@ from mainspring.config.kinds import OneLine
 from mainspring.config.setting import Setting
 from mainspring.core.artifacts import MAX_SIZE
 from mainspring.core.times import Duration
+from mainspring.core.values import value
 from mainspring.objects import ObjectPlace, read_place
 
 _NAME = "artifacts.url"
@@ -18,7 +18,7 @@ _DAY = timedelta(days=1)
 _GB = 10**9
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class ArtifactUrl(OneLine):
     """The address of the place for files."""
 

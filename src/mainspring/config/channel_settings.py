@@ -6,7 +6,6 @@ They are a part of `table`, and like it import nothing slow.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, ClassVar
 from urllib.parse import unquote, urlsplit
@@ -18,6 +17,7 @@ from mainspring.core.mail_server import MailServer
 from mainspring.core.rates import Rate, RateText
 from mainspring.core.secrets import check_marks, is_mark, read_reference
 from mainspring.core.times import Duration
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 _HOSTS = (UP, SERVER)
@@ -32,7 +32,7 @@ _SENDER = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class MailUrl(SecretUrl):
     """The address of a mail server."""
 
@@ -47,7 +47,7 @@ class MailUrl(SecretUrl):
         return "`smtp://[USER@]HOST[:PORT]` or `smtps://…`"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class _Sender(OneLine):
     """The address that mail comes from."""
 
@@ -59,7 +59,7 @@ class _Sender(OneLine):
         return text
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class _Recipient(OneLine):
     """To whom channels of tenants may mail."""
 
@@ -71,7 +71,7 @@ class _Recipient(OneLine):
         return text
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class SecretReference(OneLine):
     """The name of a secret."""
 
@@ -144,7 +144,7 @@ def _split(url: str, path: str) -> tuple[str, int, str | None, str]:
     return parts.hostname, port or _PORTS[parts.scheme], user, parts.query
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class PingUrl(SecretUrl):
     """The address of a monitor elsewhere."""
 
@@ -161,7 +161,7 @@ class PingUrl(SecretUrl):
         return "URL, which may hold `${secret:NAME}`"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class PublicUrl(OneLine):
     """The address under which people reach a server."""
 

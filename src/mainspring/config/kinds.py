@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, TypeVar
 from urllib.parse import urlsplit
 
 from mainspring.core.allow_list import read_allow_entry, read_tenant_entry
 from mainspring.core.fields import kind as kind_of
 from mainspring.core.kinds import Kind, Schema, Text
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 E = TypeVar("E")
@@ -23,7 +24,7 @@ _SEPARATORS = re.compile(r"[\s,]+")
 _LIMIT = re.compile(r"([^=]*)=([+-]?[0-9]{1,18})", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class OneLine(Text):
     """Text of one line: a path, an address, a name."""
 
@@ -34,7 +35,7 @@ class OneLine(Text):
         return "text"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class SecretUrl(OneLine):
     """A URL that may hold a password."""
 
@@ -55,7 +56,7 @@ def is_address(text: str) -> bool:
     return parts.scheme in {"http", "https"} and is_whole and not any(map(str.isspace, text))
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class ServerUrl(SecretUrl):
     """The address of a server, or several of them, separated by commas."""
 
@@ -68,7 +69,7 @@ class ServerUrl(SecretUrl):
         return text
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class InternalTarget(OneLine):
     """A network or a host, with or without a port, as an entry of the list of internal targets."""
 
@@ -79,7 +80,7 @@ class InternalTarget(OneLine):
         return text
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class TenantTarget(OneLine):
     """An internal target, alone or as `TENANT=TARGET`."""
 
@@ -90,7 +91,7 @@ class TenantTarget(OneLine):
         return text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Several(Kind):
     """A list of texts in the order in which they were given; a text alone is a list of one.
 
@@ -138,7 +139,7 @@ class Several(Kind):
         return self.words
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class ResourceLimits(Kind):
     """A table of names and whole numbers; as text `NAME=NUMBER`, separated by blanks or commas."""
 

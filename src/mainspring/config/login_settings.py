@@ -6,7 +6,6 @@ They are a part of `table`, and like it import nothing slow.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -18,6 +17,7 @@ from mainspring.core.identity_providers import Grants, ProviderRules, read_group
 from mainspring.core.kinds import Kind, Schema
 from mainspring.core.secrets import read_reference
 from mainspring.core.times import Duration
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 _HOSTS = (UP, SERVER)
@@ -25,7 +25,7 @@ _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 _EXAMPLE = '{ ops = ["operator@shop", "viewer@*"] }'
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class IssuerUrl(OneLine):
     """The address of an identity provider."""
 
@@ -55,7 +55,7 @@ class IssuerUrl(OneLine):
         return "`https://…`"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class GroupRoles(Kind):
     """A table of groups with roles; as text a JSON object of the same form."""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mainspring.config.kinds import OneLine, read_each
@@ -15,6 +14,7 @@ from mainspring.config.setting import Setting
 from mainspring.core.allow_list import EVERY_TENANT
 from mainspring.core.fields import check_known, kind, read_word
 from mainspring.core.kinds import Kind, Schema
+from mainspring.core.values import value
 from mainspring.core.vault import SCHEME, read_place
 from mainspring.errors import InvalidInput
 
@@ -23,7 +23,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}", re.ASCII)
 _EXAMPLE = '{ from = "env:OPS_HOOK", tenants = ["shop"] }'
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class SecretPlace:
     """Where a secret is, and who may use it.
 
@@ -37,7 +37,7 @@ class SecretPlace:
     tenants: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class SecretPlaces(Kind):
     """A table of secrets; as text a JSON object of the same form."""
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from mainspring.config.kinds import SecretUrl, Several
 from mainspring.core.kinds import Kind
+from mainspring.core.values import value
 
 PREFIX = "MAINSPRING_"
 UP, SERVER, WORKER = "up", "server", "worker"
 PROCESSES = (UP, SERVER, WORKER)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Setting:
     """One setting of a process.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -17,13 +16,14 @@ from mainspring.config.vault_settings import check_vault
 from mainspring.core.identity_providers import Grants, ProviderRules
 from mainspring.core.mail_server import MailServer
 from mainspring.core.rates import Rate
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 DATABASE_NAME = "mainspring.db"
 _MAX_STATEMENTS = 10_000
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class StoreLocation:
     """Where the store is: a folder for SQLite, a DSN for PostgreSQL, this process's memory, or a package's URL.
 
@@ -109,7 +109,7 @@ class StoreLocation:
         return self.target if self.scheme == "sqlite" else hide_password(self.target) or "memory"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Settings:
     """The value of every setting of a process, given or default. Bounds and meanings are in `config.table`.
 

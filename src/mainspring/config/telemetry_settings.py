@@ -5,7 +5,6 @@ They are a part of `table`, and like it import nothing slow.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -13,10 +12,11 @@ from mainspring.config.kinds import OneLine, SecretUrl, is_address
 from mainspring.config.setting import SERVER, UP, Setting
 from mainspring.core.kinds import Share, Whole
 from mainspring.core.times import Duration
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class CollectorUrl(SecretUrl):
     """The address of a collector that takes OTLP over HTTP."""
 

@@ -7,13 +7,13 @@ Vault's own tools read, and those of OpenBao before them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from mainspring.config.kinds import OneLine, SecretUrl, is_address
 from mainspring.config.setting import Setting
 from mainspring.core.times import Duration
+from mainspring.core.values import value
 from mainspring.core.vault import AppRoleLogin, KubernetesLogin, Login, TokenLogin, VaultRules
 from mainspring.errors import InvalidInput
 
@@ -23,7 +23,7 @@ Values = Callable[[str], Any]
 """From a setting's name to its value."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class VaultUrl(SecretUrl):
     """The address of Vault."""
 
@@ -35,7 +35,7 @@ class VaultUrl(SecretUrl):
         return text.rstrip("/")
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class MountName(OneLine):
     """Where a method of login is mounted, without `auth/`."""
 

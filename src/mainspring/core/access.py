@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -31,7 +30,7 @@ _LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"
 _TOKEN = re.compile(rf"ms_([{_LETTERS}]{{8}})_[{_LETTERS}]{{52}}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Account:
     """Someone, or something, that may use the API.
 
@@ -65,7 +64,7 @@ class LoginWay(StrEnum):
     OIDC = "oidc"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class AccessToken:
     """A token of an account, without its secret.
 
@@ -124,7 +123,7 @@ class TokenWish:
     rate: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class EndingToken:
     """A token that ends soon.
 
@@ -149,7 +148,7 @@ class TokenState(StrEnum):
     REVOKED = "revoked"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Identity:
     """A token with its account, as they were at a revision of all accounts and tokens."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from types import MappingProxyType
 from typing import Any
@@ -12,6 +11,7 @@ from mainspring.core.alerts import RULE_OPTIONS, SHARED_KINDS, AlertRule, RuleKi
 from mainspring.core.fields import DAY, show
 from mainspring.core.notifications import Severity
 from mainspring.core.rights import ALL_TENANTS
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 DEFAULT_RULES: Mapping[str, AlertRule] = MappingProxyType(
@@ -161,7 +161,7 @@ _USUAL = {rule.kind: rule for rule in reversed(list(DEFAULT_RULES.values()))}
 _MINUTE, _HOUR = timedelta(minutes=1), timedelta(hours=1)
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class _Bounds:
     """What a rule of a kind may judge by; `what` is its threshold in words."""
 

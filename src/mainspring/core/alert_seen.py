@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -20,6 +20,7 @@ from mainspring.core.rights import ALL_TENANTS
 from mainspring.core.serving import Offer
 from mainspring.core.storage import Disk
 from mainspring.core.usage_facts import UsageSeen
+from mainspring.core.values import value
 
 
 class WorkerOffer(Offer, Protocol):
@@ -35,7 +36,7 @@ class WorkerOffer(Offer, Protocol):
     def started_at(self) -> datetime: ...
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class ReadyLane:
     """A lane that gives out runs, and since when its first run has been ready."""
 
@@ -43,7 +44,7 @@ class ReadyLane:
     since: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class OverdueFire:
     """How many fires are overdue, and since when the first of them has been due."""
 
@@ -51,7 +52,7 @@ class OverdueFire:
     since: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class LostWorker:
     """A worker that was declared dead."""
 
@@ -60,7 +61,7 @@ class LostWorker:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class StuckRun:
     """A run that goes on after its deadline. The job is named by its id if it is deleted."""
 
@@ -70,7 +71,7 @@ class StuckRun:
     deadline_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class SchedulerFacts:
     """How the servers do.
 
@@ -85,7 +86,7 @@ class SchedulerFacts:
     lost: tuple[tuple[datetime, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Seen:
     """What was read from the store, in one look. None is what could not be read: nothing is judged by it.
 

@@ -22,6 +22,7 @@ from mainspring.core.notifications import (
     Severity,
     leave_out,
 )
+from mainspring.core.values import value
 
 MOST_SUBJECTS = 1000
 """Alerts that one rule may have at a time, of each tenant. What is beyond begins no alert, and ends none."""
@@ -32,7 +33,7 @@ _Subject = tuple[str, str]
 _RuleKey = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Fact:
     """Something that a rule is to tell of now.
 
@@ -51,7 +52,7 @@ class Fact:
     is_owed: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Judgement:
     """What one rule found now.
 
@@ -79,7 +80,7 @@ class Judgement:
         return self.tenant, self.rule
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Outgoing:
     """A message that is to be delivered by a channel. Its id comes from the store.
 
@@ -93,7 +94,7 @@ class Outgoing:
     message: Message
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Undelivered:
     """A message that has not been delivered, of a group of which one was given up.
 
@@ -108,7 +109,7 @@ class Undelivered:
     is_given_up: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Verdict:
     """What is to be saved.
 
@@ -328,7 +329,7 @@ def _hears(channel: Channel, alert: Alert) -> bool:
     return channel.enabled and is_bad_enough
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class _Group:
     """What one message may tell together."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -15,6 +15,7 @@ from mainspring.core.notifications import AlertState, Severity
 from mainspring.core.options import Option, Options
 from mainspring.core.rights import ALL_TENANTS
 from mainspring.core.times import Duration
+from mainspring.core.values import value
 from mainspring.errors import Conflict
 
 MOST_CHANNELS = 20
@@ -74,7 +75,7 @@ SHARED_KINDS = frozenset(
 """Kinds about what all tenants share: only a rule for all of them may be of such a kind."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class AlertRule:
     """What is watched, and whom to tell.
 
@@ -149,7 +150,7 @@ RULE_OPTIONS = Options(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Telling:
     """Whom an alert is told to, and what was told.
 
@@ -168,7 +169,7 @@ class Telling:
     is_owed: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Alert:
     """Something that a rule found.
 
@@ -202,7 +203,7 @@ class Alert:
     acknowledged_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Channel:
     """Where alerts are told.
 
@@ -265,7 +266,7 @@ def find_channel(channels: Mapping[str, Channel], tenant: str, name: str) -> Cha
     return channels.get(channel_key(tenant, name)) or channels.get(channel_key(ALL_TENANTS, name))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Silence:
     """For a while, alerts that it matches are not told. They are listed, and the end of what was told is told.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 
 from mainspring.core.fields import read_word
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 EVERY_TENANT = "*"
@@ -14,7 +14,7 @@ Address = IPv4Address | IPv6Address
 HOST_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9.])?\Z")
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class AllowEntry:
     """A network or a host name, and one port or any.
 

@@ -8,7 +8,6 @@ hold as many rows and the same sum of ids as the history.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from itertools import groupby
@@ -142,7 +141,7 @@ class RowSum:
         return RowSum(self.rows + other.rows, self.ids + other.ids)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ArchivePart:
     """A file in the archive.
 
@@ -175,7 +174,7 @@ class ArchivePart:
         return self.sum + self.known
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ArchiveDay:
     """A day of the archive, as the store knows it.
 
@@ -195,7 +194,7 @@ class ArchiveDay:
     changed_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ArchiveHome:
     """Where a store's history goes.
 
@@ -214,7 +213,7 @@ def part_name(day: date, kind: ArchiveKind, number: int) -> str:
     return f"{day_folder(day)}/{prefix}-{number:04}.parquet"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ArchiveBatch:
     """The parts of one kind of a day that were written together.
 
@@ -326,7 +325,7 @@ def _encode_cell(cell: object) -> str:
     return f'"{text}"'
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ArchivedFile:
     """What a file in the archive is like, as it was made or as it was read back.
 

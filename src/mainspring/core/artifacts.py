@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
 from mainspring.core.fields import kind, read_text
 from mainspring.core.ids import ArtifactId, RunId, format_artifact_id, format_run_id, parse_artifact_id
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 RESULT_NAME = ".result.json"
@@ -32,7 +32,7 @@ _TYPE = re.compile(
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Artifact:
     """A file that an attempt of a run has left behind, or is about to.
 
@@ -69,7 +69,7 @@ class ArtifactVerdict(StrEnum):
     SEALED = "sealed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ResultReference:
     """What stands in the place of a large result: the artifact that has it."""
 

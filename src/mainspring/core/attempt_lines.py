@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from mainspring.core.ids import format_run_id
@@ -10,6 +9,7 @@ from mainspring.core.model import JobSpec
 from mainspring.core.outcomes import AttemptOutcome, Transition
 from mainspring.core.states import RunState
 from mainspring.core.times import write_instant
+from mainspring.core.values import value
 
 
 class LineKind(StrEnum):
@@ -23,7 +23,7 @@ class LineKind(StrEnum):
     """The run is a dead letter."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class AttemptLine:
     """A line of the log.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -13,6 +12,7 @@ from mainspring.core.job_findings import JobFindings, JobProblem
 from mainspring.core.job_warnings import UNDEFINED
 from mainspring.core.ledger_check import EVERY, LedgerCheck
 from mainspring.core.states import RunState
+from mainspring.core.values import value
 
 LATE = timedelta(seconds=60)
 """A fire that is this late, or a run that has been ready this long, is worth a sentence."""
@@ -32,7 +32,7 @@ class AttentionLevel(StrEnum):
     WARNING = "warning"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Attention:
     """Something that needs attention.
 
@@ -45,7 +45,7 @@ class Attention:
     sentence: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ServerFacts:
     """A server that schedules.
 
@@ -64,7 +64,7 @@ class ServerFacts:
         return now - self.last_beat_at > max(_BEATS * (self.period or _USUAL_PERIOD), _LEAST_SILENCE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ClusterFacts:
     """What there is to judge.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,12 +20,13 @@ from mainspring.core.pacing import MOST_LIVE
 from mainspring.core.rates import Rate, RateText
 from mainspring.core.rights import Right
 from mainspring.core.times import Instant
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput, NeedsRight
 
 MOST_NOTE = 500
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class BackfillLimits:
     """What a server gives backfills that say nothing else, and the most that it takes.
 
@@ -38,7 +39,7 @@ class BackfillLimits:
     most_fires: int = MOST_FIRES
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class BackfillRequest:
     """A backfill as it was asked for: fires t with `from_at <= t < to_at`."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
 
 from mainspring.core.ids import JobId
+from mainspring.core.values import value
 
 FORMAT = 1
 """The form of manifests. A program reads those of its own form."""
@@ -18,7 +18,7 @@ _MOST_SECONDS = 10 * 365 * 86_400
 """Ids of runs have 55 bits for what grows. Beyond ten years nobody of before is left."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class KeptClock:
     """Where a job's clock stands, and what it has fired.
 
@@ -34,7 +34,7 @@ class KeptClock:
     last_fire_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class LedgerFacts:
     """The record of fires as a whole.
 
@@ -47,7 +47,7 @@ class LedgerFacts:
     digest: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class SealFacts:
     """The newest seal of the audit; its digest depends on all seals before it, and on what they cover."""
 
@@ -55,7 +55,7 @@ class SealFacts:
     digest: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class StoreFacts:
     """What is in a store, by which a copy is compared with it.
 
@@ -71,7 +71,7 @@ class StoreFacts:
     ledger: LedgerFacts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class FileFacts:
     """The backup's file: how large it is, and its SHA-256 in hexadecimal."""
 
@@ -79,7 +79,7 @@ class FileFacts:
     sha256: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class BackupManifest:
     """What lies beside a backup.
 
@@ -100,7 +100,7 @@ class BackupManifest:
     store: StoreFacts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class KeyCheck:
     """Whether this host has the keys with which a restored store is encrypted.
 
@@ -174,7 +174,7 @@ def step_over(taken_at: datetime, now: datetime) -> int:
     return _LEAST_STEP + _STEP_PER_SECOND * min(seconds, _MOST_SECONDS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Restored:
     """What a restore found and changed before anybody else could use the store.
 
@@ -191,7 +191,7 @@ class Restored:
     runs: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Proof:
     """What a restored store was found to be.
 

@@ -7,11 +7,11 @@ says, or when as many runs stand there as one call takes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from mainspring.core.ids import JobId
+from mainspring.core.values import value
 
 MOST_SIZE = 1000
 """Runs of one call, at most."""
@@ -21,7 +21,7 @@ TAKES_BATCHES = "*batch"
 cannot require it of other jobs, and workers of older releases do not offer it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class BatchRule:
     """How many runs one call takes.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -22,7 +22,7 @@ MOST_BLACKOUTS = 20
 _MOST_BEGINNINGS = 10_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Blackout:
     """A blackout: as long as its calendar holds, it is what a pause is.
 
@@ -68,7 +68,7 @@ class Blackout:
         return self.label if self.is_pinned else self.calendar
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class _Stretch:
     """From `low` up to `high`, which None is beyond all search, a calendar holds, or it does not."""
 
@@ -171,7 +171,7 @@ def renew_blackout(new: Blackout, old: Blackout | None) -> Blackout:
     return replace(new, since=min(old.since, new.since))
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Reference(Kind):
     """A calendar, by its name or in one version."""
 

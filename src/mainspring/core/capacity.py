@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import ceil, floor
 
@@ -20,6 +19,7 @@ from mainspring.core.planned_fires import PlannedFires
 from mainspring.core.rights import ALL_TENANTS
 from mainspring.core.storage import Storage
 from mainspring.core.usage import Times, Usage, UsageLine, UsageStep
+from mainspring.core.values import value
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 WEEKS = 4
@@ -36,7 +36,7 @@ USUAL_BYTES = 600
 """What a run takes in the history with its index, as long as that cannot be measured."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class SlotPool:
     """Workers that serve the same queues: how many slots they have. No queues are all."""
 
@@ -48,7 +48,7 @@ class SlotPool:
         return not self.queues or queue in self.queues
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Demand:
     """What a queue's runs ask for.
 
@@ -65,7 +65,7 @@ class Demand:
         return self.by_hour[hour] * self.seconds / HOUR.total_seconds()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class QueueForecast:
     """How busy the workers of a queue will be.
 
@@ -94,7 +94,7 @@ class QueueForecast:
     slots_needed: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class DiskForecast:
     """How much room the history takes, and how long the disk lasts.
 
@@ -156,7 +156,7 @@ def expect(
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class _Past:
     """What has arrived in a queue, by hour, from the first hour on record to this one."""
 

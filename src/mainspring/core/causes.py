@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 MAX_CAUSE = 200
@@ -40,7 +40,7 @@ _MOST_SIGNAL = 64
 _TIMEOUT_ERROR = "builtins.TimeoutError"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Cause:
     """Why an attempt failed, as its executor saw it. Time-outs and crashes are told apart from it.
 
@@ -74,7 +74,7 @@ WORDS = (CauseKind.ANY, CauseKind.TIMEOUT, CauseKind.CRASH, CauseKind.CONNECTION
 """The causes that a word alone names."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Pattern:
     """The causes that a text names: a kind, with a range of numbers or the name of an exception."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import chain
 from typing import NamedTuple
 
 from mainspring.core.states import READY_STATES, RunState
+from mainspring.core.values import value
 
 QUICK = timedelta(milliseconds=20)
 """If the last census took no longer than this, whoever asks for counts gets them counted anew."""
@@ -46,7 +46,7 @@ class DeadLine(NamedTuple):
     runs: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Census:
     """How many runs there were at one instant. All its counts are of that instant.
 

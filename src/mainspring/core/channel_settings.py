@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from enum import StrEnum
 from types import MappingProxyType
@@ -18,6 +18,7 @@ from mainspring.core.kinds import Kind, Schema
 from mainspring.core.options import Option, Options
 from mainspring.core.secrets import SecretName, check_marks, is_mark, names_in
 from mainspring.core.targets.http import Headers, Url
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 MOST_RECIPIENTS = 50
@@ -46,7 +47,7 @@ RESENT_EACH: Mapping[ChannelKind, timedelta] = MappingProxyType(
 alert that it does not hear of for ended, and decides itself how often to tell people."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class WebhookChannel:
     """A URL that takes signed JSON.
 
@@ -62,7 +63,7 @@ class WebhookChannel:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class SlackChannel:
     """An incoming webhook of Slack, or of a service that takes the same (Mattermost, Rocket.Chat).
 
@@ -74,7 +75,7 @@ class SlackChannel:
     url: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class EmailChannel:
     """Some mailboxes. Which mail server sends is the server's setting.
 
@@ -86,7 +87,7 @@ class EmailChannel:
     to: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class AlertmanagerChannel:
     """An Alertmanager of Prometheus, which decides itself whom to tell.
 
@@ -103,7 +104,7 @@ class AlertmanagerChannel:
 ChannelConfig = WebhookChannel | SlackChannel | EmailChannel | AlertmanagerChannel
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class _ChannelUrl(Url):
     """An address, or the secret that holds it."""
 
@@ -122,7 +123,7 @@ class _ChannelUrl(Url):
         return f"{Url.limits(self)}; or `${{secret:NAME}}`"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class _ChannelHeaders(Headers):
     """Header fields that a channel adds to its messages, whose values may hold secrets."""
 
@@ -142,7 +143,7 @@ class _ChannelHeaders(Headers):
         return f"{Headers.limits(self)}, and so are {own}"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class _Recipients(Kind):
     """Addresses of mailboxes; a text alone is a list of one."""
 

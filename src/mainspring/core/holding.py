@@ -48,7 +48,7 @@ class Candidate:
     line: Hashable
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class KeyState:
     """A key as it is under its lock.
 

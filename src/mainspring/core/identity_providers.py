@@ -6,13 +6,13 @@ import hashlib
 import re
 from base64 import b32encode, urlsafe_b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Self
 
 from mainspring.core.access import read_tenant
 from mainspring.core.fields import kind, read_mapping
 from mainspring.core.rights import RIGHTS_OF, AccessRole
 from mainspring.core.terminal_logins import TerminalLogin
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 LONGEST_SUBJECT = 255
@@ -23,7 +23,7 @@ Grants = tuple[tuple[str, tuple[tuple[str, AccessRole], ...]], ...]
 """The roles by tenant of each group."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ProviderRules:
     """An identity provider, and what its groups may do.
 

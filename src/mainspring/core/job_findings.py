@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from mainspring.core.job_warnings import JobWarning
+from mainspring.core.values import value
 
 MOST_PROBLEMS = 20
 """Different problems that are told of; the jobs of others are only counted."""
 MOST_EXAMPLES = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class JobProblem:
     """A problem that jobs have in common.
 
@@ -34,7 +35,7 @@ class JobProblem:
         return self.code, self.what
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class JobFindings:
     """What a look at all jobs has found.
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mainspring.core.model import Job
 from mainspring.core.serving import Gap
 from mainspring.core.times import write_instant
+from mainspring.core.values import value
 
 UNDEFINED = "undefined"
 """The code of the warning that no code defines a job any more. The other codes are those of `GapCode`."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class JobWarning:
     """What is wrong with a job.
 

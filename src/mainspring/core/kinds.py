@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any, ClassVar
 
 import mainspring.core.fields as read
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 Schema = dict[str, Any]
@@ -32,7 +33,7 @@ def number_of(text: str) -> int | float | str:
     return float(word) if _NUMBER.fullmatch(word) else word
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Kind:
     """Any value that JSON has, as it is. The other kinds narrow this one.
 
@@ -97,7 +98,7 @@ class Kind:
         return "any JSON"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Payload(Kind):
     """JSON that is kept as its text."""
 
@@ -119,7 +120,7 @@ class Payload(Kind):
         return f"JSON, at most {read.MAX_PAYLOAD // 1024} KiB and {read.MAX_DEPTH} levels"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Text(Kind):
     """Printable text of a bounded length."""
 
@@ -141,7 +142,7 @@ class Text(Kind):
         return f"1 to {self.longest} printable characters"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class FreeText(Text):
     """Text of several lines, without NUL."""
 
@@ -155,7 +156,7 @@ class FreeText(Text):
         return f"1 to {self.longest} characters, no NUL"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Word(Text):
     """A queue's or a label's name."""
 
@@ -172,7 +173,7 @@ class Word(Text):
         return f"1 to {self.longest} of `A-Z a-z 0-9 . _ -`"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Words(Kind):
     """A set of words, kept sorted."""
 
@@ -206,7 +207,7 @@ class Words(Kind):
         return f"at most {self.most} {self.noun}, each {Word().limits()}"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Flag(Kind):
     """True or false."""
 
@@ -234,7 +235,7 @@ class Flag(Kind):
         return "`true` or `false`"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Whole(Kind):
     """A whole number within bounds."""
 
@@ -264,7 +265,7 @@ class Whole(Kind):
         return f"{self.low:,} to {self.high:,}"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Share(Kind):
     """A number from 0 to 1."""
 
@@ -289,7 +290,7 @@ class Share(Kind):
         return "0 to 1"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Number(Kind):
     """A number within bounds, whole or not."""
 
@@ -321,7 +322,7 @@ class Number(Kind):
         return f"{self.low:g} to {self.high:,.12g}"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Worded(Kind, ABC):
     """What is one of several words."""
 
@@ -341,7 +342,7 @@ class Worded(Kind, ABC):
         return ", ".join(f"`{word}`" for word in self.words())
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class OneOf(Worded):
     """One of several words, kept as it is.
 
@@ -367,7 +368,7 @@ class OneOf(Worded):
         return {"type": "string", "examples" if self.in_any_case else "enum": list(self.allowed)}
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Choice(Worded):
     """A member of an enum, by its value or by its name in any case."""
 

@@ -7,7 +7,6 @@ those of all other limits.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -16,6 +15,7 @@ from mainspring.core.kinds import Whole
 from mainspring.core.limits import MOST_RUNNING, LimitRule, RunKey
 from mainspring.core.model import LaneKey
 from mainspring.core.options import Option, Options
+from mainspring.core.values import value
 
 
 class CapScope(StrEnum):
@@ -48,7 +48,7 @@ class CapKey(NamedTuple):
         return f"{self.scope.value} {self.name!r}"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class LaneCap:
     """A cap.
 
@@ -144,7 +144,7 @@ class CapHolder(NamedTuple):
     tenant: str
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class CapUse:
     """How much of a cap is taken.
 

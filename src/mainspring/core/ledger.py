@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from types import MappingProxyType
@@ -14,6 +13,7 @@ from mainspring.core.calendars.sieve import SievedTrigger
 from mainspring.core.model import FireRange, FireRangeKind, Job
 from mainspring.core.planning import walk_range
 from mainspring.core.triggers import Trigger
+from mainspring.core.values import value
 
 MOST_EXAMPLES = 3
 _TOGETHER = 10_000
@@ -23,7 +23,7 @@ CATCH_UP = "catch_up"
 """The reason of a missed fire whose run is still to be made."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Reason:
     """Why so many fires made no run.
 
@@ -36,7 +36,7 @@ class Reason:
     examples: tuple[datetime, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Balance:
     """The comparison of expected and recorded fires of one job version over a period.
 
@@ -74,7 +74,7 @@ class Balance:
         return not self.missing and not self.surplus
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Ledger:
     """A job's balance over a period."""
 

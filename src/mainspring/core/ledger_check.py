@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from mainspring.core.ids import JobId
 from mainspring.core.ledger import Ledger
+from mainspring.core.values import value
 
 EVERY = timedelta(days=1)
 """From the start of one check to the start of the next."""
@@ -15,7 +15,7 @@ OVERLAP = timedelta(hours=1)
 MOST_EXAMPLES = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class UnevenJob:
     """A job whose recorded fires differ from those that its schedule owed.
 
@@ -33,7 +33,7 @@ class UnevenJob:
     first_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class LedgerCheck:
     """What came of the last comparison of all jobs' owed fires with their records.
 

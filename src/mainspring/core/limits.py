@@ -6,7 +6,7 @@ A run with limits has up to three keys. It waits in the line of the first one, a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -40,7 +40,7 @@ class Hold(StrEnum):
     RUN = "run"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class JobLimit:
     """One entry of a job's `concurrency`: a limit of its own, or the name of one that jobs share.
 
@@ -61,7 +61,7 @@ class JobLimit:
     use: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class LimitRule:
     """What holds for all keys of one limit.
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+
+from mainspring.core.values import value
 
 LINES = 5
 """Lines about one subject in a period."""
@@ -15,7 +16,7 @@ MOST_SUBJECTS = 20
 """Subjects of which it is told one by one how much was left out; of the others, together."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Unwritten:
     """Events that got no line.
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Generic, NamedTuple, TypeVar
+
+from mainspring.core.values import value
 
 PERIODS_OF_SILENCE = 3
 _MAX_READ_GAP = 1.5
@@ -26,7 +28,7 @@ class Pulse(NamedTuple):
     period: float
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Sighting:
     """A pulse, and when its counter was first seen at this value (in monotonic seconds).
 
@@ -39,7 +41,7 @@ class Sighting:
     alive_since: float
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Watch(Generic[K]):
     """What a judge remembers from one check to the next."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any
@@ -111,7 +111,7 @@ class FireRangeKind(StrEnum):
     GAP = "gap"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Target:
     """What a job runs: the executor's name and its parameters (`url`, `function`, `command`…)."""
 
@@ -119,7 +119,7 @@ class Target:
     params: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class MisfireRule:
     """What happens to missed fires.
 
@@ -136,7 +136,7 @@ class MisfireRule:
     max_age: timedelta = timedelta(days=7)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class JobCalendars:
     """The calendars that let a job's fires through, or keep them out: each `NAME` or `NAME@VERSION`.
 
@@ -280,7 +280,7 @@ class LaneKey:
     priority: Priority
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Lane:
     """An interned lane, with what a claim needs to know about it.
 
@@ -296,7 +296,7 @@ class Lane:
     earliest_quarantined_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Run:
     """One occurrence of a job version, live or finished, as inspection shows it.
 
@@ -343,7 +343,7 @@ class Run:
     place: StepPlace | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class JobStatus:
     """A job's status as the API shows it (design 3.2).
 
@@ -361,7 +361,7 @@ class JobStatus:
     retry_count: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Attempt:
     """One try of a run. A run that succeeds at the first try leaves no attempt on record (design 3).
 
@@ -382,7 +382,7 @@ class Attempt:
     host: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class FireRange:
     """A range of fire times of one job, handled as one record (design 5).
 

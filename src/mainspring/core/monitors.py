@@ -10,7 +10,7 @@ import hashlib
 import re
 from base64 import b32encode
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -22,6 +22,7 @@ from mainspring.core.times import Duration
 from mainspring.core.triggers import TRIGGERS, AfterEnd, AtStart, OnEvent, Trigger, parts_of
 from mainspring.core.triggers.base import WINDOW_NAMES
 from mainspring.core.triggers.reading import HEADS, read_trigger
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 KEY_BYTES = 20
@@ -55,7 +56,7 @@ class PingKind(StrEnum):
     FAIL = "fail"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Ping:
     """What a job elsewhere has said.
 
@@ -68,7 +69,7 @@ class Ping:
     exit_code: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class MonitorPlan:
     """When a job elsewhere should say something.
 
@@ -85,7 +86,7 @@ class MonitorPlan:
     tolerance: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class MonitorFacts:
     """What a monitor knows.
 
@@ -114,7 +115,7 @@ class MonitorFacts:
     recent: tuple[Ping, ...] = field(default_factory=tuple)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Monitor:
     """A monitor with what it knows.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
 from mainspring.core.ids import RunId, format_run_id
+from mainspring.core.values import value
 
 MOST_ALERTS = 20
 """Alerts that a message describes. Of more it tells the number."""
@@ -43,7 +44,7 @@ class MessageKind(StrEnum):
     """A user tries the channel."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class AlertFacts:
     """What a message says of one alert.
 
@@ -69,7 +70,7 @@ class AlertFacts:
     url: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Message:
     """What a channel is to deliver.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -29,7 +28,7 @@ class NotifyEvent(StrEnum):
     RECOVERED = "recovered"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class NotifyRule:
     """Who is told of what.
 
@@ -73,7 +72,7 @@ class LateRun:
     due_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class JobsSeen:
     """What is known of jobs that notify.
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -24,6 +23,7 @@ from mainspring.core.options import Option, Options
 from mainspring.core.times import Duration
 from mainspring.core.usage import BOUNDS, Usage
 from mainspring.core.usage_facts import UsageSeen
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 MOST_OBJECTIVES = 100
@@ -48,7 +48,7 @@ class ObjectiveKind(StrEnum):
     """Runs succeed, after all their attempts."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Objective:
     """How large a share of a queue's runs is to be good.
 
@@ -133,7 +133,7 @@ def make_objective(tenant: str, name: str, body: Mapping[str, Any]) -> Objective
     return Objective(tenant=tenant, name=read_word(name, "slo"), **read)
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class RunTotals:
     """How many runs counted, and how many of them were bad."""
 
@@ -164,7 +164,7 @@ def add_events(objective: Objective, usages: Iterable[Usage]) -> RunTotals:
     return sum((count_events(objective, usage) for usage in usages), RunTotals())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ObjectiveStatus:
     """How an objective does.
 

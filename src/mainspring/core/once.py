@@ -6,7 +6,6 @@ released when a run ends: whether the holder still counts is judged at the next 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -35,7 +34,7 @@ class OnConflict(StrEnum):
     REPLACE = "replace"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class UniqueRule:
     """At most one run per key.
 
@@ -50,7 +49,7 @@ class UniqueRule:
     on_conflict: OnConflict = OnConflict.EXISTING
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class DebounceRule:
     """Submissions with one key become one run, when no more have come for a while.
 
@@ -70,7 +69,7 @@ class DebounceRule:
         return 10 * self.wait if self.max_wait is None else self.max_wait
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ThrottleRule:
     """At most so many runs per key and time; other submissions are dropped.
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 
 from mainspring.core.keypath import KeyPath, decode_for_key, parse
 from mainspring.core.model import JobSpec
 from mainspring.core.once import OnceGuard, OnceRule, UniqueRule
+from mainspring.core.values import value
 
 _RULES = ("unique", "debounce", "throttle")
 _PARSED = 1024
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class OnceKeys:
     """Makes the guards of a job's submissions.
 

@@ -8,7 +8,7 @@ a cancel request, every transition except a success ends CANCELLED.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -51,7 +51,7 @@ class AttemptOutcome(StrEnum):
     SNOOZED = "snoozed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class AttemptFacts:
     """The store's facts about a RUNNING run, from which the next state is decided.
 
@@ -124,7 +124,7 @@ def succeeded(
     return Transition(run_id, token, session_id, _TO_SUCCEEDED, _BY_SUCCESS, None, None, result, output)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Failure:
     """What the executor reported about an attempt that failed or timed out.
 
@@ -148,7 +148,7 @@ class Failure:
         return self.cause is None and (not self.is_retryable or self.retry_after is not None)
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class _After:
     """What follows the end of an attempt; its fields are those of `Transition`."""
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 
 from mainspring.core.fields import kind
 from mainspring.core.ids import JobId
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 MAX_OWNER = 200
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class OwnedJob:
     """A job as its owner sees it.
 
@@ -27,7 +27,7 @@ class OwnedJob:
     is_defined: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class OwnerChange:
     """What changes when an owner says which jobs it defines.
 

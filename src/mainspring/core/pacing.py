@@ -5,7 +5,6 @@ Backfills and catch-up go by the same numbers, so that neither floods the worker
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from mainspring.core.rates import Bucket, Rate
@@ -47,7 +46,7 @@ USUAL_CATCH_UP = Pace(Rate(200, timedelta(seconds=1)), 1000)
 """The pace of catch-up if neither the job nor the settings say anything else."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class CatchUpRule:
     """What a job says about the pace of its catch-up. None: what the server's settings say."""
 

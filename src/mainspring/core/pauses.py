@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,6 +13,7 @@ from mainspring.core.model import LaneKey
 from mainspring.core.options import Option, Options
 from mainspring.core.times import Instant
 from mainspring.core.triggers import EPOCH
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def covers(key: PauseKey, lane: LaneKey) -> bool:
     return key.name == (lane.queue if key.scope is PauseScope.QUEUE else lane.tenant)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Pause:
     """A pause.
 
@@ -193,7 +194,7 @@ def is_over_for_long(pause: Pause, now: datetime) -> bool:
     return pause.until is not None and pause.until + KEPT <= now
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Note(Kind):
     """Printable text that may be empty."""
 

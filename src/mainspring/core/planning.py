@@ -7,7 +7,6 @@ decides which plan wins.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import blake2b
 
@@ -20,6 +19,7 @@ from mainspring.core.ends import after_end_of, first_of_all
 from mainspring.core.ids import JobId
 from mainspring.core.model import FireRangeKind, JobSpec, Misfire
 from mainspring.core.triggers import EPOCH, Once, Trigger, UnknownTrigger
+from mainspring.core.values import value
 
 _TICK = timedelta(microseconds=1)
 REASON_MISFIRE = "misfire"
@@ -29,7 +29,7 @@ REASON_CALENDAR = "calendar"
 """Of a single fire that a calendar kept out; that of several names the calendar and its version, too."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class PlannedRange:
     """Every fire time t with `from_at <= t <= to_at`, to be kept as one fire range."""
 
@@ -39,7 +39,7 @@ class PlannedRange:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Plan:
     """One step of a job's clock.
 

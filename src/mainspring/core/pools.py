@@ -14,6 +14,7 @@ from mainspring.core.model import Priority
 from mainspring.core.queues import Queue, QueueOrder
 from mainspring.core.shares import Shares
 from mainspring.core.slot_times import SlotTimes
+from mainspring.core.values import value
 
 _SPARE = 64
 _WIDE = 16
@@ -49,7 +50,7 @@ class Head:
         return self.is_awake and not self.pool.is_stopped
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Peek:
     """What is ready in the lanes of a queue that serves the oldest run first.
 

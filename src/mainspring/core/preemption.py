@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -122,7 +121,7 @@ class Seated:
     mark: PreemptionMark | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Seats:
     """The slots of a live session.
 
@@ -150,7 +149,7 @@ class Seats:
         return not self.is_closed and self.taken <= self.slots
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Victim:
     """A run that is to give up its slot.
 
@@ -164,7 +163,7 @@ class Victim:
     old: PreemptionMark | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Preemption:
     """The runs that are to give up their slots for a lane."""
 

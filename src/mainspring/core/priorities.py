@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mainspring.core.fields import kind, read_word
 from mainspring.core.kinds import Choice, Flag
 from mainspring.core.model import Priority
 from mainspring.core.options import Option, Options
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 TIERS = tuple(Priority.__members__)
 _MOST_NAMED = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class PriorityClass:
     """A class that jobs name as their priority. Its values are copied into a definition when that is written.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from typing import Any
@@ -14,6 +13,7 @@ from mainspring.core.kinds import Choice, Share, Whole
 from mainspring.core.lane_caps import max_running_option
 from mainspring.core.options import Option, Options
 from mainspring.core.times import Duration
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 AGING = timedelta(minutes=5)
@@ -33,7 +33,7 @@ class QueueOrder(StrEnum):
     """What has been ready for the longest time goes first, whoever it belongs to."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Queue:
     """A queue's settings. A queue for which nothing was set has the defaults.
 
@@ -60,7 +60,7 @@ class Queue:
     preempt_after: timedelta | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class AgingShare(Share):
     """A share that leaves most to what is urgent."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import ceil, floor
 from typing import Any, ClassVar
@@ -94,7 +93,7 @@ class Bucket:
         return self.level_at + wait + timedelta(microseconds=1)
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class RateText(Kind):
     """A rate, like `10/s`."""
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from heapq import heapify, heappop, heapreplace, nsmallest
 
 from mainspring.core.ids import LaneId
 from mainspring.core.pools import Head, by_age
+from mainspring.core.values import value
 
 MOST_RESERVED = 100_000
 """Slots that can be reserved for a tenant, at most."""
@@ -17,7 +18,7 @@ MOST_LANES = 64
 Serves = Callable[[str, str], bool]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class UnmetReserve:
     """A lane of a tenant that has fewer slots than are reserved for it, though something is ready there.
 
@@ -32,7 +33,7 @@ class UnmetReserve:
     since: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class ReservedSeats:
     """The lanes of a claim, if tenants have fewer slots than are reserved for them.
 

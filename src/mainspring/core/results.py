@@ -8,12 +8,12 @@ no column of its own, and programs that do not know it show an object that speak
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
 
 from mainspring.core.fields import MAX_DEPTH, MAX_PAYLOAD, is_deep
 from mainspring.core.text import storable
+from mainspring.core.values import value
 
 _NOTE_LIMIT = 500
 _DIGEST = 64
@@ -27,7 +27,7 @@ class LeftOut(StrEnum):
     NOT_JSON = "not_json"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ResultMark:
     """What is kept in place of a result.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from enum import StrEnum
 
 from mainspring.core.causes import Cause, CauseKind, pattern_of
+from mainspring.core.values import value
 
 Random = Callable[[], float]
 """A source of uniform numbers in [0, 1), passed in so that decisions stay pure."""
@@ -30,7 +31,7 @@ class Then(StrEnum):
     SNOOZE = "snooze"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class RetryRule:
     """What follows a failure of certain causes. What it leaves out is as the job's policy says.
 
@@ -52,7 +53,7 @@ class RetryRule:
     max_snoozes: int = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class RetryPolicy:
     """How often, and after which waits, a failed run is retried.
 
@@ -124,7 +125,7 @@ def _base_delay(policy: RetryPolicy, attempt: int) -> timedelta:
     return policy.cap if seconds >= policy.cap.total_seconds() else timedelta(seconds=seconds)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class RetryPreview:
     """When the retries of a run follow, if each attempt fails at once.
 

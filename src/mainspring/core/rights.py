@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
 from mainspring.core.actors import ActorKind
+from mainspring.core.values import value
 
 
 class Right(StrEnum):
@@ -67,7 +67,7 @@ RIGHTS_OF: Mapping[AccessRole, frozenset[Right]] = MappingProxyType(
 """The rights of each role."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Principal:
     """Who makes a request.
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 
 from mainspring.core.model import Lane, LaneKey
 from mainspring.core.queues import Queue, QueueOrder
+from mainspring.core.values import value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class RivalFacts:
     """What else could start in the slots that a run waits for.
 

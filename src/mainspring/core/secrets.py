@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mainspring.core.fields import MAX_WORD, kind, read_word
 from mainspring.core.kinds import Kind, Schema
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 PREFIX = "secret:"
@@ -42,7 +42,7 @@ def read_reference(value: object, field: str) -> str:
     return read_word(value.removeprefix(PREFIX), field)
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class SecretName(Kind):
     """A reference to a secret, kept as the secret's name."""
 

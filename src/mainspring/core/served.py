@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from heapq import nlargest
 
 from mainspring.core.model import Priority
+from mainspring.core.values import value
 
 MOST_TOLD = 1000
 """Tenants (each in a queue and tier) that a heartbeat tells of, at most: those that were given the most."""
@@ -20,7 +20,7 @@ _LITTLE = 0.001
 """Seconds of slots, or turns, that are forgotten if no more is told."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Served:
     """What a tenant has been given by another server.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import Protocol
 
@@ -12,6 +12,7 @@ from mainspring.core.claiming import required_labels, target_of, unfold_route
 from mainspring.core.definition.plain import target_from_plain
 from mainspring.core.model import JobSpec
 from mainspring.core.targets import TARGETS, WORKFLOW
+from mainspring.core.values import value
 from mainspring.core.workflows.places import is_workflow_route
 from mainspring.core.workflows.step_jobs import is_workflow
 
@@ -46,7 +47,7 @@ class GapCode(StrEnum):
     LABELS_UNSERVED = "labels_unserved"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Gap:
     """Why no live worker can execute runs of a queue and a route.
 
@@ -59,7 +60,7 @@ class Gap:
     sentence: str
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class OfferKind:
     """What some sessions offer alike."""
 

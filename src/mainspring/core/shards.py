@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from functools import lru_cache
@@ -18,6 +17,7 @@ from struct import unpack
 from typing import TypeAlias
 
 from mainspring.core.ids import SHARDS
+from mainspring.core.values import value
 
 _RELEASE = re.compile(r"\d{4}[a-z]+")
 _RETURN_SHARE = 0.5
@@ -36,7 +36,7 @@ class Refusal(StrEnum):
     TZDATA = "tzdata"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Division:
     """What a node does with the shards after a check; each attribute maps a shard to its epoch.
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from mainspring.core.clocks import NextFire
 from mainspring.core.failures import gap_reason
+from mainspring.core.values import value
 
 _TICK = timedelta(microseconds=1)
 REASON_NEXT_START = "next_start"
 """Of a fire at start that was not made before the cluster started again."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class StartedClock:
     """A clock after a start.
 

@@ -6,8 +6,9 @@ This table is the single source: tests compare it with the CHECK list of the SQL
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from mainspring.core.values import value
 
 
 class RunState(StrEnum):
@@ -29,7 +30,7 @@ READY_STATES = frozenset({RunState.PENDING, RunState.RETRYING})
 """States from which a run can be claimed once its `ready_at` has come."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Edge:
     """One legal change of state, and when it happens."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from mainspring.core.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Disk:
     """The file system that a store is on: where, and how many bytes of it are free and in all."""
 
@@ -19,7 +19,7 @@ class Disk:
         return self.free / max(self.size, 1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Storage:
     """A store's room, in bytes.
 

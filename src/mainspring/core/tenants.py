@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from mainspring.core.intake import MOST_QUEUED
@@ -12,12 +11,13 @@ from mainspring.core.lane_caps import max_running_option
 from mainspring.core.options import Option, Options
 from mainspring.core.rates import Rate, RateText
 from mainspring.core.reserves import MOST_RESERVED
+from mainspring.core.values import value
 
 MOST_WEIGHT = 1000
 MOST_JOBS = 1_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Tenant:
     """A tenant's settings. A tenant for which nothing was set has the defaults.
 

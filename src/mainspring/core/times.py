@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, ClassVar
 
 import mainspring.core.fields as read
 from mainspring.core.kinds import Kind, Schema, number_of
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 _REMEMBERED = 1024
@@ -28,7 +28,7 @@ def from_seconds(seconds: float) -> timedelta:
     return timedelta(microseconds=round(seconds * 1_000_000))
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Duration(Kind):
     """An amount of time: seconds, or text like `90s`. In the full form it is seconds, and the field's name says so.
 
@@ -88,7 +88,7 @@ class Duration(Kind):
         return f"{read.show(self.low)} to {read.show(self.high)}"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Durations(Kind):
     """A list of durations."""
 
@@ -126,7 +126,7 @@ class Durations(Kind):
         return f"at most {self.most}, each {Duration().limits()}"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Instant(Kind):
     """An instant: ISO 8601 with an offset; kept in UTC."""
 

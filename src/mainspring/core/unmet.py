@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
+from mainspring.core.values import value
 
-@dataclass(frozen=True, slots=True)
+
+@value()
 class ReserveCounts:
     """How many slots are reserved for tenants, and how many they have.
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from itertools import accumulate
 from typing import NamedTuple
+
+from mainspring.core.values import value
 
 BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
 """Upper bounds of what is counted by how long it took, in seconds. What took longer is counted last."""
@@ -32,7 +34,7 @@ class UsageStep(StrEnum):
         return at if self is UsageStep.MINUTE else at.replace(minute=0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Times:
     """Lengths of time, counted by `BOUNDS`.
 
@@ -78,7 +80,7 @@ class Times:
         return low + (BOUNDS[place] - low) * max(wanted - below, 0.0) / self.counts[place]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Usage:
     """What became of runs.
 
@@ -129,7 +131,7 @@ class QueueKey(NamedTuple):
     queue: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class UsageLine:
     """What became of the runs of a tenant in a queue, within a minute or an hour.
 
@@ -148,7 +150,7 @@ class UsageLine:
         return QueueKey(self.tenant, self.queue)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class UsageReport:
     """What became of runs within a time.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from mainspring.core.alerts import AlertRule
 from mainspring.core.fields import show
 from mainspring.core.rights import ALL_TENANTS
 from mainspring.core.usage import BOUNDS, QueueKey, Times, Usage, UsageLine, add_all
+from mainspring.core.values import value
 
 if TYPE_CHECKING:
     from mainspring.core.objectives import RunTotals
@@ -36,7 +37,7 @@ SHARED = frozenset({"_other", "_unknown"})
 _START_SHARE, _DURATION_SHARE = 0.99, 0.95
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class TimeBounds:
     """The two bounds that a time lies between, in seconds; `high` is None beyond the last bound."""
 
@@ -59,7 +60,7 @@ def span_of(times: Times, share: float) -> TimeBounds | None:
     return TimeBounds(low, BOUNDS[place] if place < len(BOUNDS) else None)
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class UsageSeen:
     """The usage of late, by parts of queues.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 EXAMPLE = "vault:secret/reports#token"
@@ -47,7 +48,7 @@ class VaultPlace:
     field: str
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Mount:
     """A secrets engine of the kind KV.
 
@@ -65,7 +66,7 @@ class Mount:
         return f"{self.path}data/{rest}" if self.version == 2 else f"{self.path}{rest}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class TokenLogin:
     """The way in is a token that was made elsewhere.
 
@@ -81,7 +82,7 @@ class TokenLogin:
         return f"TokenLogin(file={self.file!r})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class AppRoleLogin:
     """The way in is a role of the method AppRole. The file with the secret id is read again each time, if any."""
 
@@ -90,7 +91,7 @@ class AppRoleLogin:
     secret_id_file: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class KubernetesLogin:
     """The way in is the account of this pod. The file with its token is read again each time."""
 
@@ -102,7 +103,7 @@ class KubernetesLogin:
 Login = TokenLogin | AppRoleLogin | KubernetesLogin
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class VaultRules:
     """How a process reaches Vault. Durations are in seconds.
 
@@ -127,7 +128,7 @@ class VaultRules:
     timeout: float = 5.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class TokenLease:
     """A token of Vault, and how long it lives by the monotonic clock of this process, in seconds.
 

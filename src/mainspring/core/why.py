@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -20,6 +20,7 @@ from mainspring.core.rivals import RivalFacts, explain_rivals
 from mainspring.core.serving import Gap
 from mainspring.core.states import FINAL_STATES, RunState
 from mainspring.core.times import write_instant
+from mainspring.core.values import value
 
 MOST_AHEAD = 1000
 """Up to so many runs before a run are counted."""
@@ -58,7 +59,7 @@ _FULL = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class KeyFacts:
     """A key of a run, and how much of it is taken.
 
@@ -105,7 +106,7 @@ class KeyFacts:
         return replace(self, key=None) if self.key else self
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class BatchFacts:
     """The batch for which a run waits.
 
@@ -120,7 +121,7 @@ class BatchFacts:
     until: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class CapFacts:
     """A cap of a run's lane, and how much of it is taken.
 
@@ -135,7 +136,7 @@ class CapFacts:
     holders: tuple[RunId, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class WaitFacts:
     """What a waiting run waits for, as the store knows it.
 
@@ -156,7 +157,7 @@ class WaitFacts:
         return replace(self, keys=tuple(key.hidden() for key in self.keys))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ReserveFacts:
     """How a run's tenant stands to reserved slots.
 
@@ -171,7 +172,7 @@ class ReserveFacts:
     has_others: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class FlowProgress:
     """How far the steps of a workflow's run have come.
 
@@ -193,7 +194,7 @@ class FlowProgress:
         return f"Its steps run: {self.ended} of {self.steps} have ended, and {runs} for a worker.{paused}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Why:
     """The answer.
 

@@ -10,7 +10,7 @@ again, since `ipaddress` calls some of them global.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Literal
@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from mainspring.core.allow_list import HOST_NAME, Address, AllowEntry, read_allow_entry
 from mainspring.core.targets.http import MAX_URL
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 DEFAULT_PORTS = frozenset({80, 443, 8080, 8443})
@@ -42,7 +43,7 @@ class Blocked(Exception):
     """A connection is not allowed. The message may be shown to the owner of the job or channel."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Destination:
     """The endpoint that a URL names.
 
@@ -55,7 +56,7 @@ class Destination:
     port: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class EgressPolicy:
     """Decides which connections are allowed.
 

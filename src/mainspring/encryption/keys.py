@@ -7,11 +7,12 @@ import binascii
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from hmac import digest as hmac_digest
 
 from mainspring.core.ciphertexts import MOST_KEYS, is_key_id
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 SETTING = "keys_file"
@@ -21,7 +22,7 @@ _LARGEST = 64 * 1024
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Keys:
     """The keys of a process.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 
 from mainspring.core.backfill_settings import BackfillLimits
 from mainspring.core.pacing import USUAL_CATCH_UP, Pace
+from mainspring.core.values import value
 from mainspring.engine.common.traces import SAMPLE, SPLIT_AFTER
 from mainspring.engine.scheduling.shards import ShardSettings
 from mainspring.engine.settling.janitor import Retention
@@ -20,7 +21,7 @@ from mainspring.ports.secrets import Secrets
 from mainspring.ports.store.nodes import NodeFacts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Tools:
     """Where an engine gets time, chance and ids from: the process, a test, or the simulator.
 
@@ -38,7 +39,7 @@ class Tools:
     secrets: Secrets | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class EngineSettings:
     """How an engine behaves.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from mainspring.core.values import value
 from mainspring.ports.artifacts import ArtifactGateway
 from mainspring.ports.checkpoints import CheckpointGateway
 from mainspring.ports.secrets import Secrets
@@ -79,7 +79,7 @@ class ExecutorSettings(Protocol):
     def container_grace(self) -> timedelta: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ExecutorContext:
     """What an executor may know about the worker that it is made for.
 

@@ -8,9 +8,9 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from mainspring.core.values import value
 from mainspring.errors import Conflict, InvalidInput, StoreUnavailable
 
 _PRIVATE = 0o600
@@ -24,7 +24,7 @@ def manifest_of(file: Path) -> Path:
     return file.with_name(f"{file.name}{MANIFEST_END}")
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class ReservedFiles:
     """The names of a backup, which no other one takes meanwhile.
 

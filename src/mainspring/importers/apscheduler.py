@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 from mainspring.importers.apscheduler_trigger import ask_fires, jitter_of, read_trigger
 from mainspring.importers.arguments import payload_of
@@ -26,7 +27,7 @@ _HEX_ID = re.compile(r"[0-9a-f]{32}")
 _DEFAULT_GRACE = 1
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class _Unreadable:
     """A stored job that cannot be read. The stores would delete it."""
 

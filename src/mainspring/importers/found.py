@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from mainspring.core.definition import read_definition
 from mainspring.core.triggers import Trigger, next_fires
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 Place = int | str
 """Where something stands: the number of a line, from 1, or words like `beat 'tidy'`."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class ImportedJob:
     """One entry of the other tool that is a job.
 
@@ -49,7 +49,7 @@ class ImportedJob:
         return [] if trigger is None else next_fires(trigger, now, count)
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class ImportProblem:
     """An entry that cannot be imported: the part that is wrong, and why."""
 
@@ -61,7 +61,7 @@ class ImportProblem:
         return f"{tell_place(self.place)}: {self.field}: {self.message}"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class ImportNote:
     """Something that works differently from the other tool."""
 
@@ -72,7 +72,7 @@ class ImportNote:
         return f"{tell_place(self.place)}: {self.message}"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class ImportedMail:
     """A channel of mail that jobs name in `notify`, and that is made with them."""
 
@@ -80,7 +80,7 @@ class ImportedMail:
     addresses: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Imported:
     """What an importer found, each in the order of the source."""
 

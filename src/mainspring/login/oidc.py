@@ -7,13 +7,13 @@ import json
 import ssl
 from base64 import b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from mainspring.core.allow_list import AllowEntry
 from mainspring.core.identity_providers import LoginAttempt, ProviderRules
+from mainspring.core.values import value
 from mainspring.egress import Blocked, Destination, EgressPolicy, parse_url
 from mainspring.egress.client import GuardedClient, NoAnswer, read_start
 from mainspring.errors import InvalidInput, MissingExtra
@@ -36,7 +36,7 @@ _KEY_PAUSE = 10.0
 """Seconds between two questions for keys that are not known: whoever invents key names must not keep it busy."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class _Places:
     """What a provider says about itself."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 from urllib.parse import unquote, urlsplit
 
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput, MissingExtra
 from mainspring.objects.store import Objects
 from mainspring.objects.streams import ObjectStreams
@@ -23,7 +23,7 @@ _VARIABLES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class ObjectPlace:
     """Where files are.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
+from mainspring.core.values import value
 
-@dataclass(frozen=True, slots=True)
+
+@value()
 class ObjectFacts:
     """What a place says of a file.
 
@@ -20,7 +21,7 @@ class ObjectFacts:
     disposition: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class SignedPut:
     """How a file is put by someone who has no keys.
 

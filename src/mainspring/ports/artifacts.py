@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import BinaryIO, Protocol, runtime_checkable
 
 from mainspring.core.ids import ArtifactId, RunId, SessionId
+from mainspring.core.values import value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ArtifactUpload:
     """A file that an attempt leaves behind, with what it comes to.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Any, BinaryIO, Protocol, runtime_checkable
 
@@ -227,14 +227,14 @@ class Success:
     output: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Snooze:
     """The job asks to be called again later; no attempt is counted."""
 
     delay: timedelta
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class NotBegun:
     """The work was not begun, because it had been asked at the last moment whether it may begin, and may not."""
 

@@ -7,12 +7,12 @@ default. So flows that do not use a feature do not pay for it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 
+from mainspring.core.values import value
 from mainspring.core.workflows.state import FlowPhase, FlowState, UnreadableFlow
 from mainspring.core.workflows.timers import FlowTimer, TimerKind, Timers, sort_timers
 
@@ -62,7 +62,7 @@ def decode_flow_state(kept: bytes) -> FlowState:
     raise UnreadableFlow(f"form {form or 'none'} is not known; this program knows {_MORE}")
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class _Part:
     """A part of a state that only some flows have.
 

@@ -6,7 +6,6 @@ it over the open worker protocol. Every call is batched.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol
@@ -22,7 +21,7 @@ MAX_SLOTS = 10_000
 """The most attempts that one worker may run at a time; a heartbeat names at most twice as many leases."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Registration:
     """What a worker offers during a session.
 
@@ -49,7 +48,7 @@ class Registration:
     tenant: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Session:
     """A granted session: its id and how often to beat.
 
@@ -97,7 +96,7 @@ class Lease:
         return key_for_target(self.run_id, self.target_key)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class FunctionLimit:
     """A limit that certain functions share: how many leases of one claim may be for them.
 
@@ -110,7 +109,7 @@ class FunctionLimit:
     limit: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ClaimCall:
     """A request for work.
 
@@ -130,7 +129,7 @@ class ClaimCall:
     function_limit: FunctionLimit | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ClaimReply:
     """The answer to a claim: leases, and whether a quarantined run is waiting for an idle worker.
 
@@ -143,7 +142,7 @@ class ClaimReply:
     is_quarantined_waiting: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class BeatReply:
     """The answer to a heartbeat.
 
@@ -159,7 +158,7 @@ class BeatReply:
     preempt: tuple[tuple[RunId, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class HandedBack:
     """The worker handed the lease back unfinished; `is_preempted`: because it was asked to."""
 
@@ -167,7 +166,7 @@ class HandedBack:
     is_preempted: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Stopped:
     """The worker stopped the attempt because a cancel was requested."""
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import accumulate
 from types import MappingProxyType
 from typing import Protocol, runtime_checkable
 
 from mainspring.core.usage import BOUNDS
+from mainspring.core.values import value
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Upper bounds for durations in seconds."""
@@ -40,7 +40,7 @@ class MetricKind(StrEnum):
     """How many values were at or below each bound, and their sum, since the start of the process."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Metric:
     """What a number means.
 
@@ -342,7 +342,7 @@ METRICS = MappingProxyType(
 """All metrics by name. Exporters put `mainspring_` before the name."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Spread:
     """What a distribution has seen.
 
@@ -409,7 +409,7 @@ class Distribution:
         return Spread(self._bounds, tuple(self._counts), self._total)
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Measure:
     """A metric's value at the moment.
 

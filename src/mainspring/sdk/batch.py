@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from mainspring.core.values import value
 from mainspring.sdk.once import Duration
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Batch:
     """Give many runs to one call: `batch=Batch(size=100, wait="2s", key="$.customer")`.
 

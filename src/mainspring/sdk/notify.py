@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from mainspring.core.values import value
 from mainspring.sdk.once import Duration
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Notify:
     """Tell channels: `notify=Notify(to=["ops"], on=["failed", "late", "recovered"], late_after="15m")`.
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
+
+from mainspring.core.values import value
 
 Duration = timedelta | float | str
 """A `timedelta`, seconds, or text like `90s`."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Unique:
     """Make no second run of the same thing: `unique=Unique("$.order")`.
 
@@ -27,7 +29,7 @@ class Unique:
     on_conflict: str = "existing"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Debounce:
     """Make one run of many submissions: `debounce=Debounce("$.document", wait="5s")`.
 
@@ -42,7 +44,7 @@ class Debounce:
     max_wait: Duration | None = field(default=None, kw_only=True)
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Throttle:
     """Make at most so many runs in a time: `throttle=Throttle("$.customer", limit=1, per="1h")`.
 

@@ -11,9 +11,9 @@ import threading
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from concurrent.futures import Future, wait
 from contextvars import copy_context
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from mainspring.core.values import value
 from mainspring.ports.executor import Outcome
 from mainspring.ports.gateway import Lease
 from mainspring.sdk.portal import Portal
@@ -22,21 +22,21 @@ from mainspring.testing.calling import Caller
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Ask:
     """Work for the engine's loop."""
 
     work: Callable[[], Coroutine[Any, Any, Any]]
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class CarryOut:
     """Attempts for the caller."""
 
     leases: Sequence[Lease]
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class AwaitEnds:
     """Attempts that other threads and tasks carry out, whose ends the caller waits for."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
@@ -19,6 +18,7 @@ from mainspring.core.ids import JobId, RunId
 from mainspring.core.model import JobSpec, Run
 from mainspring.core.outcomes import Failure
 from mainspring.core.states import RunState
+from mainspring.core.values import value
 from mainspring.core.workflows.step_jobs import (
     is_step_job,
     is_workflow,
@@ -39,7 +39,7 @@ _LEFT_OUT = frozenset({"janitor", "census", "ledger_checker", "sealer"})
 """Services that a test has no use for: what it made stays, however far it moves the clock, and nothing is printed."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Step:
     """What the engine has for its worker.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -11,6 +10,7 @@ import msgspec
 from mainspring.core.causes import Cause
 from mainspring.core.ids import format_run_id
 from mainspring.core.outcomes import Failure
+from mainspring.core.values import value
 from mainspring.ports.executor import AttemptContext, Outcome, Snooze, Success
 
 _GONE = 410
@@ -20,7 +20,7 @@ _HINTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class OutsideCall:
     """An HTTP callback or a command that a job under test asked for.
 

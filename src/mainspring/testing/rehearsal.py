@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from mainspring.core.ids import RunId, format_run_id, parse_run_id
 from mainspring.core.model import Run
 from mainspring.core.states import FINAL_STATES
+from mainspring.core.values import value
 from mainspring.errors import MainspringError
 from mainspring.ports.executor import NotBegun, Outcome
 from mainspring.ports.gateway import Lease, Report
@@ -50,7 +51,7 @@ class _Act:
     attempts: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class _Scene:
     """An attempt under way, as the calls see it that its function makes."""
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
 
 from mainspring.core.allow_list import AllowEntry
+from mainspring.core.values import value
 from mainspring.core.vault import Mount, VaultFailed, VaultRules
 from mainspring.egress import Blocked, EgressPolicy, parse_url
 from mainspring.egress.client import GuardedClient, NoAnswer, read_start
@@ -24,7 +24,7 @@ _MOST_BYTES = 1024 * 1024
 _ANSWERS = frozenset({200, 204, 400, 403, 404})
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class VaultAnswer:
     """What Vault says.
 

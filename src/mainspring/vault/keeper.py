@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from typing import Any
 
 import structlog
 
+from mainspring.core.values import value
 from mainspring.core.vault import (
     FAILURE_KINDS,
     FailureKind,
@@ -39,7 +39,7 @@ LARGEST = 64 * 1024
 """Bytes of the largest secret."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class _Kept:
     """What is known of a secret.
 

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from mainspring.core.fields import MAX_WORD
 from mainspring.core.ids import DEFAULT_TENANT
 from mainspring.core.rights import Right
+from mainspring.core.values import value
 
 A = TypeVar("A")
 BODY_LIMIT = 1024 * 1024
@@ -24,7 +25,7 @@ EXPOSITION = "text/plain; version=0.0.4; charset=utf-8"
 """What Prometheus reads."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Parameter:
     """A query parameter or a header.
 
@@ -49,7 +50,7 @@ TENANT = Parameter(
 """A header of all operations on what belongs to a tenant."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Body:
     """A request's body.
 

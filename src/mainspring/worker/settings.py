@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
+from mainspring.core.values import value
 from mainspring.ports.clock import Waiter
 from mainspring.ports.gateway import Registration
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class WorkerSettings:
     """How a worker behaves.
 
@@ -47,7 +48,7 @@ class WorkerCounters:
     handed_back: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class WorkerWaiters:
     """One waiter for each of the worker's loops. Without the last one, no output is sent while attempts run."""
 

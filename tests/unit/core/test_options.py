@@ -1,6 +1,6 @@
 """A job's options are described once, and everything else agrees with the description."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import get_type_hints
@@ -21,6 +21,7 @@ from mainspring.core.options import REQUIRED, Option, Options
 from mainspring.core.targets import TARGETS
 from mainspring.core.triggers import TRIGGERS
 from mainspring.core.triggers.reading import COMMON
+from mainspring.core.values import value
 from mainspring.sdk.definitions import AllJobOptions
 from mainspring.wire.views import JobView
 
@@ -209,19 +210,19 @@ def test_no_other_source_file_names_an_option_in_words_of_its_own() -> None:
     assert users <= {"core/outcomes.py", "core/workflows/step_jobs.py"}
 
 
-@dataclass(frozen=True)
+@value()
 class _Table(Kind):
     def stored_schema(self) -> Schema:
         return {"type": "object"}
 
 
-@dataclass(frozen=True)
+@value()
 class _Lists(Kind):
     def stored_schema(self) -> Schema:
         return {"type": "array", "items": {"type": "array"}}
 
 
-@dataclass(frozen=True)
+@value()
 class _Codes(Kind):
     def stored_schema(self) -> Schema:
         return {"type": "array", "items": {"type": "integer"}}

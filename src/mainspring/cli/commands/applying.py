@@ -21,6 +21,7 @@ from mainspring.cli.terminal import Terminal
 from mainspring.cli.toml_text import write_toml
 from mainspring.core.definition.short import shorten_definition
 from mainspring.core.owners import read_owner
+from mainspring.core.values import value
 from mainspring.errors import Conflict, InvalidInput
 from mainspring.host.exit_codes import ExitCode
 
@@ -38,7 +39,7 @@ _SIGNS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class _Gone:
     """A job that its owner's files do not have any more.
 

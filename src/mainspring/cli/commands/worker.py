@@ -8,12 +8,12 @@ import os
 import signal
 import socket
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mainspring.cli.options import check_prune, given_arguments, prune_option, read_choices, setting_options
+from mainspring.core.values import value
 
 if TYPE_CHECKING:
     from mainspring.config.settings import Settings
@@ -90,7 +90,7 @@ def _run_supervised(context: click.Context, settings: Settings) -> int:
     return run_process(work, settings)
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class _Task:
     settings: Settings
     app: App | None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
 from mainspring.core.calendars.resolved import ResolvedCalendar
 from mainspring.core.calendars.sets import ordinal_wall, wall_date
 from mainspring.core.calendars.walls import DAY, epoch_at_wall, to_epoch, wall_at_epoch
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 MOST_DAYS = 3700
@@ -17,7 +17,7 @@ _MOST_HOURS = 48
 """Stretches of one day that are shown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class CalendarDay:
     """A date that a calendar holds, wholly or in part.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 
 from mainspring.core.calendars.joined import clock_trigger, own_trigger
@@ -11,12 +10,13 @@ from mainspring.core.calendars.sieve import SievedTrigger
 from mainspring.core.calendars.walls import to_epoch, wall_at_epoch
 from mainspring.core.cron.zones import Zone, load_zone
 from mainspring.core.triggers import Trigger, UnknownTrigger, next_fires, zone_name
+from mainspring.core.values import value
 
 _UTC = "UTC"
 _TICK = timedelta(microseconds=1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Preview:
     """One fire of a job's own trigger, or one to which others moved.
 

@@ -10,6 +10,7 @@ from mainspring.core.calendars.sets import Combined, Spans, TimeSet, Weekly, Yea
 from mainspring.core.calendars.spec import CalendarRef, CalendarSpec
 from mainspring.core.calendars.walls import from_epoch, to_epoch
 from mainspring.core.cron.zones import Zone, load_zone
+from mainspring.core.values import value
 
 HORIZON = timedelta(days=36_600)
 """How far ahead is searched: a hundred years, as for cron expressions."""
@@ -17,7 +18,7 @@ MOST_CHANGES = 20_000
 """Changes of a calendar after which a search gives up: more than a hundred years of weekends have."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class CalendarVersion:
     """One kept version of a calendar. It never changes.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from mainspring.core.calendars.openings import REACH, REACH_TIME, OpeningsAhead, OpeningsBehind
@@ -13,6 +12,7 @@ from mainspring.core.cron import Cron
 from mainspring.core.cron.zones import MAX_EPOCH, MIN_EPOCH
 from mainspring.core.model import Roll
 from mainspring.core.triggers import Trigger
+from mainspring.core.values import value
 
 _TICK = timedelta(microseconds=1)
 _DAY = timedelta(days=1)
@@ -29,7 +29,7 @@ MOST_ROLLED = 24
 """Fires within a day that a job may have whose fires move to another date."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class RolledTrigger:
     """Fires where its trigger does, but moves what its sieve keeps out to another date, at its wall time.
 

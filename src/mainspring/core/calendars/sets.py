@@ -15,6 +15,7 @@ from typing import Protocol
 
 from mainspring.core.calendars.walls import DAY, epoch_at_wall, wall_at_epoch
 from mainspring.core.cron.zones import Zone
+from mainspring.core.values import value
 
 WEEK = 7 * DAY
 _MONDAY = 4 * DAY
@@ -138,7 +139,7 @@ def _covers_week(spans: Sequence[Span]) -> bool:
     return any(low <= 0 and high >= WEEK for low, high in merge_spans([*wrapped, *spans]))
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Yearly:
     """Dates of each year in a zone, as (month, day). 29 February is there in leap years only."""
 

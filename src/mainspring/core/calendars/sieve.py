@@ -14,6 +14,7 @@ from mainspring.core.calendars.sets import Combined
 from mainspring.core.cron.zones import Zone, load_zone
 from mainspring.core.model import Roll
 from mainspring.core.triggers import Trigger, zone_name
+from mainspring.core.values import value
 
 _TICK = timedelta(microseconds=1)
 _DAY = timedelta(days=1)
@@ -79,7 +80,7 @@ def make_sieve(
     return Sieve(include, exclude, zone, roll)
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class SievedTrigger:
     """Fires where its trigger does, at instants that its sieve lets through.
 

@@ -16,6 +16,7 @@ from mainspring.core.calendars.walls import DAY
 from mainspring.core.cron import CronError
 from mainspring.core.cron.zones import load_zone
 from mainspring.core.fields import check_known, kind, read_bool, read_mapping, read_text, read_word
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 MOST_RULES = 10_000
@@ -44,7 +45,7 @@ class CalendarRef:
         return self.name if self.version is None else f"{self.name}@{self.version}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class CalendarRule:
     """One rule of a calendar.
 
@@ -65,7 +66,7 @@ class CalendarRule:
     minus: tuple[CalendarRef, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class CalendarSpec:
     """A calendar as its user defines it.
 

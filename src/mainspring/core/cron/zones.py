@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import zoneinfo
 from bisect import bisect_right
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import pairwise
 
 from mainspring.core.cron.fields import CronError
 from mainspring.core.cron.zone_names import near_zone
+from mainspring.core.values import value
 
 _DAY = 86_400
 _PROBE = 4 * _DAY
@@ -30,7 +30,7 @@ _NO_FOLDERS = ("right/", "posix/")
 """Copies of the zones; those below `right` count leap seconds, which instants in UTC do not."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Segment:
     """A stretch of time [start, end) with one offset, all in seconds.
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+from mainspring.core.values import value
 
 _ANCHOR = "trigger.anchor"
 _TYPED = frozenset({"trigger", "target"})
 _STEPS = "target.steps"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class FieldChange:
     """A field that differs.
 

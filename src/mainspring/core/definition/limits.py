@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from mainspring.core.definition.once import KeyText
@@ -14,6 +14,7 @@ from mainspring.core.limits import MOST_LIMITS, JobLimit
 from mainspring.core.model import JobSpec
 from mainspring.core.once import OnConflict
 from mainspring.core.options import Option, Options
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 CAP = replace(MAX_RUNNING, name="limit")
@@ -48,7 +49,7 @@ JOB_RATE = replace(
 _OWN = ("limit", "rate", "burst", "hold")
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class LimitList(Kind):
     """A list of limits; one alone may stand without a list, and a cap as a number."""
 

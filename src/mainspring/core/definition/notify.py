@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -14,13 +14,14 @@ from mainspring.core.kinds import Kind, Schema, Whole, Words
 from mainspring.core.notify import NotifyEvent, NotifyRule
 from mainspring.core.options import Option
 from mainspring.core.times import Duration
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 MOST_CHANNELS = 20
 _EVENTS = tuple(NotifyEvent)
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Events(Kind):
     """Some of the events that a job tells of, in their order."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -22,13 +22,14 @@ from mainspring.core.once import (
 from mainspring.core.once_keys import once_keys_of
 from mainspring.core.options import REQUIRED, Option, Options
 from mainspring.core.times import Duration
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 _RULES = ("unique", "debounce", "throttle")
 _MISSING = "is missing"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class KeyText(Kind):
     """A key: text, or a path into the payload."""
 
@@ -54,7 +55,7 @@ class KeyText(Kind):
         return f"text without `$`, or a path like `$.a.b[0]` of at most 8 steps; at most {LONGEST_KEY} characters"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class OnceGroup(Group):
     """A rule that a job has or has not.
 

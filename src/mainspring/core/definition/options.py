@@ -7,7 +7,7 @@ follow from the entry; a test compares the arguments.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -25,10 +25,11 @@ from mainspring.core.kinds import Choice, Flag, Payload, Text, Whole, Word, Word
 from mainspring.core.model import Delivery, JobSpec, Overlap, Priority
 from mainspring.core.options import Option, Options
 from mainspring.core.times import Duration
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Name(Text):
     """A job's name."""
 

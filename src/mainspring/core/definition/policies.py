@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from datetime import timedelta
 from functools import lru_cache
 from typing import Any, ClassVar, TypeVar
@@ -17,6 +17,7 @@ from mainspring.core.pacing import MOST_LIVE, CatchUpRule
 from mainspring.core.rates import RateText
 from mainspring.core.retry import RetryPolicy
 from mainspring.core.times import Duration
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 P = TypeVar("P", RetryPolicy, MisfireRule, CatchUpRule, JobCalendars)
@@ -25,7 +26,7 @@ MOST_CALENDARS = 8
 """Names in each list of a job's calendars."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Group(Kind):
     """A policy: a value made of options.
 
@@ -169,7 +170,7 @@ CATCH_UP = Group(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class CalendarRefs(Kind):
     """A set of calendars, each by its name or by name and version, kept sorted."""
 

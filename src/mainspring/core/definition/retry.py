@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -16,6 +16,7 @@ from mainspring.core.options import Option, Options
 from mainspring.core.retry import Backoff, RetryPolicy, RetryRule, Then, apply_rule
 from mainspring.core.targets import BUILT_IN
 from mainspring.core.times import Duration, Durations
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 MOST_RULES = 32
@@ -32,7 +33,7 @@ _REPORTED_BY = {
 """The type of target whose attempts fail of a cause."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Causes(Kind):
     """A list of causes; one alone may stand without a list."""
 
@@ -119,7 +120,7 @@ RULE = Options(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class RuleList(Kind):
     """A list of rules, of which the first one that fits decides."""
 

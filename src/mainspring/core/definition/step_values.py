@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mainspring.core.expressions import LONGEST, Compile, ExpressionError, find_paths
@@ -11,6 +10,7 @@ from mainspring.core.fields import kind, read_payload
 from mainspring.core.kinds import FreeText, Payload, Schema
 from mainspring.core.options import Option
 from mainspring.core.targets.workflow import RESULT
+from mainspring.core.values import value
 from mainspring.core.workflows.expressions import FIELDS, MARK, STEPS, Expression, is_expression
 from mainspring.core.workflows.graph import Graph
 from mainspring.errors import InvalidInput, MissingExtra
@@ -18,7 +18,7 @@ from mainspring.errors import InvalidInput, MissingExtra
 _PAGE = "../howto/pass-a-result-on.md"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class ExpressionText(FreeText):
     """An expression. Whether it is one is for the whole workflow to say."""
 
@@ -30,7 +30,7 @@ class ExpressionText(FreeText):
         return f"an expression in CEL, at most {self.longest} characters"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class GivenValues(Payload):
     """What a step's payload is made of: an object of values and expressions, or one expression for all of it."""
 

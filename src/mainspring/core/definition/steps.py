@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -15,6 +15,7 @@ from mainspring.core.fields import kind
 from mainspring.core.kinds import Choice, Flag, Kind, Schema, Text
 from mainspring.core.options import Option, Options
 from mainspring.core.targets import TARGETS, WORKFLOW, TargetType
+from mainspring.core.values import value
 from mainspring.core.workflows.model import WorkflowStep
 from mainspring.core.workflows.rules import StepRule
 from mainspring.errors import InvalidInput
@@ -23,7 +24,7 @@ _LONGEST_NAME = 63
 _NAME = re.compile(rf"[a-z][a-z0-9_]{{0,{_LONGEST_NAME - 1}}}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class StepName(Text):
     """The name of a step: one that expressions can hold as it is."""
 
@@ -50,7 +51,7 @@ class StepName(Text):
         return f"1 to {self.longest} of `a-z 0-9 _`, with a letter first"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class StepNames(Kind):
     """A list of steps' names, in the order given. Whether there are such steps is for the whole workflow to say."""
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from mainspring.core.ciphertexts import KeyUses
 from mainspring.core.ledger_check import LedgerCheck
 from mainspring.core.storage import Disk
+from mainspring.core.values import value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class FileFinding:
     """A file with a secret, as its setting names it.
 
@@ -23,7 +24,7 @@ class FileFinding:
     is_private: bool | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class SettingFacts:
     """What the settings of this host say.
 
@@ -71,7 +72,7 @@ class SettingFacts:
     vault_errors: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class FolderFacts:
     """The folder of a store on SQLite.
 
@@ -95,7 +96,7 @@ class FolderFacts:
     sync: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ServerLook:
     """A PostgreSQL server.
 
@@ -136,7 +137,7 @@ class ServerLook:
     is_disk_slow: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class NodeLook:
     """A server as its last heartbeat left it.
 
@@ -158,7 +159,7 @@ class NodeLook:
         return self.silent < 5 * self.period + 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class WaitingQueue:
     """A queue with runs that are ready, and no live worker that serves it."""
 
@@ -167,7 +168,7 @@ class WaitingQueue:
     oldest: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class TokenLook:
     """An access token that ends soon, and was not replaced.
 
@@ -181,7 +182,7 @@ class TokenLook:
     is_renewed_by_login: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ChannelLook:
     """A channel whose last message could not be delivered, why, and how many messages wait for it."""
 
@@ -191,7 +192,7 @@ class ChannelLook:
     waiting: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ClusterLook:
     """What servers, workers and jobs have in the store.
 
@@ -230,7 +231,7 @@ class ClusterLook:
     key_checks: Mapping[str, bytes] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class StoreLook:
     """The store as it is found.
 
@@ -252,7 +253,7 @@ class StoreLook:
     cluster: ClusterLook | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class InstallationFacts:
     """All that was gathered.
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
+
+from mainspring.core.values import value
 
 
 class Grade(StrEnum):
@@ -29,7 +30,7 @@ class Finding(NamedTuple):
     remedy: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Checked:
     """A check that was made, with what it has found."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mainspring.core.fields import kind, read_free_text, read_text
@@ -12,6 +11,7 @@ from mainspring.core.kinds import FreeText, Kind, Number, Schema, Text, Whole
 from mainspring.core.options import Option, Options, Path
 from mainspring.core.targets.base import TargetType
 from mainspring.core.targets.shell import Environment
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 _MAX_ARGUMENTS = 256
@@ -22,7 +22,7 @@ MOST_CPUS = 256
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]*", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Image(Text):
     """The name of an image."""
 
@@ -44,7 +44,7 @@ class Image(Text):
         return f"`[REGISTRY/]NAME[:TAG][@DIGEST]`, at most {self.longest} characters"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Arguments(Kind):
     """Arguments of the image's program, or a program with its arguments."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, ClassVar
 
@@ -12,13 +11,14 @@ from mainspring.core.fields import read_text
 from mainspring.core.kinds import OneOf, Text
 from mainspring.core.options import Option, Options, Path
 from mainspring.core.targets.base import TargetType
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 PROCESS = "process"
 """The isolation of a function that is called in a process of its own."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class FunctionName(Text):
     """A name under which a function is registered."""
 

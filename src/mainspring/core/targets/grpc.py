@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mainspring.core.fields import read_text, show_key
@@ -11,6 +10,7 @@ from mainspring.core.kinds import Text
 from mainspring.core.options import Option, Options
 from mainspring.core.targets.base import TargetType
 from mainspring.core.targets.http import Headers, Url
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 _SCHEMES = ("grpcs://", "grpc://")
@@ -20,7 +20,7 @@ _PRINTABLE = re.compile(r"[\x20-\x7e]*")
 _RESERVED = frozenset({"content-type", "traceparent", "user-agent"})
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class GrpcUrl(Url):
     """The address of a server; which hosts may be reached is the executor's to say."""
 
@@ -41,7 +41,7 @@ class GrpcUrl(Url):
         return f"`grpcs://HOST[:PORT]` or `grpc://HOST[:PORT]`, at most {self.longest} characters"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class MethodName(Text):
     """The full name of a method."""
 
@@ -63,7 +63,7 @@ class MethodName(Text):
         return f"`PACKAGE.SERVICE/METHOD`, at most {self.longest} characters"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Metadata(Headers):
     """Metadata that a job adds to its calls."""
 

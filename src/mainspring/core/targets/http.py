@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mainspring.core.fields import read_entries, read_text, show_key
@@ -12,6 +11,7 @@ from mainspring.core.kinds import Kind, OneOf, Schema
 from mainspring.core.options import Option, Options, Path
 from mainspring.core.secrets import SecretName, check_marks
 from mainspring.core.targets.base import TargetType
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 MAX_URL = 2048
@@ -36,7 +36,7 @@ _RESERVED = frozenset(
 _RESERVED_STARTS = ("mainspring-", "proxy-")
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Url(Kind):
     """The address of an HTTP call; which hosts may be reached is the executor's to say."""
 
@@ -61,7 +61,7 @@ class Url(Kind):
         return f"`https://…` or `http://…`, at most {self.longest} characters"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Headers(Kind):
     """Header fields that a job adds to its calls. The executor holds its jobs to the same rules."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mainspring.core.fields import kind, read_entries, read_free_text, show_key
@@ -12,6 +11,7 @@ from mainspring.core.kinds import Flag, FreeText, Kind, Schema, Text
 from mainspring.core.options import Option, Options, Path
 from mainspring.core.secrets import check_marks
 from mainspring.core.targets.base import TargetType
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 _MAX_COMMAND = 8192
@@ -22,7 +22,7 @@ _VARIABLE = re.compile(r"[^\s=\x00-\x1f\x7f]{1,128}", re.ASCII)
 _RESERVED = "MAINSPRING_"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Command(Kind):
     """Arguments, or one text; which of them is right depends on `shell`, see `ShellType.make`."""
 
@@ -37,7 +37,7 @@ class Command(Kind):
         return f"{_MAX_ARGUMENTS} arguments of {_MAX_COMMAND} characters; as one text {_MAX_COMMAND}; no NUL"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Environment(Kind):
     """Variables that are added to a command's environment."""
 

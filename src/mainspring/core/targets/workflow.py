@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from typing import Any, ClassVar
@@ -13,9 +12,10 @@ from mainspring.core.kinds import FreeText, Kind, Schema
 from mainspring.core.options import Option, Options, Path
 from mainspring.core.targets.base import TargetType
 from mainspring.core.times import Duration
+from mainspring.core.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class StepList(Kind):
     """A list of steps. `core.definition.workflows` reads it, because it tells all errors at once."""
 
@@ -32,7 +32,7 @@ class StepList(Kind):
         return "a list of steps"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class WorkflowBody(Kind):
     """The short form: an object of all options."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
@@ -11,9 +10,10 @@ from mainspring.core.fields import DAY, show
 from mainspring.core.options import Option, Options
 from mainspring.core.times import Duration, from_seconds
 from mainspring.core.triggers.base import TriggerType
+from mainspring.core.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class AfterEnd:
     """Fires at instants that no rule gives: `delay` after the end of the run that the fire before has made.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -17,13 +16,14 @@ from mainspring.core.triggers.composed import AnyOf, parts_of
 from mainspring.core.triggers.on_event import OnEvent
 from mainspring.core.triggers.reading import COMMON, read_trigger
 from mainspring.core.triggers.registry import TRIGGERS, load_trigger, store_trigger, tell_trigger
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 MOST_PARTS = 16
 _KNOWN = frozenset({"trigger", *COMMON.by_form})
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class _Parts(Kind):
     """A list of triggers, each in short or full form."""
 

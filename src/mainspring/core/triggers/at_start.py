@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar
 
 from mainspring.core.options import Options
 from mainspring.core.triggers.base import TriggerType
+from mainspring.core.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class AtStart:
     """Fires at instants that no rule gives: whenever the first scheduler of a cluster starts, its clock is set."""
 

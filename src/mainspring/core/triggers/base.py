@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any, ClassVar, NoReturn, Protocol
 
 from mainspring.core.options import Path
 from mainspring.core.types import DefinedType
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput, UnknownType
 
 WINDOW_NAMES = ("starts_at", "ends_at")
@@ -111,7 +112,7 @@ class TriggerType(DefinedType):
             raise InvalidInput("value", "must be a class with the methods next_after and previous_before")
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class UnknownTrigger:
     """A kept trigger of a type that this process does not know: it is shown and kept as it is, and never fires here.
 

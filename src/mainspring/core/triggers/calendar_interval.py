@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date, datetime, time
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -26,13 +26,14 @@ from mainspring.core.triggers.wall_kinds import (
     WeekdayNames,
     Weekdays,
 )
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 _MIDNIGHT = time(0)
 _PROVISIONAL = date(1970, 1, 1)
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class CalendarInterval:
     """Fires at a wall time on dates that are counted from an anchor, so that it does not drift.
 

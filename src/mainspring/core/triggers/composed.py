@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from mainspring.core.triggers.base import Trigger, zone_name
+from mainspring.core.values import value
 
 _TICK = timedelta(microseconds=1)
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Windowed:
     """Fires where another trigger does, from `starts_at` to `ends_at`, both included; None is no bound."""
 
@@ -39,7 +40,7 @@ class Windowed:
         return None if fire is None or (self.starts_at is not None and fire < self.starts_at) else fire
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class AnyOf:
     """Fires whenever one of its parts does. Where several fire at the same instant, that is one fire."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
@@ -11,10 +10,11 @@ from mainspring.core.fields import DAY
 from mainspring.core.options import Option, Options, Path
 from mainspring.core.times import Duration, Instant, from_seconds
 from mainspring.core.triggers.base import Trigger, TriggerType
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Interval:
     """Fires at `anchor + n * every`, n >= 1: anchored, so it does not drift when a fire is late.
 

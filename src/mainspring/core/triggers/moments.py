@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, NamedTuple
 
@@ -12,6 +11,7 @@ from mainspring.core.cron.walk import Walker, read_dst
 from mainspring.core.cron.zones import Zone, load_zone
 from mainspring.core.fields import EARLIEST, LATEST, read_instant
 from mainspring.core.kinds import Kind, Schema
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -174,7 +174,7 @@ def _note(zone: Zone, wall: int, epoch: int, written: str) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class MomentText(Kind):
     """An instant in any of the forms; kept in UTC. What `read` returns for `in 10m` is a timedelta."""
 

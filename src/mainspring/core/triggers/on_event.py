@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -12,9 +11,10 @@ from mainspring.core.events.patterns import EventPattern, read_pattern
 from mainspring.core.kinds import Kind, Schema, Text
 from mainspring.core.options import Option, Options
 from mainspring.core.triggers.base import TriggerType
+from mainspring.core.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class OnEvent:
     """Fires at instants that no rule gives: whenever an event of the topic is taken in.
 
@@ -40,7 +40,7 @@ class OnEvent:
         return None
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Topic(Text):
     """The topic of an event."""
 
@@ -53,7 +53,7 @@ class Topic(Text):
         return read_topic(value, path)
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class PatternKind(Kind):
     """A pattern of events."""
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 from mainspring.core.options import Option, Options, Path
 from mainspring.core.triggers.base import Trigger, TriggerType
 from mainspring.core.triggers.moments import MomentText
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Once:
     """Fires at one instant and never again."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import date, time
 from typing import Any, ClassVar, NamedTuple
 
@@ -12,6 +11,7 @@ from mainspring.core.fields import kind
 from mainspring.core.kinds import Kind, Schema
 from mainspring.core.options import Option
 from mainspring.core.triggers.periods import LAST
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 UNITS = {"day": 3650, "week": 520, "month": 120, "year": 10}
@@ -53,7 +53,7 @@ def _shown(value: object) -> str:
     return repr(value[:60]) if isinstance(value, str) else kind(value)
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class CheckedText(Kind):
     """Text that its trigger checks as a whole, and says what is wrong with it."""
 
@@ -77,7 +77,7 @@ class CheckedText(Kind):
         return self.right
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class _TextForm(Kind):
     """What is kept as text."""
 
@@ -102,7 +102,7 @@ class _TextForm(Kind):
         return self.right
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class CalendarPeriod(_TextForm):
     """A number of days, weeks, months or years."""
 
@@ -121,7 +121,7 @@ class CalendarPeriod(_TextForm):
         return Period(count, unit)
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class TimeOfDay(_TextForm):
     """A time on the clock."""
 
@@ -145,7 +145,7 @@ class TimeOfDay(_TextForm):
         return value.isoformat() if value.second else value.isoformat("minutes")
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class _NumberOrWord(Kind):
     """A number, or a word that stands for one; kept as a number."""
 
@@ -161,7 +161,7 @@ class _NumberOrWord(Kind):
         return {"type": "integer"}
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class DayOfMonth(_NumberOrWord):
     """A day of the month; 31 is the last one of every month."""
 
@@ -186,7 +186,7 @@ class DayOfMonth(_NumberOrWord):
         return "1 to 31, or `last`"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class MonthOfYear(_NumberOrWord):
     """A month by number or name, kept as a number."""
 
@@ -211,7 +211,7 @@ class MonthOfYear(_NumberOrWord):
         return "1 to 12, or `JAN` to `DEC`"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class WeekdayNames(_TextForm):
     """Weekdays of a week, or one of a month."""
 
@@ -233,7 +233,7 @@ class WeekdayNames(_TextForm):
         raise InvalidInput(path, f"must be like 'MON', 'MON,THU', 'first MON' or 'last FRI', not {shown}")
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class CalendarDate(_TextForm):
     """A date."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 
+from mainspring.core.values import value
 from mainspring.core.workflows.expressions import Expression, GivenPayload
 from mainspring.core.workflows.graph import Graph
 from mainspring.core.workflows.model import Workflow
@@ -17,7 +17,7 @@ Statuses = Sequence[int]
 _NOT_STARTED = frozenset({StepStatus.WAITING, StepStatus.READY})
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class FlowPlan:
     """A workflow's graph, with what else its turns look up for a step.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from itertools import islice
 
@@ -12,6 +12,7 @@ from mainspring.core.fairness import LaneOrder
 from mainspring.core.ids import KeyId, LaneId
 from mainspring.core.model import LaneKey
 from mainspring.core.reach import Reach
+from mainspring.core.values import value
 from mainspring.engine.claiming.abilities import Abilities
 from mainspring.engine.claiming.held_lanes import HeldLanes
 from mainspring.engine.claiming.known_lanes import KnownLane, KnownLanes
@@ -26,7 +27,7 @@ _MOST_SPECULATIVE = 8
 _LAG = SCAN_DEPTHS[0].lag or timedelta(0)
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class LaneChoice:
     """The lanes from which sessions with the same abilities get work now.
 

@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import Protocol
 
 from mainspring.core.ids import KeyId, RunId, SessionId
+from mainspring.core.values import value
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.gateway import ClaimCall
 from mainspring.ports.store.claims import ClaimedRun
@@ -20,7 +21,7 @@ _MOST_LINES = 8
 _arrival = attrgetter("arrival")
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class ClaimAnswer:
     """The claimed runs for one call; see `ClaimReply`.
 

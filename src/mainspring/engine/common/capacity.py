@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from mainspring.core.capacity import (
@@ -24,6 +23,7 @@ from mainspring.core.planned_fires import PlannedFires
 from mainspring.core.serving import is_of_engine
 from mainspring.core.states import READY_STATES
 from mainspring.core.usage import UsageLine, UsageStep
+from mainspring.core.values import value
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.pacing import give_way
 from mainspring.errors import StoreUnavailable
@@ -34,7 +34,7 @@ _STEPS = 200
 """Fires of one job that are gone through before others get their turn."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Capacity:
     """How busy workers will be, and how long the disk lasts; None where it is not asked for.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from mainspring.core.ids import RunId
@@ -10,6 +9,7 @@ from mainspring.core.ledger import Balance, Balancing, Ledger
 from mainspring.core.model import Job, RunKind
 from mainspring.core.states import RunState
 from mainspring.core.triggers import Trigger
+from mainspring.core.values import value
 from mainspring.engine.common.pacing import give_way
 from mainspring.ports.store import Store
 
@@ -25,7 +25,7 @@ _STEP = 500
 """Fires that are compared before others get their turn: a few milliseconds."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class LedgerPeriod:
     """The period that was asked for; None leaves a bound to the job."""
 

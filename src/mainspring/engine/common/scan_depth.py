@@ -9,9 +9,9 @@ rarer it is; and the more it costs, the longer the wait until the next one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 
+from mainspring.core.values import value
 from mainspring.engine.common.pacing import Pacing
 
 LONGEST = 60.0
@@ -19,7 +19,7 @@ LONGEST = 60.0
 time; the shallowest has no limit."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Depth:
     """How far back one kind of scan goes.
 

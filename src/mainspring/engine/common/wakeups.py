@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from mainspring.core.ids import KeyId
 from mainspring.core.model import LaneKey
+from mainspring.core.values import value
 from mainspring.ports.hints import Hint
 from mainspring.ports.store.runs import NewRun
 
@@ -16,7 +16,7 @@ Lanes = Callable[[], Iterable[LaneKey]]
 """Tells the lanes of what has become ready. It is only called where somebody wants to know."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class RunsNews:
     """Which runs may have become ready.
 

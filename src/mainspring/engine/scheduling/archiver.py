@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 
 import structlog
@@ -22,6 +22,7 @@ from mainspring.core.archive import (
     part_name,
     start_of_day,
 )
+from mainspring.core.values import value
 from mainspring.engine.common.archiving import check_part, compare_day, write_part
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.ports.archive import Archive, ArchiveFull, ArchiveMismatch, ArchiveUnavailable
@@ -36,7 +37,7 @@ RETRY = 60.0
 """Seconds until the next try when the archive cannot be reached."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class _Plan:
     """The ranges of a day, numbered from the first number of their batch on."""
 

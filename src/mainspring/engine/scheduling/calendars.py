@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 import structlog
@@ -18,6 +18,7 @@ from mainspring.core.ids import JobId, format_job_id
 from mainspring.core.model import Job, JobSpec
 from mainspring.core.planning import coming_fire_at, first_fire_at, next_fire, settle_overdue
 from mainspring.core.triggers import Once, UnknownTrigger
+from mainspring.core.values import value
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.scheduling.ownership import Ownership
@@ -38,7 +39,7 @@ REASON = "calendar"
 """Of fires that were due by the old versions but not yet made, which are caught up."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Replanned:
     """What became of the jobs of changed calendars.
 

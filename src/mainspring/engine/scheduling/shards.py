@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
 
@@ -11,6 +10,7 @@ import structlog
 
 from mainspring.core.liveness import PERIODS_OF_SILENCE, Pulse, Watch, forget, list_settled, observe
 from mainspring.core.shards import Holding, Refusal, choose_tzdata, divide, refuse_clock
+from mainspring.core.values import value
 from mainspring.engine.common.exchange import ServedExchange
 from mainspring.engine.common.write_health import WriteHealth
 from mainspring.engine.scheduling.membership import Membership
@@ -26,7 +26,7 @@ _log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ShardSettings:
     """How nodes divide the shards.
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Protocol
 
 import structlog
 
 from mainspring.core.archive import last_midnight, start_of_day
+from mainspring.core.values import value
 from mainspring.ports.clock import Waiter
 from mainspring.ports.store import Store
 from mainspring.ports.store.upkeep import UniqueKeyPlace
@@ -19,7 +19,7 @@ KEYS = 5000
 """Keys of what runs once that are looked at in one tick; most of them are still in use."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Retention:
     """How long rows are kept after their run or session has ended, dead letters after they were settled, and entries
     of the audit, the output of attempts and events after they were written.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from mainspring.core.ids import LaneId
@@ -12,6 +11,7 @@ from mainspring.core.lane_caps import CapKey, LaneCap
 from mainspring.core.model import LaneKey
 from mainspring.core.preemption import MOST_TOGETHER, KeptWaiting, may_preempt
 from mainspring.core.unmet import NO_RESERVES, ReserveCounts, ShortTenants
+from mainspring.core.values import value
 from mainspring.engine.common.definitions import Definitions
 from mainspring.engine.common.restrictions import RestrictionFollower
 from mainspring.errors import TookTooLong
@@ -20,7 +20,7 @@ from mainspring.ports.store.policies import Policies
 from mainspring.ports.store.preemption import WaitingRun
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class LongWaiting:
     """What waits for slots, and what bounds the slots that it may get.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -26,6 +26,7 @@ from mainspring.core.model import JobSpec
 from mainspring.core.notifications import AlertState
 from mainspring.core.rights import ALL_TENANTS
 from mainspring.core.times import write_instant
+from mainspring.core.values import value
 from mainspring.errors import Conflict, InvalidInput, NotFound
 from mainspring.ports.clock import Clock
 from mainspring.ports.store import Store
@@ -33,7 +34,7 @@ from mainspring.ports.store import Store
 OPEN = (AlertState.PENDING, AlertState.FIRING)
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class ShownAlert:
     """An alert, and whether a silence keeps it from being told now."""
 

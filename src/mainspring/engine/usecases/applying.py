@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -13,6 +13,7 @@ from mainspring.core.definition.options import NAME
 from mainspring.core.ids import JobId
 from mainspring.core.model import Job, JobSpec
 from mainspring.core.owners import OwnerChange
+from mainspring.core.values import value
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.usecases import auditing
@@ -42,7 +43,7 @@ class Outcome(StrEnum):
     UNCHANGED = "unchanged"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class AppliedJob:
     """A job that is to have a definition.
 
@@ -60,7 +61,7 @@ class AppliedJob:
     made_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class AppliedJobs:
     """What became of jobs that are to have definitions, and of the other jobs of their owners."""
 
@@ -68,7 +69,7 @@ class AppliedJobs:
     owners: list[OwnerReport]
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class _Plan:
     job: Job | None
     job_id: JobId

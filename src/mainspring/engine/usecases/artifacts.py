@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 
 import structlog
@@ -24,6 +24,7 @@ from mainspring.core.artifacts import (
 )
 from mainspring.core.fencing import is_held
 from mainspring.core.ids import ArtifactId, RunId, SessionId, format_artifact_id, format_run_id
+from mainspring.core.values import value
 from mainspring.errors import Conflict, InvalidInput, NotFound
 from mainspring.objects import ObjectMissing, ObjectStreams, ObjectsUnavailable
 from mainspring.ports.artifacts import ArtifactUpload
@@ -49,7 +50,7 @@ _OFF = "is not set, so files of runs cannot be kept; set it to a folder or a buc
 _LOST = "the attempt does not hold this run any more, so its files are not kept"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ArtifactOffer:
     """What a worker wants to put.
 
@@ -66,7 +67,7 @@ class ArtifactOffer:
     is_result: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class ArtifactPlace:
     """Where the bytes of an artifact go.
 

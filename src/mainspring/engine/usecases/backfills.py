@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -32,6 +31,7 @@ from mainspring.core.priorities import class_named
 from mainspring.core.rights import ALL_RIGHTS, Right
 from mainspring.core.times import write_instant
 from mainspring.core.triggers import Trigger
+from mainspring.core.values import value
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.definitions import Definitions
 from mainspring.engine.scheduling.backfill_fires import BackfillFires
@@ -47,7 +47,7 @@ MOST_SECTIONS = 1000
 _PAGE = 1000
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class PlannedBackfill:
     """A backfill that was asked for, what it does, and itself; None after a dry run."""
 

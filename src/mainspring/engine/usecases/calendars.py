@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
@@ -14,6 +13,7 @@ from mainspring.core.calendars.resolved import CalendarVersion
 from mainspring.core.calendars.spec import CalendarSpec, read_calendar
 from mainspring.core.calendars.writing import plan_write
 from mainspring.core.fields import read_word
+from mainspring.core.values import value
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.scheduling.calendars import Replanned, Replanner
@@ -28,7 +28,7 @@ _MOST_NAMED = 3
 """Jobs that the refusal of a delete names."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Written:
     """What a write of a calendar did.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from mainspring.core.actors import Actor
@@ -12,13 +11,14 @@ from mainspring.core.audit import HIDDEN, Subject, entries, show_settings
 from mainspring.core.channel_settings import read_channel, read_channel_kind
 from mainspring.core.fields import read_word
 from mainspring.core.notifications import AlertFacts, AlertState, Message, MessageKind, Severity
+from mainspring.core.values import value
 from mainspring.errors import Conflict, InvalidInput, NotFound
 from mainspring.ports.channel import ChannelUnavailable, MessageRefused, Sender
 from mainspring.ports.clock import Clock
 from mainspring.ports.store import Store
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Tried:
     """What became of a message that tries a channel; `error` is None if it was delivered."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 
@@ -11,6 +11,7 @@ from mainspring.core.definition import edit_definition, read_definition
 from mainspring.core.model import JobSpec
 from mainspring.core.targets import WORKFLOW, accepted_types
 from mainspring.core.triggers import Trigger
+from mainspring.core.values import value
 from mainspring.engine.common.group_commit import GroupCommit
 from mainspring.engine.usecases.priority_classes import copy_classes
 from mainspring.errors import InvalidFields, InvalidInput
@@ -18,7 +19,7 @@ from mainspring.ports.expressions import Expressions
 from mainspring.ports.store import Store
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Accepted:
     """What a server accepts in definitions.
 

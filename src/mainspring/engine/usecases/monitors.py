@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from mainspring.core.actors import Actor
@@ -25,12 +25,13 @@ from mainspring.core.monitors import (
     write_key,
 )
 from mainspring.core.triggers import store_trigger
+from mainspring.core.values import value
 from mainspring.errors import NotFound
 from mainspring.ports.clock import Clock, IdSource
 from mainspring.ports.store import Store
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class SetMonitor:
     """A monitor that was set.
 

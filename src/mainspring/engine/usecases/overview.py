@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from mainspring.core.attention import LATE, Attention, ClusterFacts, ServerFacts, judge_cluster
@@ -17,6 +16,7 @@ from mainspring.core.pauses import LanePauses, Pause, PauseKey, PauseScope
 from mainspring.core.rights import ALL_TENANTS
 from mainspring.core.serving import is_of_engine
 from mainspring.core.states import RunState
+from mainspring.core.values import value
 from mainspring.engine.common.restrictions import RestrictionReader
 from mainspring.errors import TookTooLong
 from mainspring.ports.clock import Clock
@@ -33,7 +33,7 @@ MOST_OVERDUE = 1000
 MOST_ALERTS = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Overview:
     """What a cluster does.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from mainspring.core.actors import Actor
 from mainspring.core.ids import JobId
 from mainspring.core.model import Job
 from mainspring.core.owners import OwnerChange
+from mainspring.core.values import value
 from mainspring.engine.common.serving import OfferReader
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.usecases import auditing
@@ -24,7 +24,7 @@ MOST_TOGETHER = 1000
 """Jobs that are deleted in the transaction of an apply, at most."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class OwnerReport:
     """What became of the jobs of an owner.
 
@@ -41,7 +41,7 @@ class OwnerReport:
     deleted: tuple[Job, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Gone:
     """Jobs that belong to owners who do not define them any more, each with whether a live worker has its function."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from mainspring.core.calendars.preview import Preview, preview_fire
@@ -12,13 +12,14 @@ from mainspring.core.ids import JobId
 from mainspring.core.model import Job, JobSpec, LaneKey
 from mainspring.core.planning import jittered
 from mainspring.core.triggers import Trigger
+from mainspring.core.values import value
 from mainspring.engine.common.last_fires import read_last_fires
 from mainspring.engine.common.restrictions import RestrictionReader
 from mainspring.engine.scheduling.run_factory import lane_of
 from mainspring.ports.store import Store
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class JobPreview:
     """What a body would make, and when it would fire.
 
@@ -34,7 +35,7 @@ class JobPreview:
     warnings: list[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class NextFires:
     """The next fires of a job, as far as they are known.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from mainspring.core.ids import RunId, format_run_id
@@ -48,7 +47,7 @@ class LogNews:
     state: RunState | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class _Try:
     """One lease under which a run was or is carried out. An attempt that was lost or handed back has several."""
 

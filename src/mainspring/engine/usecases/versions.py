@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from mainspring.core.ids import JobId
 from mainspring.core.model import JobSpec
+from mainspring.core.values import value
 from mainspring.engine.usecases.jobs import Jobs
 from mainspring.ports.store import Store
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class JobVersion:
     """A definition that a job has or had.
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from mainspring.core.ids import JobId, RunId, key_for_target
 from mainspring.core.model import JobSpec, LaneKey, RunKind
+from mainspring.core.values import value
 from mainspring.core.workflows.places import StepPlace
 from mainspring.core.workflows.plan import FlowPlan
 from mainspring.core.workflows.step_jobs import spec_of_step, step_job_id, step_version
@@ -14,7 +14,7 @@ from mainspring.core.workflows.turn import FlowTurn
 from mainspring.ports.store.runs import NewRun
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class FlowFacts:
     """What the runs of a flow's steps take over from the workflow's run.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
@@ -13,6 +12,7 @@ import structlog
 from mainspring.core.ids import JobId, RunId, format_run_id, run_shard
 from mainspring.core.model import JobSpec
 from mainspring.core.outcomes import Transition
+from mainspring.core.values import value
 from mainspring.core.workflows.places import StepPlace
 from mainspring.core.workflows.plan import FlowPlan
 from mainspring.core.workflows.state import UnreadableFlow
@@ -45,7 +45,7 @@ _MOST_STUCK = 10_000
 _Decided = tuple[KeptFlow, JobSpec, TurnedFlow]
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class _Asking:
     """A flow about which mail is to be decided; `values` is None where it has no expressions."""
 

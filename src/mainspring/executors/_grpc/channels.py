@@ -12,6 +12,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from mainspring.core.values import value
 from mainspring.egress.policy import Destination, EgressPolicy
 from mainspring.executors._grpc.descriptors import Method, ask_server, find_method
 from mainspring.executors._grpc.protocols import NOT_SERVING, health_messages
@@ -30,7 +31,7 @@ class NoChannel(Exception):
     """There is no connection. The message holds no addresses."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Server:
     """A server as a job names it, with the addresses that were checked."""
 

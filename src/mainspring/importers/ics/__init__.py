@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
+from mainspring.core.values import value
 from mainspring.errors import MissingExtra
 
 _NEEDED = frozenset({"dateutil", "icalendar"})
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class IcsCalendar:
     """What a file holds.
 

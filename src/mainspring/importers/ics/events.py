@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import date, timedelta
 
 from mainspring.core.calendars.sets import Span, ordinal_wall, wall_date
 from mainspring.core.calendars.walls import DAY, epoch_at_wall, wall_at_epoch
 from mainspring.core.cron.zones import Zone
+from mainspring.core.values import value
 from mainspring.importers.ics.expansion import ExpansionSteps, recur
 from mainspring.importers.ics.lines import IcsEventLines, IcsLine
 from mainspring.importers.ics.recurrence import Recurrence, read_recurrence
@@ -19,7 +19,7 @@ Key = tuple[str, int]
 _FEW_DAYS = 3 * DAY
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class EventLength:
     """How long each time of an event is: so much by the clocks on the wall, then so many seconds more."""
 
@@ -27,7 +27,7 @@ class EventLength:
     exact: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class IcsEvent:
     """One event.
 

@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from icalendar.parser import Contentline
 
+from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -24,7 +25,7 @@ _DEEPEST = 10
 """Components that may lie one in the other; calendars need three."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class IcsLine:
     """A property.
 
@@ -45,7 +46,7 @@ class IcsLine:
         raise InvalidInput(f"line {self.number}: {self.name}", message)
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class IcsEventLines:
     """The lines of one event that matter here, by name.
 

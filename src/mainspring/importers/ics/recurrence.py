@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NoReturn
 
 from mainspring.core.calendars.spec import WEEKDAYS
+from mainspring.core.values import value
 from mainspring.importers.ics.lines import IcsLine
 
 _FREQUENCIES = ("DAILY", "WEEKLY", "MONTHLY", "YEARLY")
@@ -24,7 +25,7 @@ _NOT_WITH = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Recurrence:
     """A rule as it is read. Empty sets say nothing.
 

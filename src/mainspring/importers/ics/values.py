@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
 from icalendar.prop import vDuration
@@ -14,6 +13,7 @@ from mainspring.core.calendars.sets import ordinal_wall
 from mainspring.core.calendars.walls import DAY, epoch_at_wall, wall_at_epoch
 from mainspring.core.cron import CronError
 from mainspring.core.cron.zones import Zone, load_zone
+from mainspring.core.values import value
 from mainspring.importers.ics.lines import IcsLine
 
 _MOMENT = re.compile(r"([0-9]{8})(?:T([0-9]{6})(Z?))?", re.ASCII)
@@ -25,7 +25,7 @@ _MOST_ZONES = 20
 """Zones of one file: each takes time to load, for each year in which it is used."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class IcsMoment:
     """A date, or a time in a zone.
 

@@ -14,11 +14,11 @@ The types of arguments and results are in the module of their protocol.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
 from mainspring.core.ids import RunId
+from mainspring.core.values import value
 from mainspring.ports.store.access import AccessStore
 from mainspring.ports.store.alerts import AlertStore
 from mainspring.ports.store.applying import ApplyStore
@@ -137,7 +137,7 @@ class Store(
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class StoreCapabilities:
     """What a store can do, as data that engine and conformance suite check.
 
@@ -155,7 +155,7 @@ class StoreCapabilities:
     carries_hints: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class FailoverFacts:
     """A failover of the database, and what is known to have been lost in it.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from mainspring.core.audit import AuditEntry
 from mainspring.core.owners import OwnerChange
+from mainspring.core.values import value
 from mainspring.ports.store.jobs import ClockChange, JobEdit, NewJob
 
 
@@ -30,7 +30,7 @@ class ApplyStore(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class JobsChange:
     """What an apply changes. It names no job twice, apart from new ones that are paused at once, and renames none.
 
@@ -57,7 +57,7 @@ class JobsChange:
         return bool(self.adds or self.edits or self.pauses or self.deletes)
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class OwnedNames:
     """The names of all jobs that an owner defines."""
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from mainspring.core.artifacts import Artifact, ArtifactVerdict
 from mainspring.core.ids import ArtifactId, RunId, SessionId
+from mainspring.core.values import value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class NewArtifact:
     """An artifact whose bytes are not there yet.
 
@@ -35,7 +35,7 @@ class NewArtifact:
     expires_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class ArtifactAdded:
     """What became of a request for room.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
@@ -127,7 +126,7 @@ class FiresOfRuns:
     last: RunId | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class NewBackfill:
     """A backfill to insert.
 
@@ -146,7 +145,7 @@ class NewBackfill:
     sections: tuple[Section, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class AddedBackfill:
     """The result of adding one.
 

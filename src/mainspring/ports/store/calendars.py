@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
@@ -120,7 +119,7 @@ class CalendarDeletion(StrEnum):
     MOVED = "moved"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Replan:
     """Where a job's clock is to stand, decided on a clock row with this `revision` and `fire_at`.
 

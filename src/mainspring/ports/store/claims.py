@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
@@ -22,7 +22,7 @@ NO_CAPPED_LANES: Mapping[LaneId, tuple[KeyId, ...]] = MappingProxyType({})
 """For requests that are about no lane with a cap."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ClaimRequest:
     """A session's request for work; see `ClaimStore.claim_runs`.
 
@@ -91,7 +91,7 @@ def claimed_at_once(run_id: RunId, run: NewRun) -> ClaimedRun:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class ClaimResult:
     """The leases given to one request.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
@@ -114,7 +113,7 @@ class AddResult(StrEnum):
     LIMIT_GONE = "limit_gone"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class JobEdit:
     """A new definition for a job, decided on a clock row with this `revision` and `fire_at`.
 
@@ -138,7 +137,7 @@ class JobEdit:
     fires_left: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ClockChange:
     """A pause, resume or delete, decided on a clock row with this `revision` and `fire_at`."""
 

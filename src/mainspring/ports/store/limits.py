@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
@@ -11,6 +11,7 @@ from mainspring.core.audit import AuditEntry
 from mainspring.core.holding import LineStop
 from mainspring.core.ids import KeyId, LaneId, RunId, SessionId
 from mainspring.core.limits import LimitRule
+from mainspring.core.values import value
 from mainspring.ports.store.claims import ClaimedRun
 
 PLAIN = KeyId(0)
@@ -54,7 +55,7 @@ class LineQuota(NamedTuple):
     quota: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class LineClaim:
     """A session's request for runs that wait in lines; see `LimitStore.claim_lined_up`.
 
@@ -78,7 +79,7 @@ class LineClaim:
     is_oldest_first: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class LineClaimResult:
     """The leases given to one request.
 
@@ -98,7 +99,7 @@ class LineClaimResult:
     is_policy_old: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class KeyUse:
     """How much of a key is taken.
 
@@ -194,7 +195,7 @@ class LimitStore(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class LimitDeletion:
     """What became of a delete.
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from mainspring.core.audit import AuditEntry
 from mainspring.core.monitors import Monitor
+from mainspring.core.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class StoredMonitor:
     """A monitor as it was read.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from mainspring.core.shards import Refusal
+from mainspring.core.values import value
 
 Epochs = Mapping[int, int]
 """Maps a shard to the epoch under which the writer believes it owns the shard."""
@@ -84,7 +84,7 @@ class NodeStore(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class NodeFacts:
     """A scheduler node."""
 
@@ -95,7 +95,7 @@ class NodeFacts:
     tzdata: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class NodeState:
     """A node as its last heartbeat left it; `beats` is the counter that its heartbeats raise.
 
@@ -116,7 +116,7 @@ class NodeState:
     is_member: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Cluster:
     """What the store knows about its nodes as a whole.
 

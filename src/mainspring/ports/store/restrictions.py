@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Protocol
 
@@ -11,6 +11,7 @@ from mainspring.core.audit import AuditEntry
 from mainspring.core.blackouts import Blackout
 from mainspring.core.lane_caps import NO_CAPS, LaneCaps
 from mainspring.core.pauses import LanePauses, Pause, PauseKey
+from mainspring.core.values import value
 
 PROTOCOL = 3
 """How this program works on a store together with others: what it knows of `KEEPS_RESTRICTIONS` and what follows."""
@@ -21,7 +22,7 @@ TELLS_FLOWS = 3
 """Programs before this protocol end runs of steps without telling their flows."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Restrictions:
     """All that restricts claims.
 
@@ -38,7 +39,7 @@ class Restrictions:
     caps: LaneCaps = NO_CAPS
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class BlackoutsWritten:
     """What became of a write of blackouts. Nothing was written if `older` names any, or `is_moved`.
 

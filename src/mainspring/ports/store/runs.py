@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -18,7 +17,7 @@ from mainspring.core.values import value
 from mainspring.core.workflows.places import StepPlace, is_workflow_route
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class IdempotencyKey:
     """A submitter's key: at most one run per tenant and key until it expires.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
@@ -142,7 +141,7 @@ def outlined_run(clock: DueClock) -> NewRun:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class NewFireRange:
     """A fire range to insert. `to_at` None means open-ended (a pause that is still on).
 
@@ -224,7 +223,7 @@ class CatchUpWork:
     live: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class FireRangeStep:
     """One step of draining a fire range.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from mainspring.core.ids import RunId, SessionId
+from mainspring.core.values import value
 from mainspring.ports.store.claims import HeldRun
 
 
@@ -59,7 +59,7 @@ class SessionStore(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class NewSession:
     """A worker session to open, with what it offers.
 
@@ -82,7 +82,7 @@ class NewSession:
     tenant: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class SessionFacts:
     """A live session; `beats` is the counter that its heartbeats raise.
 
@@ -129,7 +129,7 @@ class SessionPulse(NamedTuple):
     beat_period: timedelta | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Beat:
     """A heartbeat: the session and the leases that it holds.
 
@@ -143,7 +143,7 @@ class Beat:
     answered: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class BeatResult:
     """The answer to a heartbeat; see `SessionStore.beat_sessions`."""
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 
 import structlog
 
+from mainspring.core.values import value
 from mainspring.errors import SchemaMismatch
 
 _FILE = re.compile(r"^(\d{4})_([a-z_]+)\.sql$")
@@ -23,7 +23,7 @@ ENCRYPTED_SINCE = 44
 _log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Migration:
     """One step forward, applied in a transaction with its row in the table `migration`.
 
@@ -39,7 +39,7 @@ class Migration:
     compatible_from: int
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Applied:
     """What a database records about a migration that it has.
 

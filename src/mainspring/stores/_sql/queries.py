@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from types import MappingProxyType
+
+from mainspring.core.values import value
 
 _NAME = re.compile(r"^-- (?:name|fragment): ([a-z_]+)$")
 _PLACE = re.compile(r"\{(?:([a-z_]+)\.)?([a-z_]+)\}")
@@ -22,7 +23,7 @@ _FRAGMENTS = "fragments.sql"
 _TOKEN = re.compile(r"'(?:[^']|'')*'|--[^\n]*|::|(?<![\w:]):([a-z_]+)")
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Query:
     """One statement.
 

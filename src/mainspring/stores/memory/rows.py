@@ -17,6 +17,7 @@ from mainspring.core.model import FireRange, FireRangeKind, Job, JobSpec, LaneKe
 from mainspring.core.preemption import PreemptionMark
 from mainspring.core.shards import Refusal
 from mainspring.core.states import FINAL_STATES, RunState
+from mainspring.core.values import value
 from mainspring.core.workflows.places import StepPlace
 from mainspring.ports.store.backfills import NewBackfill
 from mainspring.ports.store.claims import HeldRun
@@ -363,7 +364,7 @@ class ShardRow:
     node_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class KeyRow:
     """An idempotency key, and the run that was submitted with it."""
 
@@ -384,7 +385,7 @@ class LimitKeyRow:
     holds: dict[RunId, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class UniqueKeyRow:
     """A key of what runs once, with the run that took it last."""
 

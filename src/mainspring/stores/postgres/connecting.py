@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import asyncpg
+
+from mainspring.core.values import value
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
@@ -82,7 +83,7 @@ def settings_for(role: Role) -> dict[str, str]:
     return {**_COMMON_SETTINGS, **own, "application_name": f"mainspring-{role.value}"}
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class ConnectionOptions:
     """How to connect.
 

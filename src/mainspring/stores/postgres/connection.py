@@ -12,13 +12,13 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import asyncpg
 
 from mainspring.core.archive import NULL
+from mainspring.core.values import value
 from mainspring.errors import StoreUnavailable, TookTooLong
 from mainspring.ports.calls import outlives_callers
 from mainspring.ports.clock import RandomSource
@@ -96,7 +96,7 @@ class Transaction:
 Work = Callable[[Transaction], Awaitable[R]]
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class _Call(Generic[R]):
     """A call, with what may be done if it fails."""
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from mainspring.core.admission import SubmissionVerdict
+from mainspring.core.values import value
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.store.events import EventResult
 from mainspring.ports.store.runs import SubmitResult
@@ -28,7 +28,7 @@ class WrongServer(StoreUnavailable):
     """The server must not be used: it is a standby, was left behind by a failover, or belongs to another system."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Standing:
     """The timeline and position of a server.
 
@@ -53,7 +53,7 @@ class Standing:
         return self.position if self.replayed is None else self.replayed
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Failover:
     """A promotion that a process has noticed.
 

@@ -12,6 +12,7 @@ import asyncpg
 import structlog
 
 from mainspring.core.ids import RunId, format_run_id
+from mainspring.core.values import value
 from mainspring.ports.clock import RandomSource
 from mainspring.ports.store import FailoverFacts
 from mainspring.stores._sql.queries import Query
@@ -74,7 +75,7 @@ class Losses:
         self.latest.append(facts)
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class _Arrival:
     """A connection, with its server's standing if the server reports one."""
 

@@ -8,12 +8,12 @@ long enough.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 
 import structlog
 
 from mainspring.core.liveness import PERIODS_OF_SILENCE
+from mainspring.core.values import value
 from mainspring.errors import SchemaMismatch
 from mainspring.stores._sql.migrate import Migration
 from mainspring.stores.postgres.connection import Transaction
@@ -25,7 +25,7 @@ _NAMED = 5
 _log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class _Member:
     """A server or worker as the store knows it."""
 

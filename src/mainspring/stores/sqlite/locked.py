@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
 import apsw
 
 from mainspring.core.ids import JobId
+from mainspring.core.values import value
 from mainspring.stores.sqlite.rows import to_optional_instant
 from mainspring.stores.sqlite.statements import fetch_row
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class LockedJob:
     """What decides a change of a job, from its row and its clock's."""
 
