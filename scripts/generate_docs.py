@@ -21,6 +21,7 @@ from mainspring.config.table import GROUPS
 from mainspring.core.channel_settings import CHANNEL_OPTIONS
 from mainspring.core.definition.batch import BATCH
 from mainspring.core.definition.limits import JOB_RATE
+from mainspring.core.definition.maps import MAP
 from mainspring.core.definition.once import DEBOUNCE, THROTTLE, UNIQUE
 from mainspring.core.definition.options import NAME, OPTIONS
 from mainspring.core.definition.policies import MISFIRE, Group
@@ -216,6 +217,7 @@ def job_definition() -> str:
         "targets": lambda: _forms(TARGETS),
         "triggers": lambda: _forms(TRIGGERS),
         "steps": lambda: _table([STEP_NAME, *STEP_OPTIONS]),
+        "map": lambda: _table(MAP.options),
         "options": lambda: _table([NAME, *OPTIONS, JOB_RATE]),
         "retry": lambda: _table(RETRY.options),
         "retry-rules": lambda: _table(RULE),

@@ -9,7 +9,7 @@ from typing import Any
 
 from mainspring.core.definition.workflows import plain_from_workflow, read_workflow
 from mainspring.core.states import RunState
-from mainspring.core.workflows.expressions import Expression
+from mainspring.core.workflows.expressions import Expression, Scope
 from mainspring.core.workflows.mail import StepEnded
 from mainspring.core.workflows.plan import FlowPlan
 from mainspring.core.workflows.state import StepStatus
@@ -82,10 +82,10 @@ class _Values:
         self._script = script
         self._input = {"skip": [name for (name, _), end in script.items() if end == SKIPPED]}
 
-    def __call__(self, expression: Expression, statuses: Sequence[int], errors: Mapping[int, str]) -> object:
+    def __call__(self, expression: Expression, scope: Scope) -> object:
         values: dict[str, object] = {"input": self._input, "run": {}}
         for use in expression.uses:
-            status = StepStatus(statuses[self._names.index(use.step)])
+            status = StepStatus(scope.statuses[self._names.index(use.step)])
             if use.field == "status":
                 values[use.name] = status.name.lower()
             else:

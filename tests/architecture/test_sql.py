@@ -105,6 +105,7 @@ ONLY_SQLITE = {
     "keep_places": "the same",
     "count_mail": "PostgreSQL counts what remove_mail has removed, and rolls back",
     "find_flow_runs": "PostgreSQL reads the runs as it finds them, in list_flow_runs",
+    "find_runs_of_steps": "the same, in list_runs_of_steps",
     "tell_end": "PostgreSQL tells in the statements that end runs",
     "find_step_end": "PostgreSQL reads the runs as it finds them, in read_step_ends",
 }
@@ -165,6 +166,7 @@ ONLY_POSTGRES = {
     "keep_snapshot": "on SQLite every transaction keeps one",
     "read_step_ends": "SQLite finds the ids by find_step_end, and get_runs reads the runs",
     "list_flow_runs": "SQLite finds the ids by find_flow_runs, and get_runs reads the runs",
+    "list_runs_of_steps": "the same, by find_runs_of_steps",
     "list_runs": "SQLite finds the ids by the query that fits, and read_listed reads the runs",
     "list_runs_of_job": "likewise",
     "list_held_runs": "likewise",

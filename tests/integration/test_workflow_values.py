@@ -319,3 +319,80 @@ async def test_steps_that_ask_for_one_another_are_a_cycle(flows: Flows) -> None:
         await start(flows, give("one", "=steps.two.result"), give("two", "=steps.one.result"))
     [error] = caught.value.errors
     assert (error.field, error.message) == ("workflow.steps[0].with", "cycle: one → two → one")
+
+
+async def test_a_step_runs_for_each_item_of_what_another_has_returned(flows: Flows, steps: Steps) -> None:
+    files = [{"name": f"f{place}", "value": place} for place in range(7)]
+    run_id = await start(
+        flows,
+        give("list", {"files": files}),
+        {
+            **give("clean"),
+            "payload": {"name": "none"},
+            "map": {"over": "steps.list.result.files", "max_parallel": 2},
+        },
+        result="{'good': steps.clean.succeeded, 'bad': steps.clean.failed}",
+    )
+    assert steps.got == {"list": {"files": files}, **{f"f{place}": place for place in range(7)}}
+    run = await flows.run(run_id)
+    assert run.result is not None
+    assert (run.state, json.loads(run.result)) == (SUCCEEDED, {"good": 7, "bad": 0})
+    await flows.check(run_id)
+
+
+async def test_what_each_item_gets_is_made_of_it(flows: Flows, steps: Steps) -> None:
+    given = {"name": {"cel": "'at ' + string(index)"}, "value": {"cel": "item * steps.factor.result"}}
+    own = {"over": "input.numbers.filter(n, n > 1)", "max_parallel": 1}
+    each = {**give("each", **{"with": given}), "map": own}
+    run_id = await start(flows, give("factor", 10), each, payload=b'{"numbers": [1, 2, 3]}')
+    assert steps.got == {"factor": 10, "at 0": 20, "at 1": 30}
+    await flows.check(run_id)
+
+
+async def test_literal_items_make_payloads_too(flows: Flows, steps: Steps) -> None:
+    given = {"name": {"cel": "item"}, "value": {"cel": "index"}}
+    await start(flows, {**give("each", **{"with": given}), "map": {"over": ["a", "b"]}})
+    assert steps.got == {"a": 0, "b": 1}
+
+
+async def test_what_a_map_goes_over_may_be_no_list(flows: Flows, steps: Steps) -> None:
+    run_id = await start(
+        flows, give("list", {"n": 1}), {**give("each"), "map": {"over": "steps.list.result.n"}}
+    )
+    assert await flows.state(run_id) is FAILED
+    assert (await reasons(flows, run_id))[
+        "each"
+    ] == "its map.over cannot be evaluated: makes a number, and not a list"
+    assert list(steps.got) == ["list"]
+    await flows.check(run_id)
+
+
+async def test_a_job_runs_for_each_item_that_is_made(flows: Flows, steps: Steps) -> None:
+    body = {"name": "keeper", "function": "give", "payload": {"name": "none", "value": "kept"}}
+    await flows.runtime.client.jobs.create(TENANT, body)
+    each = {"name": "each", "job": "keeper", "map": {"over": "steps.list.result"}}
+    run_id = await start(flows, give("list", [{"name": "a"}, {"name": "b", "value": 2}]), each)
+    assert (steps.got["a"], steps.got["b"]) == ("kept", 2)
+    await flows.check(run_id)
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "message"),
+    [
+        ({"map": {"over": "steps.lost.result"}}, "map.over", "there is no step 'lost'"),
+        ({"map": {"over": "steps.list.succeeded"}}, "map.over", "'list' has no items to count"),
+        ({"map": {"over": "1 +"}}, "map.over", ""),
+        ({"map": {"over": "item.files"}}, "map.over", "item"),
+        ({"map": {"over": 5}}, "map.over", "must be a list of items, or an expression that makes one"),
+        ({"map": {"over": "steps.each.result"}}, "map.over", "cycle"),
+        ({"with": {"x": {"cel": "item"}}}, "with.x.cel", "item"),
+    ],
+)
+async def test_a_map_over_what_there_is_not_is_refused(
+    flows: Flows, body: dict[str, Any], field: str, message: str
+) -> None:
+    steps = [give("list", [1]), {"name": "each", "function": "give", **body}]
+    with pytest.raises(InvalidFields) as caught:
+        await flows.runtime.client.jobs.create(TENANT, {"name": "flow", "workflow": {"steps": steps}})
+    found = {error.field: error.message for error in caught.value.errors}
+    assert message in found[f"workflow.steps[1].{field}"]

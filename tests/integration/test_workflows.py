@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,29 +14,19 @@ from mainspring.core.model import Overlap, Priority
 from mainspring.core.states import RunState
 from mainspring.core.workflows.rules import StepRule
 from mainspring.core.workflows.state import StepStatus
-from mainspring.ports.store import Store
 from mainspring.ports.store.flows import FlowVerdict, TurnedFlow
-from mainspring.stores.memory import MemoryStore
-from mainspring.stores.postgres import PostgresStore
-from mainspring.stores.sqlite import SqliteStore
 from mainspring.testing.clock import FakeClock
 from mainspring.testing.manual import TENANT, ManualRuntime
-from tests.support.workflows import TWICE, Deeds, Flows, foretell, step
+from tests.support.workflows import STORES, TWICE, Deeds, Flows, foretell, make_store, step
 
 SUCCEEDED, FAILED, CANCELLED = RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED
 
 
-@pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+@pytest.fixture(params=STORES)
 async def flows(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Flows]:
     clock, deeds = FakeClock(), Deeds()
-    stores: dict[str, Callable[[], Store]] = {
-        "memory": lambda: MemoryStore(time=clock.now),
-        "sqlite": lambda: SqliteStore(tmp_path / "mainspring.db"),
-        "postgres": lambda: PostgresStore(
-            request.getfixturevalue("migrated_database"), random=random.Random(1)
-        ),
-    }
-    async with ManualRuntime(deeds.registry(), store=stores[request.param](), clock=clock) as runtime:
+    store = make_store(request, tmp_path, clock)
+    async with ManualRuntime(deeds.registry(), store=store, clock=clock) as runtime:
         yield await Flows.begin(runtime, deeds)
 
 

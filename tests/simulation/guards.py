@@ -851,13 +851,25 @@ GUARDS: tuple[Guard, ...] = (
         staging="with_workflows",
     ),
     Guard(
+        "most items at once",
+        "a map has so many items under way at once, at most",
+        (
+            Edit(
+                "mainspring.core.workflows.maps",
+                "return left if own.max_parallel is None else min(left, own.max_parallel - state.live)",
+                "return left",
+            ),
+        ),
+        staging="with_workflows",
+    ),
+    Guard(
         "pause of a workflow",
         "a workflow that is paused starts nothing",
         (
             Edit(
                 "mainspring.core.workflows.turn",
-                "    if state.is_paused:\n        return _NOBODY\n",
-                "",
+                "room = 0 if is_paused else most_starts",
+                "room = most_starts",
             ),
         ),
         staging="with_workflows",
@@ -868,8 +880,8 @@ GUARDS: tuple[Guard, ...] = (
         (
             Edit(
                 "mainspring.core.workflows.plan",
-                "plan.at_end[step] is at_end]",
-                "(plan.at_end[step] is at_end or not at_end)]",
+                "if not (parents[step] or plan.at_end[step])]",
+                "if not parents[step]]",
             ),
         ),
         staging="with_workflows",

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from mainspring.core.definition.workflows import plain_from_workflow
 from mainspring.core.ids import JobId, RunId
@@ -17,13 +21,33 @@ from mainspring.core.workflows.rules import StepRule
 from mainspring.core.workflows.state import StepStatus
 from mainspring.engine.usecases.submissions import Submission
 from mainspring.ports.flow_codec import decode_flow_state
+from mainspring.ports.store import Store
 from mainspring.registry import FunctionRegistry
 from mainspring.signals import current_attempt
+from mainspring.stores.memory import MemoryStore
+from mainspring.stores.postgres import PostgresStore
+from mainspring.stores.sqlite import SqliteStore
+from mainspring.testing.clock import FakeClock
 from mainspring.testing.factories import add_job, make_spec
 from mainspring.testing.manual import TENANT, ManualRuntime, ManualWorker
 
 ONCE = RetryPolicy(max_retries=0)
 TWICE = RetryPolicy(max_retries=1, backoff=Backoff.FIXED, delay=timedelta(seconds=10), jitter=0.0)
+
+
+def make_store(request: pytest.FixtureRequest, folder: Path, clock: FakeClock) -> Store:
+    """Return the store that a fixture's parameter names."""
+    match request.param:
+        case "memory":
+            return MemoryStore(time=clock.now)
+        case "sqlite":
+            return SqliteStore(folder / "mainspring.db")
+        case _:
+            return PostgresStore(request.getfixturevalue("migrated_database"), random=random.Random(1))
+
+
+STORES = ("memory", "sqlite", pytest.param("postgres", marks=pytest.mark.postgres))
+"""What such a fixture takes."""
 
 
 class Deeds:
@@ -60,6 +84,11 @@ def step(name: str, after: str = "", **fields: Any) -> WorkflowStep:
     return WorkflowStep(name=name, target=target, after=tuple(after.split()), **values | fields)
 
 
+def job_step(name: str, job: str, after: str = "", **fields: Any) -> WorkflowStep:
+    """Make a step that runs another job. Its parents are named in one text."""
+    return WorkflowStep(name=name, job=job, after=tuple(after.split()), **fields)
+
+
 def workflow_of(*steps: WorkflowStep, deadline: timedelta | None = None, **fields: Any) -> JobSpec:
     """Return the definition of a job that runs these steps."""
     target = Target("workflow", plain_from_workflow(Workflow(steps, deadline)))
@@ -94,10 +123,14 @@ class Flows:
         return await self.submit(await self.add(*steps, **fields))
 
     async def turn(self) -> None:
-        """Begin what is due, and take the turns that mail makes."""
-        await self.runtime.tick("flow_starts")
-        while await self.runtime.services["flows"].tick(self.runtime.clock.now()) == 0.0:
-            continue
+        """Begin what is due, and take the turns that mail makes, those of workflows within others, too."""
+        is_again = True
+        while is_again:
+            is_again = await self.runtime.services["flow_starts"].tick(self.runtime.clock.now()) == 0.0
+            mails = await self.mail()
+            while await self.runtime.services["flows"].tick(self.runtime.clock.now()) == 0.0:
+                continue
+            is_again |= await self.mail() < mails
 
     async def work(self) -> None:
         """Take turns and carry out what they start, until nothing is left that is due."""

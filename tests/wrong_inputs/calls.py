@@ -68,6 +68,12 @@ DEFINITIONS = [
     code("app.workflow('etl').step('load', add, at_end='yes')", "at_end", "must be true or false"),
     code("w = app.workflow('etl'); w.step('a', add, payload={'x': [w.input]})", "payload.x[0]", "one of its"),
     code("app.workflow('etl').step('load')", "target", "give one of callback_url"),
+    code("app.workflow('etl').step('load', add, job='clean')", "function", "a target or a job"),
+    code("app.workflow('etl').step('load', job='clean', queue='q')", "queue", "set it there"),
+    code("app.workflow('etl').map('load', add, over=[1], max_parallel=0)", "map.max_parallel", "1"),
+    code("app.workflow('etl').map('load', add, over=[1], tolerate=1.5)", "map.tolerate", "from 0.0 to 1.0"),
+    code("app.workflow('etl').map('load', add, over=[1], tolerate=True)", "map.tolerate", "a whole number"),
+    code("app.workflow('etl').map('load', add, over=range(10**5))", "map.over", "at most 10000 fit"),
 ]
 CALLS = [
     code("add.enqueue_sync(x='one')", "x", "must be int"),

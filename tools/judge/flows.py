@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
+from operator import itemgetter
 
 from mainspring.core.ids import RunId, format_run_id
 from mainspring.core.model import Run
@@ -85,10 +86,11 @@ def _judge(
     if story.run.state not in FINAL_STATES:
         yield "W4", f"it is {story.run.state} in the end"
         return
-    places = Counter(run.place.step for run in story.runs if run.place is not None)
-    for step, count in places.items():
+    places = Counter((run.place.step, run.place.item) for run in story.runs if run.place is not None)
+    for (step, item), count in places.items():
         if count > 1:
-            yield "W2", f"step {step} has {count} runs"
+            yield "W2", f"step {step} has {count} runs of item {item}"
+    yield from _judge_maps(story, events, order, counts)
     yield from _judge_starts(story, events, order, counts)
     yield from _judge_order_of_end(story, events, order)
     yield from _judge_ends(story, events, order)
@@ -104,14 +106,7 @@ def _judge_starts(
     story: FlowStory, events: Mapping[RunId, list[Event]], order: Mapping[int, int], counts: Counter[str]
 ) -> Iterator[tuple[str, str]]:
     """W1: a step starts only once its rule has allowed it."""
-    ended_at: dict[int, tuple[int, str]] = {}
-    for run in story.runs:
-        # One that was cancelled before it began has no event: nobody knows when that was.
-        if run.place is not None and run.id not in events:
-            ended_at[run.place.step] = -1, _LETTERS[run.state]
-        for event in events.get(run.id, ()):
-            if event.target in FINAL_STATES and run.place is not None:
-                ended_at[run.place.step] = order[id(event)], _LETTERS[event.target]
+    ended_at = _find_ends(story, events, order)
     for run in story.runs:
         claims = [order[id(event)] for event in events.get(run.id, ()) if event.what == "claimed"]
         if not claims or run.place is None:
@@ -122,6 +117,61 @@ def _judge_starts(
         ended = "".join(letter for letter in letters if letter is not None)
         if not may_run(story.rules[step], ended, letters.count(None)):
             yield "W1", f"step {step} began, though {story.rules[step]} does not say so of {letters}"
+
+
+def _find_ends(
+    story: FlowStory, events: Mapping[RunId, list[Event]], order: Mapping[int, int]
+) -> dict[int, tuple[int, str]]:
+    """Return where among the events each step has ended, and how. One with a map ends with the last of its runs."""
+    ended_at: dict[int, tuple[int, str]] = {}
+    for run in story.runs:
+        if run.place is None:
+            continue
+        step = run.place.step
+        # One that was cancelled before it began has no event: nobody knows when that was.
+        own = (-1, _LETTERS[run.state]) if run.id not in events else None
+        for event in events.get(run.id, ()):
+            if event.target in FINAL_STATES:
+                own = order[id(event)], _LETTERS[event.target]
+        if own is None:
+            continue
+        if step in story.maps:
+            letter = "k" if story.steps is None else _ENDS[story.steps[step]]
+            own = max(own[0], ended_at.get(step, own)[0]), letter
+        ended_at[step] = own
+    return ended_at
+
+
+def _judge_maps(
+    story: FlowStory, events: Mapping[RunId, list[Event]], order: Mapping[int, int], counts: Counter[str]
+) -> Iterator[tuple[str, str]]:
+    """W8: a map has started its items from the first on, so many at once at most, and ends as they do."""
+    for step, (count, most, tolerated) in story.maps.items():
+        runs = [run for run in story.runs if run.place is not None and run.place.step == step]
+        items = sorted(run.place.item for run in runs if run.place is not None)
+        if items != list(range(len(items))) or len(items) > count:
+            yield "W8", f"step {step} ran for the items {items} of {count}"
+        counts["flow_items_judged"] += len(items)
+        failed = sum(_LETTERS[run.state] == "f" for run in runs)
+        status = None if story.steps is None else story.steps[step]
+        if status == "SUCCEEDED" and (len(items) < count or failed > tolerated):
+            yield "W8", f"step {step} succeeded with {len(items)} of {count} items, of which {failed} failed"
+        if status == "FAILED" and failed <= tolerated:
+            yield "W8", f"step {step} failed, and {failed} failures are no more than {tolerated}"
+        own = sorted(
+            ((order[id(event)], event) for run in runs for event in events.get(run.id, ())), key=itemgetter(0)
+        )
+        under_way: set[RunId] = set()
+        for _, event in own:
+            if event.run_id is None:
+                continue
+            if event.what == "claimed":
+                under_way.add(event.run_id)
+            elif event.target is not RunState.RUNNING:
+                under_way.discard(event.run_id)
+            if most is not None and len(under_way) > most:
+                yield "W8", f"step {step} had {len(under_way)} items under way at once, and may have {most}"
+                break
 
 
 def _letter(story: FlowStory, ended_at: Mapping[int, tuple[int, str]], step: int, before: int) -> str | None:
@@ -270,6 +320,10 @@ def _judge_result(story: FlowStory, steps: Sequence[str]) -> Iterator[tuple[str,
         parents = "".join(_ENDS[steps[parent]] for parent in story.links[step])
         said = says(story.rules[step], parents)
         run = runs.get(step)
+        if step in story.maps and run is not None:
+            if said != "run":
+                yield "W4", f"step {step} ran, and its rule says {said}"
+            continue
         if run is not None and (run.state.value != status or said != "run"):
             yield "W4", f"step {step} counts as {status}; its run is {run.state}, and its rule says {said}"
         may_be_stopped = (story.cancelled_at is not None or is_late) and step not in story.at_end

@@ -410,6 +410,8 @@ class FlowStory:
         steps: how each step has ended, by the words of `StepStatus`; None if that is not on record.
         cancelled_at: when a cancel of it was committed first; None: it never was.
         deadline: how long it may take; None: as long as it takes.
+        maps: for the steps that run once for each of many items, how many there are, how many may be live at once
+            (None: all), and how many may fail.
         at_end: the steps that run once all others have ended.
         pauses: from when on, and until when, it was paused.
         has_skips: someone asked for steps to be skipped.
@@ -425,6 +427,7 @@ class FlowStory:
     steps: tuple[str, ...] | None
     cancelled_at: datetime | None
     deadline: timedelta | None = None
+    maps: Mapping[int, tuple[int, int | None, int]] = field(default_factory=dict)
     pauses: tuple[tuple[datetime, datetime | None], ...] = ()
     has_skips: bool = False
     at_end: frozenset[int] = frozenset()

@@ -11,6 +11,7 @@ from mainspring.core.definition.workflows import plain_from_workflow
 from mainspring.core.fields import encode_payload
 from mainspring.core.model import JobSpec, Target
 from mainspring.core.retry import Backoff, RetryPolicy
+from mainspring.core.workflows.maps import StepMap
 from mainspring.core.workflows.model import Workflow, WorkflowStep
 from mainspring.core.workflows.rules import StepRule
 from tools.simulator.plan import FLOW_VERBS, Action, FaultPlan, JobPlan, Plan
@@ -82,9 +83,16 @@ def _make_job(random: Random, place: int) -> JobPlan:
             "max_retries": random.choice([0, 0, 1]),
             "at_end": False,
         }
-        if after and rule not in _EARLY:  # whoever is asked has ended by then
-            step["when"] = random.choice([None, None, *after])
-            step["given"] = random.choice([None, *after])
+        if random.random() < 0.25:
+            step["items"] = random.choice([1, 4, 12])
+            step["max_parallel"] = random.choice([1, 2, 5])
+            step["tolerate"] = random.choice([0, 1, 0.5])
+        asked = [name for name in after if not any(one["name"] == name and "items" in one for one in steps)]
+        if asked and rule not in _EARLY and "items" in step:
+            step["over"] = random.choice([None, *asked])
+        elif asked and rule not in _EARLY:  # whoever is asked has ended by then
+            step["when"] = random.choice([None, None, *asked])
+            step["given"] = random.choice([None, *asked])
         steps.append(step)
     for number in range(random.choice([0, 0, 1, 2])):
         before = [one["name"] for one in steps if one["at_end"]]
@@ -124,11 +132,25 @@ def _make_step(drawn: Mapping[str, Any]) -> WorkflowStep:
         after=tuple(drawn["after"]),
         rule=StepRule(drawn["rule"]),
         allow_failure=drawn["allow_failure"],
+        map=_make_map(drawn) if "items" in drawn else None,
         at_end=drawn["at_end"],
         retry=RetryPolicy(max_retries=drawn["max_retries"], backoff=Backoff.FIXED, delay=delay),
         when=None if drawn.get("when") is None else _condition(drawn["when"]),
         given=None if drawn.get("given") is None else _given(drawn["given"]),
     )
+
+
+def _make_map(drawn: Mapping[str, Any]) -> StepMap:
+    over: tuple[bytes, ...] | str = (b"{}",) * drawn["items"]
+    if drawn.get("over") is not None:
+        items = ", ".join(["{}"] * drawn["items"])
+        over = f"steps.{drawn['over']}.result == 'none' ? [] : [{items}]"  # which waits for the result
+    return StepMap(over=over, max_parallel=drawn["max_parallel"], tolerate=drawn["tolerate"])
+
+
+def count_items(own: StepMap) -> int:
+    """Return for how many items a drawn step runs."""
+    return own.over.count("{}") if isinstance(own.over, str) else len(own.over)
 
 
 def _condition(step: str) -> str:

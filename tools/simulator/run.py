@@ -24,6 +24,7 @@ from mainspring.core.ids import SHARDS, RunId
 from mainspring.core.model import Attempt, FireRange, Run
 from mainspring.core.notifications import AlertState
 from mainspring.core.states import FINAL_STATES, RunState
+from mainspring.core.workflows.maps import most_failures
 from mainspring.core.workflows.plan import FlowPlan
 from mainspring.core.workflows.state import StepStatus
 from mainspring.engine.claiming import lane_rounds
@@ -37,7 +38,7 @@ from tools.judge.starts import tell_starts
 from tools.simulator.access_record import add_up
 from tools.simulator.faults import Nemesis, margin
 from tools.simulator.fitness import check_division
-from tools.simulator.flowed import asked_by
+from tools.simulator.flowed import asked_by, count_items
 from tools.simulator.loop import make_loop
 from tools.simulator.nodes import ServerNode, WorkerNode
 from tools.simulator.plan import Plan
@@ -297,6 +298,10 @@ async def _read_flow(world: World, run: Run) -> FlowStory:
         steps=None if steps is None else tuple(StepStatus(byte).name for byte in steps),
         cancelled_at=world.recorder.flow_cancels.get(run.id),
         deadline=plan.workflow.deadline,
+        maps={
+            step: (count_items(own), own.max_parallel, most_failures(own, count_items(own)))
+            for step, own in plan.maps.items()
+        },
         pauses=tuple(world.recorder.flow_pauses.get(run.id, ())),
         at_end=frozenset(step for step, is_last in enumerate(plan.at_end) if is_last),
         has_skips=run.id in world.recorder.flow_skips,

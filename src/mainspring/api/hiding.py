@@ -18,8 +18,8 @@ from mainspring.wire.written import JobWritten
 
 HIDDEN_FIELDS = ("payload", "result", "output", "error", "error_group")
 """What is null then, wherever it stands in an answer."""
-_OF_STEPS = frozenset({"payload", "with"})
-"""What is hidden of a step's definition."""
+_OF_STEPS = frozenset({"payload", "with", "over"})
+"""What is hidden of a step's definition: what it hands to its runs, or makes that of, and the items of its map."""
 NOT_HIDDEN: tuple[type[Struct], ...] = (CancelView, TriedView)
 """Whose fields of these names tell something else."""
 
@@ -57,15 +57,17 @@ def _hide_in(content: Struct) -> None:
 
 
 def _without(value: Any) -> Any:
-    """Return a target or a step, or a list of them, with no step's payload, nor what one is made of."""
+    """Return a target, a step or its map, or a list of them, with nothing of what a step hands to its runs."""
     if isinstance(value, list):
         return [_without(item) for item in value]
     if not isinstance(value, Mapping):
         return value
     if "steps" in value:
         return {**value, "steps": _without(value["steps"])}
-    hidden = [field for field in _OF_STEPS if value.get(field) is not None] if "target" in value else []
-    return {**value, **dict.fromkeys(hidden)} if hidden else value
+    is_step = "target" in value or "job" in value
+    hidden = [field for field in _OF_STEPS if value.get(field) is not None and (is_step or field == "over")]
+    value = {**value, **dict.fromkeys(hidden)} if hidden else value
+    return {**value, "map": _without(value["map"])} if value.get("map") is not None else value
 
 
 def check_filters(given: Mapping[str, Any]) -> None:

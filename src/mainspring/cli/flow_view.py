@@ -16,7 +16,7 @@ from mainspring.core.values import value
 from mainspring.core.workflows.graph import Graph
 
 if TYPE_CHECKING:
-    from mainspring.wire.workflows import StepPage, StepView
+    from mainspring.wire.workflows import ItemCountsView, StepPage, StepView
 
 HEADINGS = ("STEP", "STATUS", "TOOK", "ATTEMPT", "RUN", "WHY")
 _SIGNS = {
@@ -53,7 +53,9 @@ class FlowScreen:
 
 
 def word_of(step: StepView) -> str:
-    """Return where a step is: the state of its run while that is live."""
+    """Return where a step is: the state of its run while that is live. One with many runs is running."""
+    if step.status == "live" and step.items is not None:
+        return "RUNNING"
     return step.state if step.status == "live" and step.state is not None else step.status.upper()
 
 
@@ -68,11 +70,21 @@ def took(step: StepView | StepPage, now: datetime) -> str:
 def row_of(step: StepView, now: datetime) -> tuple[str, ...]:
     """Return the cells of a step in the table."""
     attempt = "-" if step.attempt is None or step.started_at is None else str(step.attempt)
-    why = step.reason or ""
+    why = step.reason or ("" if step.items is None else tell_items(step.items))
     if step.error is not None and word_of(step) in {"FAILED", "RETRYING"}:
         last = step.error.strip().splitlines()[-1:] or [""]
         why = f"{why}: {last[0]}" if why else last[0]
     return (step.name, word_of(step), took(step, now), attempt, step.run_id or "-", why)
+
+
+def tell_items(items: ItemCountsView) -> str:
+    """Return in words how far a step has come that runs for many items."""
+    ended = items.succeeded + items.failed + items.skipped
+    others = [
+        f"{count} {word}" for count, word in ((items.failed, "failed"), (items.skipped, "skipped")) if count
+    ]
+    under_way = [f"{items.started - ended} under way"] if items.started > ended else []
+    return ", ".join([f"{ended} of {items.total} items ended", *others, *under_way])
 
 
 def head_of(page: StepPage, now: datetime) -> str:

@@ -126,6 +126,8 @@ class Offers:
         if not is_workflow(spec):
             return self.find_gap(spec.queue, spec.route, tenant)
         for step in spec.target.params.get("steps", ()):
+            if "target" not in step:  # it runs another job, which is told of by itself
+                continue
             labels = tuple(step.get("labels", ()))
             of_step = JobSpec(name=step["name"], target=target_from_plain(step["target"]), labels=labels)
             gap = self.find_gap(step.get("queue") or spec.queue, of_step.route, tenant)

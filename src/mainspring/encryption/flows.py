@@ -8,6 +8,7 @@ from datetime import datetime
 
 from mainspring.core.ids import RunId
 from mainspring.core.model import Run
+from mainspring.core.states import RunState
 from mainspring.core.workflows.places import StepPlace
 from mainspring.encryption.fields import Place
 from mainspring.encryption.runs import EncryptedRuns, hide, show
@@ -86,10 +87,16 @@ class EncryptedFlows(EncryptedRuns):
         ]
 
     async def list_flow_runs(
-        self, flow_id: RunId, *, after: RunId | None = None, limit: int = 100
+        self,
+        flow_id: RunId,
+        *,
+        steps: Sequence[int] | None = None,
+        state: RunState | None = None,
+        after: RunId | None = None,
+        limit: int = 100,
     ) -> list[Run]:
         """See `FlowStore`."""
-        runs = await self._store.list_flow_runs(flow_id, after=after, limit=limit)
+        runs = await self._store.list_flow_runs(flow_id, steps=steps, state=state, after=after, limit=limit)
         return [self._decrypt(run, show) for run in runs]
 
     def _encrypt_state(self, state: bytes, place: Place, flow_id: RunId) -> bytes:

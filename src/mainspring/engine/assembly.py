@@ -298,7 +298,7 @@ class Engine:
                 counts=self._run_counts,
                 on_taken_back=self.gateway.note_taken_back,
             ),
-            *self._make_flow_services(node, definitions),
+            *self._make_flow_services(node, definitions, expiries),
             self._make_preemptor(definitions, restrictions),
             Redriver(store, self.client.redriving, ownership=ownership, waiter=tools.waiter()),
             Janitor(
@@ -346,13 +346,16 @@ class Engine:
             self.job_check,
         ]
 
-    def _make_flow_services(self, node: NodeFacts, definitions: Definitions) -> list[Service]:
+    def _make_flow_services(
+        self, node: NodeFacts, definitions: Definitions, expiries: QueueExpiryFollower
+    ) -> list[Service]:
         store, tools, wakeups = self.store, self.tools, self.wakeups
         self._starter = FlowStarter(
             store,
             self.gateway,
             self.matcher,
             definitions=definitions,
+            expiries=expiries,
             clock=tools.clock,
             wakeups=wakeups,
             waiter=tools.waiter(),
@@ -371,6 +374,7 @@ class Engine:
                 wakeups=wakeups,
                 waiter=tools.waiter(),
                 definitions=definitions,
+                expiries=expiries,
                 event_log=self._event_log,
                 counts=self._run_counts,
                 ends=self.gateway,

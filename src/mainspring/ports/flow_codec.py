@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 
 from mainspring.core.values import value
-from mainspring.core.workflows.state import FlowPhase, FlowState, UnreadableFlow
+from mainspring.core.workflows.maps import MapState
+from mainspring.core.workflows.state import FlowPhase, FlowState, Maps, UnreadableFlow
 from mainspring.core.workflows.timers import FlowTimer, TimerKind, Timers, sort_timers
 
 _PLAIN, _MORE = 1, 2
@@ -88,6 +89,21 @@ def _read(name: str, raw: msgspec.Raw) -> Any:
         raise UnreadableFlow(f"part {name!r} is damaged: {error}") from None
 
 
+_KeptMap = tuple[int, int, int, int, int, int, int, bytes]
+"""The step, and the attributes of `MapState`."""
+
+
+def _write_maps(maps: Maps) -> list[_KeptMap]:
+    return [
+        (step, one.count, one.started, one.succeeded, one.failed, one.skipped, one.floor, one.ended)
+        for step, one in maps
+    ]
+
+
+def _read_maps(kept: list[_KeptMap]) -> Maps:
+    return tuple([(one[0], MapState.restore(*one[1:])) for one in kept])
+
+
 def _write_timers(timers: Timers) -> list[tuple[int, int, int]]:
     return [(write_micros(timer.at), int(timer.kind), timer.step) for timer in timers]
 
@@ -115,5 +131,6 @@ _PARTS: dict[str, _Part] = {
     "cause": _Part(int, int, FlowPhase, FlowPhase.OPEN),
     "is_paused": _Part(bool, bool, bool, False),
     "errors": _Part(tuple[tuple[int, str], ...], tuple, tuple, ()),
+    "maps": _Part(list[_KeptMap], _write_maps, _read_maps, ()),
 }
 """What only some flows have, by name: that of the attribute, too."""

@@ -72,7 +72,7 @@ from mainspring.wire.views import (
     SubmittedView,
 )
 from mainspring.wire.why import WhyView
-from mainspring.wire.workflows import FlowCommandView, GraphView, JobGraphView, StepPage
+from mainspring.wire.workflows import FlowCommandView, GraphView, ItemPage, JobGraphView, StepPage
 from mainspring.wire.written import JobWritten
 
 T = TypeVar("T")
@@ -1008,6 +1008,17 @@ class SyncClient(Lists):
     def list_steps(self, run_id: str, *, after: str | None = None, limit: int = 100) -> StepPage:
         """Return a page of the steps of a workflow's run, parents before their children."""
         return self._perform(lambda client: client.list_steps(run_id, after=after, limit=limit))
+
+    def list_items(
+        self, run_id: str, step: str, state: str | None = None, *, after: str | None = None, limit: int = 100
+    ) -> ItemPage:
+        """Return a page of the runs of a step that runs once for each of many items.
+
+        Args:
+            step: the name of the step.
+            state: only runs in this state, like FAILED.
+        """
+        return self._perform(lambda client: client.list_items(run_id, step, state, after=after, limit=limit))
 
     def pause_run(self, run_id: str) -> FlowCommandView:
         """Have a workflow's run start no more steps. Those under way go on."""

@@ -90,6 +90,20 @@ class AppStep:
         return f"<step {self.name!r}>"
 
 
+class AppMap(AppStep):
+    """A step that runs once for each item of a list. Others may ask how many items have ended how."""
+
+    @property
+    def succeeded(self) -> ValueReference:
+        """How many of its items have succeeded."""
+        return ValueReference(f"{STEPS}.{self.name}.succeeded")
+
+    @property
+    def failed(self) -> ValueReference:
+        """How many of its items have failed."""
+        return ValueReference(f"{STEPS}.{self.name}.failed")
+
+
 class AppWorkflow:
     """A job that runs steps. `App.workflow` makes it.
 
@@ -112,6 +126,16 @@ class AppWorkflow:
         """The payload of the run."""
         return ValueReference("input")
 
+    @property
+    def item(self) -> ValueReference:
+        """In the payload of a map: the item for which it runs."""
+        return ValueReference("item")
+
+    @property
+    def index(self) -> ValueReference:
+        """In the payload of a map: the place of the item, from 0 on."""
+        return ValueReference("index")
+
     def returns(self, result: ValueReference | str) -> None:
         """Say what the workflow's run returns.
 
@@ -128,6 +152,7 @@ class AppWorkflow:
         name: str,
         call: Function[..., Any, Any] | Callable[..., Any] | str | None = None,
         *,
+        job: str | None = None,
         after: AppStep | str | Sequence[AppStep | str] = (),
         rule: RuleName = "all_success",
         allow_failure: bool = False,
@@ -139,8 +164,9 @@ class AppWorkflow:
 
         Args:
             name: unique in the workflow: a letter a-z, and then a-z, 0-9 and _.
-            call: a job's function, another function, or the name of one that some worker has. Leave it out for
+            call: a job's function, another function, or the name of one that some worker has. Leave it out for `job`,
                 `callback_url`, `command` or `target`.
+            job: the name of another job, to run that as the step.
             after: the steps that it waits for, or their names.
             rule: what it asks of them.
             allow_failure: the workflow may succeed although this step has failed.
@@ -152,22 +178,74 @@ class AppWorkflow:
         Raises:
             InvalidInput: a field is wrong, or the name is taken.
         """
+        own = _own_fields(job, at_end, when)
+        step = AppStep(name, self._make(name, call, own, after, rule, allow_failure, options))
+        self.steps.append(step)
+        return step
+
+    def map(
+        self,
+        name: str,
+        call: Function[..., Any, Any] | Callable[..., Any] | str | None = None,
+        *,
+        over: Sequence[Any] | ValueReference,
+        max_parallel: int | None = None,
+        tolerate: float = 0,
+        job: str | None = None,
+        after: AppStep | str | Sequence[AppStep | str] = (),
+        rule: RuleName = "all_success",
+        allow_failure: bool = False,
+        at_end: bool = False,
+        when: ValueReference | str | None = None,
+        **options: Unpack[StepOptions],
+    ) -> AppMap:
+        """Add a step that runs once for each item of a list, each in a run of its own.
+
+        A run gets its item as its payload. If that is an object, its fields go over those of `payload`. A payload
+        that names `AppWorkflow.item` or `index` is all that the run gets.
+
+        Args:
+            over: the items: any JSON values; or what makes a list of them, such as `extract.result.files`, or an
+                expression as text. The step waits for the steps that it names.
+            max_parallel: how many of its runs wait or run at once, at most; None is no limit.
+            tolerate: how many items may fail without making the step fail: a number, or from 0.0 to 1.0 a part of all.
+            name, call, job, after, rule, allow_failure, at_end, when, options: as of `step`.
+
+        Raises:
+            InvalidInput: a field is wrong, or the name is taken.
+        """
+        items = str(over) if isinstance(over, str | ValueReference) else list(over)
+        own: dict[str, Any] = {"map": {"over": items}}
+        own["map"] |= {} if max_parallel is None else {"max_parallel": max_parallel}
+        own["map"] |= {} if tolerate == 0 else {"tolerate": tolerate}
+        own |= _own_fields(job, at_end, when)
+        step = AppMap(name, self._make(name, call, own, after, rule, allow_failure, options))
+        self.steps.append(step)
+        return step
+
+    def _make(
+        self,
+        name: str,
+        call: object,
+        own: Mapping[str, Any],
+        after: AppStep | str | Sequence[AppStep | str],
+        rule: RuleName,
+        allow_failure: bool,
+        options: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """Return the body of a step, checked as far as it can be alone. Its function gets known to the app."""
         try:
-            body = self._body_of(name, call, options)
+            body = {**self._body_of(name, call, options), **own}
             parents = [after] if isinstance(after, AppStep | str) else list(after)
             body |= {"after": [one.name if isinstance(one, AppStep) else one for one in parents]}
             body |= {"rule": rule} if rule != "all_success" else {}
             body |= {"allow_failure": allow_failure} if allow_failure is not False else {}
-            body |= {"at_end": at_end} if at_end is not False else {}
-            body |= {} if when is None else {"when": str(when)}
             self._check(body)
             if callable(call) and not isinstance(call, Function):
                 self._app.registry.add(body["function"], call)
         except InvalidInput as error:
-            raise _add_place(error, self.name, name, sys._getframe(1)).with_traceback(None) from None
-        step = AppStep(name, body)
-        self.steps.append(step)
-        return step
+            raise _add_place(error, self.name, name, sys._getframe(2)).with_traceback(None) from None
+        return body
 
     def _body_of(self, name: str, call: object, options: Mapping[str, Any]) -> dict[str, Any]:
         body: dict[str, Any] = {"name": name}
@@ -188,7 +266,10 @@ class AppWorkflow:
             raise InvalidInput("name", f"{self.name!r} has a step {body['name']!r} already")
         of_others = {"after", "when", "with"}  # they name other steps
         alone = {field: value for field, value in body.items() if field not in of_others}
-        if body["after"] or "with" in body:
+        is_over_made = "map" in body and isinstance(body["map"]["over"], str)
+        if is_over_made:
+            alone["map"] = {**body["map"], "over": []}
+        if body["after"] or "with" in body or is_over_made:
             alone.pop("rule", None)
         try:
             read_workflow({"steps": [alone]}, "")
@@ -259,3 +340,10 @@ def _add_place(error: InvalidInput, workflow: object, step: object, frame: Frame
     call = f"app.workflow({workflow!r}, …)" if step is None else f"the step {step!r} of {workflow!r}"
     error.add_note(f"in {call}: {frame.f_code.co_filename}, line {frame.f_lineno}")
     return error
+
+
+def _own_fields(job: str | None, at_end: bool, when: ValueReference | str | None) -> dict[str, Any]:
+    """Return the fields of a step that are not as usual."""
+    own: dict[str, Any] = {} if job is None else {"job": job}
+    own |= {"at_end": at_end} if at_end is not False else {}
+    return own | ({} if when is None else {"when": str(when)})

@@ -7,7 +7,7 @@ from typing import Any
 
 from mainspring.sdk.transport import Transport
 from mainspring.wire import operations
-from mainspring.wire.workflows import FlowCommandView, GraphView, JobGraphView, StepPage
+from mainspring.wire.workflows import FlowCommandView, GraphView, ItemPage, JobGraphView, StepPage
 
 
 class WorkflowCalls(Transport):
@@ -28,6 +28,24 @@ class WorkflowCalls(Transport):
     async def list_steps(self, run_id: str, *, after: str | None = None, limit: int = 100) -> StepPage:
         """Return a page of the steps of a workflow's run, parents before their children."""
         return await self.call(operations.LIST_RUN_STEPS, run_id, query={"after": after, "limit": limit})
+
+    async def list_items(
+        self,
+        run_id: str,
+        step: str,
+        state: str | None = None,
+        *,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> ItemPage:
+        """Return a page of the runs of a step that runs once for each of many items.
+
+        Args:
+            step: the name of the step.
+            state: only runs in this state, like FAILED.
+        """
+        query = {"step": step, "state": state, "after": after, "limit": limit}
+        return await self.call(operations.LIST_RUN_ITEMS, run_id, query=query)
 
     async def pause_run(self, run_id: str) -> FlowCommandView:
         """Have a workflow's run start no more steps. Those under way go on."""

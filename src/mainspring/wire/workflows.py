@@ -8,8 +8,9 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from mainspring.core.definition.workflows import MOST_STEPS
-from mainspring.core.ids import format_job_id, format_run_id
+from mainspring.core.ids import RunId, format_job_id, format_run_id
 from mainspring.core.model import Run
+from mainspring.core.workflows.maps import MapState, StepMap
 from mainspring.core.workflows.model import WorkflowStep
 from mainspring.core.workflows.plan import FlowPlan
 from mainspring.core.workflows.reports import StepReport
@@ -27,12 +28,43 @@ RuleWord = Annotated[
 ]
 
 
+class StepMapView(Struct, kw_only=True):
+    """For which items a step runs."""
+
+    count: Annotated[
+        int | None,
+        Meta(description="How many items there are; null if an expression makes them."),
+    ]
+    over: Annotated[str | None, Meta(description="The expression that makes them, if one does.")]
+    max_parallel: Annotated[
+        int | None, Meta(description="How many of its runs wait or run at once, at most; null is no limit.")
+    ]
+    tolerate: Annotated[
+        float,
+        Meta(description="How many items may fail without making the step fail."),
+    ]
+
+
+class ItemCountsView(Struct, kw_only=True):
+    """How many items of a step are where."""
+
+    total: Annotated[int, Meta(description="How many items there are.")]
+    started: Annotated[int, Meta(description="How many have got a run.")]
+    succeeded: int
+    failed: Annotated[int, Meta(description="How many have failed, or were cancelled.")]
+    skipped: int
+
+
 class GraphStepView(Struct, kw_only=True):
     """A step of a workflow."""
 
     name: StepNameText
-    type: Annotated[str, Meta(description="The type of its target.", examples=["function"])]
+    type: Annotated[
+        str, Meta(description="The type of its target; `job` if it runs another job.", examples=["function"])
+    ]
     function: Annotated[str | None, Meta(description="The function that it calls; null for other types.")]
+    job: Annotated[str | None, Meta(description="The name of the job that it runs; null if it has a target.")]
+    map: Annotated[StepMapView | None, Meta(description="For which items it runs; null if it runs once.")]
     after: Annotated[list[str], Meta(description="Its parents: the steps that it waits for.")]
     rule: RuleWord
     allow_failure: Annotated[
@@ -85,6 +117,10 @@ class StepView(GraphStepView, kw_only=True):
             extra_json_schema={"enum": [status.name.lower() for status in StepStatus]},
         ),
     ]
+    items: Annotated[
+        ItemCountsView | None,
+        Meta(description="Of a step that runs for many items, how many are where; null before it starts."),
+    ]
     reason: Annotated[
         str | None,
         Meta(description="Why it has not run, or does not; of a run that did not succeed, why."),
@@ -114,6 +150,57 @@ class StepPage(Struct, kw_only=True):
     finished_at: Instant | None
     items: list[StepView]
     next: str | None
+
+
+class ItemView(Struct, kw_only=True):
+    """The run of an item of a step."""
+
+    item: Annotated[int, Meta(description="The place of the item in the list, from 0 on.")]
+    run_id: RunIdText
+    state: Annotated[str, Meta(description="The state of that run.")]
+    reason: str | None
+    attempt: Annotated[int, Meta(description="The number of its attempt.")]
+    due_at: Instant
+    started_at: Annotated[Instant | None, Meta(description="When its newest attempt started.")]
+    finished_at: Instant | None
+    error: str | None
+
+
+class ItemPage(Struct, kw_only=True):
+    """A page of the items of a step that have a run; `next` is the `after` of the page that follows."""
+
+    run_id: RunIdText
+    step: StepNameText
+    counts: Annotated[ItemCountsView | None, Meta(description="How many are where; null before it starts.")]
+    items: list[ItemView]
+    next: str | None
+
+
+def view_items(
+    run_id: RunId, step: str, counts: MapState | None, runs: Sequence[Run], *, is_last: bool
+) -> ItemPage:
+    """Show a page of the items of a step."""
+    return ItemPage(
+        run_id=format_run_id(run_id),
+        step=step,
+        counts=None if counts is None else _view_counts(counts),
+        items=[_view_item(run, run.place.item) for run in runs if run.place is not None],
+        next=None if is_last else format_run_id(runs[-1].id),
+    )
+
+
+def _view_item(run: Run, item: int) -> ItemView:
+    return ItemView(
+        item=item,
+        run_id=format_run_id(run.id),
+        state=run.state.value,
+        reason=run.reason,
+        attempt=run.attempt,
+        due_at=run.due_at,
+        started_at=run.started_at,
+        finished_at=run.finished_at,
+        error=run.error,
+    )
 
 
 class SkipStepsBody(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -174,6 +261,8 @@ def _view_report(plan: FlowPlan, report: StepReport) -> StepView:
         name=graph.name,
         type=graph.type,
         function=graph.function,
+        job=graph.job,
+        map=graph.map,
         after=graph.after,
         rule=graph.rule,
         allow_failure=graph.allow_failure,
@@ -181,6 +270,7 @@ def _view_report(plan: FlowPlan, report: StepReport) -> StepView:
         when=graph.when,
         level=graph.level,
         status=report.status.name.lower(),
+        items=None if report.items is None else _view_counts(report.items),
         reason=report.reason,
         run_id=None if run is None else format_run_id(run.id),
         state=None if run is None else run.state.value,
@@ -189,6 +279,16 @@ def _view_report(plan: FlowPlan, report: StepReport) -> StepView:
         started_at=None if run is None else run.started_at,
         finished_at=None if run is None else run.finished_at,
         error=report.error if run is None else run.error,
+    )
+
+
+def _view_counts(state: MapState) -> ItemCountsView:
+    return ItemCountsView(
+        total=state.count,
+        started=state.started,
+        succeeded=state.succeeded,
+        failed=state.failed,
+        skipped=state.skipped,
     )
 
 
@@ -203,6 +303,16 @@ def view_graph(plan: FlowPlan) -> GraphView:
         edges=[EdgeView(parent=parent, child=step.name) for step in steps for parent in step.after],
         order=[steps[place].name for place in graph.order],
         levels=levels,
+    )
+
+
+def _view_map(own: StepMap) -> StepMapView:
+    over = own.over if isinstance(own.over, str) else None
+    return StepMapView(
+        count=None if over is not None else len(own.over),
+        over=over,
+        max_parallel=own.max_parallel,
+        tolerate=own.tolerate,
     )
 
 
@@ -221,11 +331,13 @@ def view_job_graph(plan: FlowPlan, *, job_id: str, job: str, version: int) -> Jo
 
 
 def _view_step(step: WorkflowStep, level: int) -> GraphStepView:
-    function = step.target.params.get("function") if step.target.type == "function" else None
+    target, own = step.target, step.map
     return GraphStepView(
         name=step.name,
-        type=step.target.type,
-        function=function,
+        type="job" if target is None else target.type,
+        function=target.params.get("function") if target is not None and target.type == "function" else None,
+        job=step.job,
+        map=None if own is None else _view_map(own),
         after=list(step.after),
         rule=step.rule.value,
         allow_failure=step.allow_failure,

@@ -150,11 +150,17 @@ async def test_what_is_hidden_is_in_no_answer_and_nothing_else_is_missing(
 
 
 async def test_payloads_of_steps_are_hidden(office: Office) -> None:
-    steps = [{"name": "a", "function": "work", "payload": {"card": CANARY}}]
+    steps: list[dict[str, Any]] = [
+        {"name": "a", "function": "work", "payload": {"card": CANARY}},
+        {"name": "c", "job": "clean", "payload": [CANARY], "map": {"over": [CANARY]}},
+    ]
     body = {"name": "etl", "workflow": {"steps": steps}}
     job = (await office.ask(office.admin, "POST", "jobs", body)).json()["job_id"]
-    made = {"name": "c", "function": "work", "with": {"card": CANARY, "other": {"cel": "steps.a.result"}}}
-    changed = {"workflow": {"steps": [{**steps[0], "payload": [CANARY]}, {**steps[0], "name": "b"}, made]}}
+    other = {**steps[1], "payload": None, "map": {"over": [CANARY, 1]}}
+    made = {"name": "d", "function": "work", "with": {"card": CANARY, "other": {"cel": "steps.a.result"}}}
+    handed = {"name": "e", "job": "clean", "with": {"card": CANARY}}
+    first = {**steps[0], "payload": [CANARY]}
+    changed = {"workflow": {"steps": [first, {**steps[0], "name": "b"}, other, made, handed]}}
     await office.ask(office.admin, "PATCH", f"jobs/{job}", changed)
     await office.ask(office.admin, "PATCH", f"jobs/{job}", {"function": "work"})
     await office.ask(office.admin, "PATCH", f"jobs/{job}", changed)
@@ -481,5 +487,5 @@ def test_every_field_of_an_answer_with_a_hidden_name_may_be_null_or_is_listed() 
     assert set(found) == {
         "AlertView",
         *("JobView", "JobWritten", "RunView", "RunDetail", "AttemptView", "BriefView", "DeadRunView"),
-        *("DeadGroupView", "RedriveFilterView", "LeaseView", "StepView"),
+        *("DeadGroupView", "RedriveFilterView", "LeaseView", "StepView", "ItemView"),
     }

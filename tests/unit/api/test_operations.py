@@ -293,7 +293,7 @@ def test_rights_are_those_of_the_design() -> None:
                 "list_job_versions",
                 "diff_jobs",
             ),
-            *("check_workflow", "get_job_graph", "list_run_steps"),
+            *("check_workflow", "get_job_graph", "list_run_steps", "list_run_items"),
             *("list_calendars", "get_calendar", "list_calendar_versions", "list_calendar_days"),
             *("list_limits", "get_limit", "list_limit_keys", "get_run_why", "get_run_logs"),
             *("list_redrives", "get_redrive", "get_usage"),

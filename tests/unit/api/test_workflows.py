@@ -104,6 +104,8 @@ async def test_check_answers_the_graph_and_stores_nothing(http: AsyncClient) -> 
         "name": "check",
         "type": "function",
         "function": "work",
+        "job": None,
+        "map": None,
         "after": ["extract"],
         "rule": "all_success",
         "allow_failure": True,
@@ -291,6 +293,61 @@ async def test_steps_that_this_server_cannot_read_are_a_conflict(served: Served)
     answer = await served.http.get(f"/api/v1/jobs/{format_job_id(job.id)}/graph")
     assert answer.status_code == 409
     assert "cannot be read here" in answer.json()["detail"]
+
+
+async def test_items_of_a_step_are_listed_by_page_and_state() -> None:
+    deeds = Deeds()
+    deeds.failures["item_1"] = 1
+    async with ManualRuntime(deeds.registry()) as runtime, client_of(api_of(runtime)) as http:
+        flows = await Flows.begin(runtime, deeds)
+        over = [{"step": f"item_{place}"} for place in range(5)]
+        steps = [
+            {
+                "name": "clean",
+                "function": "act",
+                "map": {"over": over, "tolerate": 1},
+                "retry": {"max_retries": 0},
+            },
+            {"name": "last", "function": "act", "after": ["clean"], "payload": {"step": "last"}},
+        ]
+        job = (await http.post("/api/v1/jobs", json={"name": "etl", "workflow": {"steps": steps}})).json()
+        assert job["target"]["steps"][0]["map"] == {"over": over, "max_parallel": None, "tolerate": 1}
+        run = (await http.post(f"/api/v1/jobs/{job['job_id']}/runs", json={})).json()
+        path = f"/api/v1/runs/{run['run_id']}"
+        before = (await http.get(f"{path}/items?step=clean")).json()
+        assert (before["counts"], before["items"], before["next"]) == (None, [], None)
+        await flows.work()
+        first = (await http.get(f"{path}/items?step=clean&limit=3")).json()
+        assert first["counts"] == {"total": 5, "started": 5, "succeeded": 4, "failed": 1, "skipped": 0}
+        second = (await http.get(f"{path}/items?step=clean&limit=3&after={first['next']}")).json()
+        assert [one["item"] for one in first["items"] + second["items"]] == [0, 1, 2, 3, 4]
+        assert second["next"] is None
+        failed = (await http.get(f"{path}/items?step=clean&state=failed")).json()
+        assert [(one["item"], one["state"], one["error"]) for one in failed["items"]] == [
+            (1, "FAILED", "ValueError: item_1 fails")
+        ]
+        shown = (await http.get(f"{path}/steps")).json()["items"]
+        assert (shown[0]["items"], shown[0]["run_id"]) == (first["counts"], None)
+        assert (shown[1]["items"], shown[1]["status"]) == (None, "succeeded")
+        for query, message in (
+            ("step=clena", "there is no step 'clena'"),
+            ("step=last", "'last' runs once"),
+            ("step=clean&state=odd", "must be one of"),
+            ("step=clean&after=x", "is not"),
+            ("", "is missing"),
+        ):
+            refused = await http.get(f"{path}/items?{query}")
+            assert refused.status_code == 422, query
+            assert message in refused.json()["errors"][0]["message"], refused.text
+
+
+async def test_a_workflow_may_not_run_itself(http: AsyncClient) -> None:
+    steps = [{"name": "again", "job": "etl"}]
+    answer = await http.post("/api/v1/jobs", json={"name": "etl", "workflow": {"steps": steps}})
+    assert answer.status_code == 422
+    assert answer.json()["errors"] == [
+        {"field": "workflow.steps[0].job", "message": "is this workflow itself, which would never end"}
+    ]
 
 
 async def test_a_run_is_paused_and_resumed(served: Served) -> None:

@@ -88,6 +88,23 @@ def test_steps_get_what_others_have_left() -> None:
     ]
 
 
+def test_a_map_goes_over_what_another_step_has_returned() -> None:
+    app = App(name="shop")
+    flow = app.workflow("nightly")
+    found = flow.step("find", "find_files")
+    each = flow.map(
+        "each", "clean", over=found.result.files, payload={"file": flow.item.name, "at": flow.index}
+    )
+    flow.step("tell", "tell", payload={"good": each.succeeded, "bad": each.failed})
+    _, cleaned, told = flow.definition["workflow"]["steps"]
+    assert cleaned["map"]["over"] == "steps.find.result.files"
+    assert cleaned["with"] == {"file": {"cel": "item.name"}, "at": {"cel": "index"}}
+    assert told["with"] == {"good": {"cel": "steps.each.succeeded"}, "bad": {"cel": "steps.each.failed"}}
+    again = app.workflow("again")
+    again.map("each", "clean", over="input.files", rule="all_done", after=again.step("one", "find_files"))
+    assert again.definition["workflow"]["steps"][1]["map"]["over"] == "input.files"
+
+
 def test_references_are_refused_where_they_would_not_be_found() -> None:
     etl = App().workflow("etl")
     files = etl.step("files", "list")
@@ -144,6 +161,7 @@ def test_names_of_workflows_and_jobs_are_one_another_s() -> None:
 
 def test_arguments_are_those_of_steps_and_jobs() -> None:
     own = {"name", "function", "after", "rule", "allow_failure", "at_end", "when", "given", "workflow"}
+    own |= {"job", "map"}
     forms = {option.name for option in STEP_OPTIONS} | {
         field for field in known_step_fields() if field not in STEP_OPTIONS.by_form
     }

@@ -5,16 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from mainspring.api.call import Answer, Call, Endpoint, handles
-from mainspring.api.reading import path_job_id, path_run_id
+from mainspring.api.reading import path_job_id, path_run_id, query_run_id
+from mainspring.core.fields import read_choice
 from mainspring.core.ids import RunId, format_job_id, format_run_id
+from mainspring.core.states import RunState
 from mainspring.wire import operations
 from mainspring.wire.workflows import (
     FlowCommandView,
     GraphView,
+    ItemPage,
     JobGraphView,
     SkipStepsBody,
     StepPage,
     view_graph,
+    view_items,
     view_job_graph,
     view_steps,
 )
@@ -51,6 +55,20 @@ async def list_run_steps(call: Call) -> StepPage:
     )
 
 
+@handles(operations.LIST_RUN_ITEMS)
+async def list_run_items(call: Call) -> ItemPage:
+    query, run_id = call.query, path_run_id(call.key)
+    found = await call.engine.workflows.items(
+        call.tenant,
+        run_id,
+        query["step"],
+        state=read_choice(query["state"].upper(), "state", RunState) if "state" in query else None,
+        after=query_run_id(query["after"], "after") if "after" in query else None,
+        limit=query["limit"],
+    )
+    return view_items(run_id, query["step"], found.state, found.runs, is_last=found.is_last)
+
+
 @handles(operations.PAUSE_RUN)
 async def pause_run(call: Call) -> Answer[FlowCommandView]:
     run_id = path_run_id(call.key)
@@ -80,6 +98,7 @@ ROUTES: list[Endpoint] = [
     check_workflow,
     get_job_graph,
     list_run_steps,
+    list_run_items,
     pause_run,
     resume_run,
     skip_run_steps,

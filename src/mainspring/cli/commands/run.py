@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mainspring.wire.pages import BriefPage, RunPage
     from mainspring.wire.views import CancelView, CountsView, RunView, SubmittedView
     from mainspring.wire.why import WhyView
+    from mainspring.wire.workflows import ItemPage
 
 T = TypeVar("T")
 _Retried = dict[str, "SubmittedView | MainspringError"]
@@ -329,3 +330,51 @@ def steps_command(run: str, server: str, *, as_json: bool) -> None:
         print_json(plain(page))
         return
     print_table(HEADINGS, [row_of(step, host_time()) for step in page.items], empty="", last=("STEP", "WHY"))
+
+
+@run_group.command("items")
+@click.argument("run")
+@click.argument("step")
+@click.option(
+    "--state", metavar="STATE", shell_complete=complete_states, help="Only runs in this state, like FAILED."
+)
+@click.option(
+    "--limit", type=click.IntRange(1), metavar="N", default=100, show_default=True, help="At most so many."
+)
+@caller_options
+@json_option
+def items_command(run: str, step: str, state: str | None, limit: int, server: str, *, as_json: bool) -> None:
+    """List the runs of a step that runs once for each of many items.
+
+    RUN is the run of the workflow, and STEP the name of the step.
+    """
+    from mainspring.cli.flow_view import tell_items
+
+    page = call(server, lambda client: _list_items(client, checked_run(run), step, state, limit))
+    if as_json:
+        print_json(plain(page))
+        return
+    rows = [
+        (
+            one.item,
+            one.state,
+            one.attempt,
+            one.run_id,
+            (one.error or one.reason or "").strip().split("\n")[-1],
+        )
+        for one in page.items
+    ]
+    print_table(("ITEM", "STATE", "ATTEMPT", "RUN", "WHY"), rows, empty="no such runs", last=("WHY",))
+    if page.counts is not None:
+        click.echo(tell_items(page.counts), err=True)
+
+
+async def _list_items(client: AsyncClient, run: str, step: str, state: str | None, limit: int) -> ItemPage:
+    page = await client.list_items(run, step, state=state, limit=min(limit, _PAGE))
+    while page.next is not None and len(page.items) < limit:
+        more = await client.list_items(
+            run, step, state=state, after=page.next, limit=min(limit - len(page.items), _PAGE)
+        )
+        page.items += more.items
+        page.next = more.next
+    return page

@@ -42,7 +42,7 @@ def _shorten_target(plain: Mapping[str, Any]) -> dict[str, Any]:
 def _shorten_step(plain: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "name": plain["name"],
-        **_shorten_type(plain["target"], TARGETS, "target"),
+        **(_shorten_type(plain["target"], TARGETS, "target") if "target" in plain else {}),
         **_given(STEP_OPTIONS, plain),
     }
 

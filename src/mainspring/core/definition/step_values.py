@@ -11,11 +11,21 @@ from mainspring.core.kinds import FreeText, Payload, Schema
 from mainspring.core.options import Option
 from mainspring.core.targets.workflow import RESULT
 from mainspring.core.values import value
-from mainspring.core.workflows.expressions import FIELDS, MARK, STEPS, Expression, is_expression
+from mainspring.core.workflows.expressions import (
+    COUNTS,
+    FIELDS,
+    ITEM,
+    MARK,
+    STEPS,
+    VALUES,
+    Expression,
+    is_expression,
+)
 from mainspring.core.workflows.graph import Graph
 from mainspring.errors import InvalidInput, MissingExtra
 
 _PAGE = "../howto/pass-a-result-on.md"
+_OVER = "map.over"
 
 
 @value()
@@ -92,7 +102,14 @@ def expressions_of(body: object, path: str) -> Iterator[tuple[str, str]]:
         return
     if isinstance(body.get(WHEN.name), str):
         yield f"{path}.{WHEN.name}", body[WHEN.name]
+    yield from _over_of(body, path)
     yield from _given_of(body, path)
+
+
+def _over_of(body: Mapping[Any, Any], path: str) -> Iterator[tuple[str, str]]:
+    own = body.get("map")
+    if isinstance(own, Mapping) and isinstance(own.get("over"), str):
+        yield f"{path}.{_OVER}", own["over"]
 
 
 def _given_of(body: Mapping[Any, Any], path: str) -> Iterator[tuple[str, str]]:
@@ -103,12 +120,13 @@ def _given_of(body: Mapping[Any, Any], path: str) -> Iterator[tuple[str, str]]:
                 yield f"{where}.{MARK}", one[MARK]  # type: ignore[index]  # it is an object
 
 
-def steps_named(body: object) -> dict[str, None]:
-    """Return the steps that the `with` of a step as it was written names: it waits for them."""
-    found: dict[str, None] = {}
+def steps_named(body: object) -> dict[str, str]:
+    """Return the steps that a step as it was written gets something of, each with the field: it waits for them."""
+    found: dict[str, str] = {}
     if isinstance(body, Mapping):
-        for _, text in _given_of(body, ""):
-            found |= dict.fromkeys(Expression(text).steps)
+        for field, texts in ((_OVER, _over_of(body, "")), (GIVEN.key, _given_of(body, ""))):
+            for _, text in texts:
+                found = {**dict.fromkeys(Expression(text).steps, field), **found}
     return found
 
 
@@ -135,7 +153,8 @@ def check_expressions(
     checker = _Checker(bodies, links, compile_, add, hint)
     for place, body in enumerate(bodies):
         for where, text in expressions_of(body, f"{path}.{STEPS}[{place}]"):
-            checker.check(where, text, place)
+            is_of_item = _has_map(body) and not where.endswith((f".{WHEN.name}", f".{_OVER}"))
+            checker.check(where, text, place, ITEM if is_of_item else frozenset())
     if isinstance(result, str):
         checker.check(f"{path}.{RESULT.name}", result, None)
 
@@ -156,21 +175,22 @@ class _Checker:
             for place, body in reversed([*enumerate(bodies)])
             if isinstance(body, Mapping) and isinstance(body.get("name"), str)
         }
+        self._maps = frozenset(place for place, body in enumerate(bodies) if _has_map(body))
         self._graph = Graph.of(links)
         self._compile = compile_
         self._add = add
         self._hint = hint
         self._ancestors: dict[int, frozenset[int]] = {}
 
-    def check(self, where: str, text: str, step: int | None) -> None:
-        """Look at one. Of the workflow's own, the step is None: it may name all."""
+    def check(self, where: str, text: str, step: int | None, more: frozenset[str] = frozenset()) -> None:
+        """Look at one. Of the workflow's own, the step is None: it may name all. It knows more names besides."""
         errors = list(self._misnamed(text, step))
         for message in errors:
             self._add(where, message)
         if self._compile is None or errors or not 0 < len(text) <= LONGEST:
             return
         try:
-            self._compile(text, Expression(text).names)
+            self._compile(text, Expression(text).names | more)
         except ExpressionError as error:
             self._add(where, str(error))
         except MissingExtra as error:
@@ -183,14 +203,18 @@ class _Checker:
                 continue
             at = f"at column {path.at}: "
             if len(path.parts) < 3:
-                yield f"{at}say what of the step: {_ways(path.parts[1] if len(path.parts) > 1 else 'NAME')}"
+                yield f"{at}say what of the step: {self._ways(path.parts[1] if len(path.parts) > 1 else 'NAME')}"
                 continue
             name, field = path.parts[1:3]
             place = self._places.get(name)
             if place is None:
                 yield f"{at}there is no step {name[:70]!r}{self._hint(name[:70], self._places)}"
             elif field not in FIELDS:
-                yield f"{at}there is no {field[:70]!r} of a step; ask for {_ways(name)}"
+                yield f"{at}there is no {field[:70]!r} of a step; ask for {self._ways(name)}"
+            elif field in VALUES and place in self._maps:
+                yield f"{at}{name!r} runs for many items, each with its own {field}; ask for {self._ways(name)}"
+            elif field in COUNTS and place not in self._maps:
+                yield f"{at}{name!r} has no items to count; ask for {self._ways(name)}"
             elif step is not None and place not in self._ancestors_of(step):
                 yield f"{at}the step does not wait for {name!r}; name that in 'after'"
 
@@ -199,7 +223,12 @@ class _Checker:
             self._ancestors[step] = self._graph.ancestors(step)
         return self._ancestors[step]
 
+    def _ways(self, name: str) -> str:
+        fields = COUNTS if self._places.get(name) in self._maps else VALUES
+        *first, last = (f"{STEPS}.{name}.{field}" for field in ("status", *fields))
+        return f"{', '.join(first)} or {last}"
 
-def _ways(name: str) -> str:
-    *first, last = (f"{STEPS}.{name}.{field}" for field in FIELDS)
-    return f"{', '.join(first)} or {last}"
+
+def _has_map(body: object) -> bool:
+    """Say whether a step as it was written runs once for each of many items."""
+    return isinstance(body, Mapping) and body.get("map") is not None

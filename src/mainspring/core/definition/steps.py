@@ -8,7 +8,8 @@ from dataclasses import fields, replace
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from mainspring.core.definition.options import OPTIONS
+from mainspring.core.definition.maps import MAP
+from mainspring.core.definition.options import NAME, OPTIONS
 from mainspring.core.definition.plain import target_from_plain
 from mainspring.core.definition.step_values import GIVEN, WHEN
 from mainspring.core.fields import kind
@@ -111,6 +112,14 @@ STEP_NAME = Option(
 )
 STEP_OPTIONS = _step_options(
     Option(
+        name="job",
+        kind=NAME.kind,
+        summary="The name of another job, to run that instead of a target.",
+        detail="Its newest version when the step starts. That job says where and how its run goes.",
+        is_nullable=True,
+        example="clean-file",
+    ),
+    Option(
         name="after",
         kind=StepNames(),
         summary="The steps whose ends it waits for.",
@@ -135,7 +144,22 @@ STEP_OPTIONS = _step_options(
         summary="Run it once all other steps have ended, whatever has happened.",
         detail="Also after a cancel, and after the deadline. `after` may name other steps at the end only.",
     ),
-    _of_job("payload", summary="The JSON that its target gets.", detail="Null: that of the workflow's run."),
+    Option(
+        name="map",
+        kind=MAP,
+        summary="For which items it runs, each in a run of its own.",
+        detail="[Run one step for each of many files](../howto/one-run-for-each-item.md) has examples.",
+        is_nullable=True,
+        example={"over": ["a.csv", "b.csv"], "max_parallel": 50},
+    ),
+    _of_job(
+        "payload",
+        summary="The JSON that its target gets.",
+        detail=(
+            "Null: that of the workflow's run, or of the job that it runs. Where both are objects, its fields go over "
+            "those of the job, and those of an item over both."
+        ),
+    ),
     GIVEN,
     _of_job(
         "priority",
@@ -151,6 +175,9 @@ STEP_OPTIONS = _step_options(
     _of_job("soft_timeout"),
 )
 """All options but the name, in the order in which they are shown. Each has a default, that of `WorkflowStep`."""
+
+OF_JOB = frozenset({"priority", "queue", "labels", "retry", "delivery", "timeout", "soft_timeout"})
+"""Options that a step which runs a job has not: that job has them."""
 
 OTHER_STEP_NAMES = MappingProxyType(
     {
@@ -169,6 +196,10 @@ OTHER_STEP_NAMES = MappingProxyType(
         **dict.fromkeys(("url", "webhook", "endpoint"), "callback_url"),
         **dict.fromkeys(("func", "task", "callable", "handler"), "function"),
         **dict.fromkeys(("cmd", "script", "exec"), "command"),
+        **dict.fromkeys(
+            ("foreach", "for_each", "forEach", "matrix", "with_items", "withItems", "expand"), "map"
+        ),
+        **dict.fromkeys(("job_name", "template", "flow", "subflow", "sub_workflow"), "job"),
         **dict.fromkeys(("args", "kwargs", "data", "params", "input"), "payload"),
         **dict.fromkeys(("if", "condition", "run_if", "skip_unless"), "when"),
         **dict.fromkeys(("arguments", "inputs", "parameters"), "with"),
@@ -201,7 +232,9 @@ def step_schema() -> Schema:
 
 def plain_from_step(step: WorkflowStep) -> dict[str, Any]:
     """Return the full form of a step. What is as its default is left out, because there may be a thousand steps."""
-    plain: dict[str, Any] = {"name": step.name, "target": {"type": step.target.type, **step.target.params}}
+    plain: dict[str, Any] = {"name": step.name}
+    if step.target is not None:
+        plain["target"] = {"type": step.target.type, **step.target.params}
     for option in STEP_OPTIONS:
         given = getattr(step, option.name)
         if given != option.default:
@@ -211,6 +244,5 @@ def plain_from_step(step: WorkflowStep) -> dict[str, Any]:
 
 def step_from_plain(plain: Mapping[str, Any]) -> WorkflowStep:
     """Read what `plain_from_step` wrote; it is trusted, not checked."""
-    return WorkflowStep(
-        name=plain["name"], target=target_from_plain(plain["target"]), **STEP_OPTIONS.load(plain)
-    )
+    target = target_from_plain(plain["target"]) if "target" in plain else None
+    return WorkflowStep(name=plain["name"], target=target, **STEP_OPTIONS.load(plain))

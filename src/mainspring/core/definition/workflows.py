@@ -12,6 +12,7 @@ from mainspring.core.definition.options import OPTIONS
 from mainspring.core.definition.retry import check_causes
 from mainspring.core.definition.step_values import GIVEN, check_expressions, steps_named
 from mainspring.core.definition.steps import (
+    OF_JOB,
     OTHER_STEP_NAMES,
     STEP_NAME,
     STEP_OPTIONS,
@@ -188,6 +189,10 @@ def check_workflow(spec: JobSpec, body: Mapping[str, Any]) -> None:
     """
     if spec.target.type != WORKFLOW:
         return
+    form = WORKFLOW if WORKFLOW in body else "target"
+    for place, step in enumerate(spec.target.params.get("steps", ())):
+        if step.get("job") == spec.name:
+            raise InvalidInput(f"{form}.steps[{place}].job", "is this workflow itself, which would never end")
     for name, usual in _OF_STEPS.items():
         if getattr(spec, name) == usual:
             continue
@@ -254,20 +259,26 @@ def _read_step(
     given = {name: value for name, value in body.items() if name != WORKFLOW}  # refused as its target
     _check_fields(given, known_step_fields(), OTHER_STEP_NAMES, path, findings)
     name = findings.keep(path, _read_name, body)
-    target = findings.keep(path, _read_step_target, body, types, functions)
+    target = None
+    if body.get("job") is not None:
+        findings.keep(path, _check_job_step, body)
+    else:
+        target = findings.keep(path, _read_step_target, body, types, functions)
     values: dict[str, Any] = {}
     for option in STEP_OPTIONS:
         given = {form: body[form] for form in option.forms if form in body}
         if given:
             values |= findings.keep(path, STEP_OPTIONS.read_given, given, str) or {}
-    if len(findings.errors) > before or name is None or target is None:
+    if len(findings.errors) > before or name is None:
         return None
     step = WorkflowStep(name=name, target=target, **values)
-    findings.keep(path, check_timeouts, step.timeout, step.soft_timeout, body)
     if step.given is not None and step.payload is not None:
         findings.add(
             f"{path}.{GIVEN.key}", "is instead of 'payload', which is given; put its fields in here, too"
         )
+    if target is None:
+        return step
+    findings.keep(path, check_timeouts, step.timeout, step.soft_timeout, body)
     if step.retry.rules:
         findings.keep(path, check_causes, JobSpec(name=name, target=target, retry=step.retry), body)
     return step
@@ -280,13 +291,27 @@ def _read_name(body: Mapping[str, Any]) -> str:
     return name
 
 
+def _check_job_step(body: Mapping[str, Any]) -> None:
+    """Refuse what a step that runs a job has not, since that job has it."""
+    given = [field for field in ("target", *TARGETS.by_field) if field in body]
+    if given:
+        raise InvalidInput(given[0], "does not go with 'job': a step runs a target or a job; remove one")
+    for name in OF_JOB:
+        option = STEP_OPTIONS.get(name)
+        field = next((form for form in option.forms if form in body), None)
+        if field is not None and body[field] is not None:
+            raise InvalidInput(
+                field, "does not go with 'job': the job that the step runs says it; set it there"
+            )
+
+
 def _read_step_target(
     body: Mapping[str, Any], types: frozenset[str] | None, functions: frozenset[str] | None
 ) -> Target:
     target = read_target(body, types=types, functions=functions, owner="step")
     if target is None:
         heads = [head for head in TARGETS.heads if head != WORKFLOW]
-        raise InvalidInput("target", f"is missing; give one of {', '.join([*heads, 'target'])}")
+        raise InvalidInput("target", f"is missing; give one of {', '.join([*heads, 'job', 'target'])}")
     return target
 
 
@@ -324,7 +349,8 @@ def _check_graph(bodies: Sequence[object], path: str, findings: _Findings) -> li
     cycles = list(find_cycles(links, _MOST_CYCLES))
     for cycle in cycles:
         after = _names_of(bodies[cycle[0]])
-        field = f"after[{after.index(names[cycle[-1]])}]" if names[cycle[-1]] in after else GIVEN.key
+        parent = names[cycle[-1]]
+        field = f"after[{after.index(parent)}]" if parent in after else steps_named(bodies[cycle[0]])[parent]
         findings.add(f"{path}[{cycle[0]}].{field}", f"cycle: {_show_cycle(cycle, names)}")
     lasts = [_field(body, "at_end") is True for body in bodies]
     waits_for_last = any(
@@ -369,11 +395,11 @@ def _find_parents(
             continue
         message = f"there is no step {name[:70]!r}{findings.hint(name[:70], places)}"
         findings.add(f"{path}.after[{place}]", message)
-    implied = [name for name in steps_named(body) if name in places]
-    for name in implied:
+    implied = {name: field for name, field in steps_named(body).items() if name in places}
+    for name, field in implied.items():
         message = _why_not_after(body, bodies[places[name]], name)
         if message is not None and _field(body, "at_end") is not True:
-            findings.add(f"{path}.{GIVEN.key}", message)
+            findings.add(f"{path}.{field}", message)
     found |= dict.fromkeys(places[name] for name in implied)
     rule = _field(body, "rule")
     if isinstance(rule, str) and rule in _IN_NEED and _field(body, "after") in (None, [], ()) and not implied:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
+from functools import partial
 
 from mainspring.core.expressions import ExpressionError
-from mainspring.core.fields import MAX_PAYLOAD, encode_payload
-from mainspring.core.workflows.expressions import Evaluate, Expression
+from mainspring.core.fields import MAX_PAYLOAD, decode_payload, encode_payload
+from mainspring.core.workflows.expressions import Evaluate, Expression, Scope
+from mainspring.core.workflows.maps import MOST_ITEMS, MapState
+from mainspring.core.workflows.places import NO_ITEM
 from mainspring.core.workflows.plan import FlowPlan
 from mainspring.core.workflows.state import StepStatus
 
@@ -16,21 +19,29 @@ _READY, _SKIPPED, _FAILED = map(int, (StepStatus.READY, StepStatus.SKIPPED, Step
 class Asking:
     """Asks the expressions of a workflow in one turn, and notes what they make.
 
+    Args:
+        steps, ended, errors, maps: those of the turn (`Draft`); it adds to the second and the third.
+
     Attributes:
-        errors: why steps have failed without a run, in this turn and before.
-        failed: the steps that have failed so in this turn, in that order.
-        payloads: what the targets of starting steps get, where it was made.
+        payloads: what the targets of starting steps get, where it was made, by step and item.
     """
 
     def __init__(
-        self, plan: FlowPlan, steps: bytearray, errors: Iterable[tuple[int, str]], evaluate: Evaluate
+        self,
+        plan: FlowPlan,
+        steps: bytearray,
+        ended: list[int],
+        errors: dict[int, str],
+        maps: Mapping[int, MapState],
+        evaluate: Evaluate,
     ) -> None:
         self._plan = plan
-        self._steps = steps
+        self._ended = ended
+        self._errors = errors
         self._evaluate = evaluate
-        self.errors: dict[int, str] = dict(errors)
-        self.failed: list[int] = []
-        self.payloads: dict[int, bytes] = {}
+        self._scope = Scope(steps, errors, maps)
+        self._items: dict[int, list[object]] = {}
+        self.payloads: dict[tuple[int, int], bytes] = {}
 
     def judge(self, step: int) -> int:
         """Return the status of a step of which the rule has said that it runs."""
@@ -42,19 +53,74 @@ class Asking:
             if not isinstance(made, bool):
                 raise ExpressionError(f"makes {_kind(made)}, and not true or false")
         except ExpressionError as error:
-            return self._fail(step, "when", error)
+            self._errors[step] = f"when: {error}"
+            self._ended.append(step)
+            return _FAILED
         return _READY if made else _SKIPPED
 
     def prepare(self, step: int) -> bool:
-        """Make what a step gets that starts now. Return whether it can start; it has failed if not."""
+        """Make what a step gets that starts now. Return whether it can start; it fails if not."""
         given = self._plan.given.get(step)
-        if given is None:
+        if given is None or self._is_of_items(step):
             return True
         try:
-            self.payloads[step] = _encode(given.make(self._ask))
+            self.payloads[step, NO_ITEM] = _encode(given.make(self._ask))
         except ExpressionError as error:
-            self._steps[step] = self._fail(step, "with", error)
+            self._errors[step] = f"with: {error}"
             return False
+        return True
+
+    def _is_of_items(self, step: int) -> bool:
+        """Say whether what a step gets is made anew for each of its items."""
+        given = self._plan.given.get(step)
+        return given is not None and step in self._plan.maps and given.asks_item
+
+    def find_items(self, step: int) -> int | None:
+        """Return how many items a map has; None if that cannot be told, for which it fails.
+
+        What steps have returned does not change, so each turn finds the same items.
+        """
+        if step not in self._items:
+            try:
+                self._items[step] = self._make_items(step)
+            except ExpressionError as error:
+                self._errors[step] = f"map.over: {error}"
+                return None
+        return len(self._items[step])
+
+    def _make_items(self, step: int) -> list[object]:
+        over = self._plan.overs.get(step)
+        if over is None:
+            texts = self._plan.maps[step].over
+            assert not isinstance(texts, str), "it would be in `overs`"
+            return [decode_payload(text) for text in texts] if self._is_of_items(step) else [*texts]
+        made = self._ask(over)
+        if not isinstance(made, list):
+            raise ExpressionError(f"makes {_kind(made)}, and not a list")
+        if len(made) > MOST_ITEMS:
+            raise ExpressionError(f"makes {len(made)} items; at most {MOST_ITEMS} fit")
+        return made
+
+    def prepare_items(self, step: int, items: range) -> bool:
+        """Make what these items of a map get. Return whether they can start; the step fails if not."""
+        given = self._plan.given.get(step)
+        is_made = given is not None and self._is_of_items(step)
+        if not is_made and step not in self._plan.overs:
+            return True
+        count = self.find_items(step)
+        if count is None:
+            return False
+        made: dict[tuple[int, int], bytes] = {}
+        for place in items:
+            try:
+                one = self._items[step][place]
+                if given is not None and is_made:
+                    one = given.make(partial(self._ask, scope=self._scope.of_item(place, one)))
+                made[step, place] = _encode(one)
+            except ExpressionError as error:
+                self._errors[step] = f"{'with' if is_made else 'map.over'}: item {place}: {error}"
+                return False
+        self.payloads |= made
         return True
 
     def make_result(self) -> bytes | None:
@@ -65,21 +131,17 @@ class Asking:
         """
         return None if self._plan.result is None else _encode(self._ask(self._plan.result))
 
-    def _ask(self, expression: Expression) -> object:
-        return self._evaluate(expression, self._steps, self.errors)
-
-    def _fail(self, step: int, option: str, error: ExpressionError) -> int:
-        self.failed.append(step)
-        self.errors[step] = f"{option}: {error}"
-        return _FAILED
-
-    def sort_errors(self) -> tuple[tuple[int, str], ...]:
-        """Return the errors as a flow's state has them."""
-        return tuple(sorted(self.errors.items()))
+    def _ask(self, expression: Expression, *, scope: Scope | None = None) -> object:
+        return self._evaluate(expression, self._scope if scope is None else scope)
 
 
 def ask_for(
-    plan: FlowPlan, steps: bytearray, errors: Iterable[tuple[int, str]], evaluate: Evaluate | None
+    plan: FlowPlan,
+    steps: bytearray,
+    ended: list[int],
+    errors: dict[int, str],
+    maps: Mapping[int, MapState],
+    evaluate: Evaluate | None,
 ) -> Asking | None:
     """Return what asks the workflow's expressions in a turn; None if it has none.
 
@@ -90,7 +152,7 @@ def ask_for(
         return None
     if evaluate is None:
         raise ValueError("the workflow has expressions, and nothing evaluates them")
-    return Asking(plan, steps, errors, evaluate)
+    return Asking(plan, steps, ended, errors, maps, evaluate)
 
 
 def _encode(made: object) -> bytes:

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
 from mainspring.core.expressions import ExpressionError, PathUse, find_paths
 from mainspring.core.fields import decode_payload
 from mainspring.core.values import value
+from mainspring.core.workflows.maps import MapState
 
 STEPS = "steps"
 ROOTS = frozenset({"input", "run"})
 """The names that every expression knows, besides those of steps."""
-FIELDS = ("status", "result", "error")
+ITEM = frozenset({"item", "index"})
+"""The names that it knows besides, for one of the items of a map: the item, and its place from 0 on."""
+VALUES = ("result", "error")
+"""What an expression may ask of a step that runs once, and of which the step's run tells."""
+COUNTS = ("succeeded", "failed")
+"""What it may ask of a map: how many of its items have ended so."""
+FIELDS = ("status", *VALUES, *COUNTS)
 """What an expression may ask of a step."""
 MARK = "cel"
 """The field of an object that stands for what an expression makes."""
@@ -58,6 +66,11 @@ class Expression:
         return tuple(dict.fromkeys(use.step for use in self.uses))
 
     @cached_property
+    def asks_item(self) -> bool:
+        """Whether it makes something else for each item of a map."""
+        return any(path.parts[0] in ITEM for path in find_paths(self.text))
+
+    @cached_property
     def path(self) -> tuple[str, tuple[str, ...]] | None:
         """The name and the fields that follow it, if it is nothing else. Then the value passes exactly as it is."""
         found = next(find_paths(self.text), None)
@@ -65,7 +78,7 @@ class Expression:
             return None
         length = 3 if found.parts[0] == STEPS else 1
         name = ".".join(found.parts[:length])
-        return (name, found.parts[length:]) if name in self.names else None
+        return (name, found.parts[length:]) if name in self.names | ITEM else None
 
 
 def follow(value: object, fields: Sequence[str]) -> object:
@@ -120,6 +133,11 @@ class GivenPayload:
             return (self.whole,)
         return tuple(one for one in self.fields.values() if isinstance(one, Expression))
 
+    @property
+    def asks_item(self) -> bool:
+        """Whether it is another payload for each item of a map."""
+        return any(one.asks_item for one in self.expressions)
+
     def make(self, evaluate: Callable[[Expression], object]) -> object:
         """Return what the target gets."""
         if self.whole is not None:
@@ -134,8 +152,29 @@ def is_expression(plain: object) -> bool:
     return isinstance(plain, Mapping) and len(plain) == 1 and isinstance(plain.get(MARK), str)
 
 
-Evaluate: TypeAlias = Callable[[Expression, Sequence[int], Mapping[int, str]], object]
-"""Evaluates an expression, by the present status of each step, and by why steps have failed without a run.
+@value()
+class Scope:
+    """What an expression is evaluated by.
+
+    Attributes:
+        statuses: the present status of each step.
+        errors: why steps have failed without a run.
+        maps: how far the maps have come.
+        item: of a map, the item's place and the item; None: it is not asked for one of them.
+    """
+
+    statuses: Sequence[int]
+    errors: Mapping[int, str]
+    maps: Mapping[int, MapState]
+    item: tuple[int, object] | None = None
+
+    def of_item(self, place: int, item: object) -> Scope:
+        """Return that of one of the items of a map."""
+        return replace(self, item=(place, item))
+
+
+Evaluate: TypeAlias = Callable[[Expression, Scope], object]
+"""Evaluates an expression.
 
 It raises `ExpressionError` if the expression has no value. What else it raises ends the turn undecided.
 """

@@ -48,7 +48,7 @@ def judge_all(
     """
     order, following, rules, pick = plan.graph.order, plan.following, plan.rules, plan.pick
     parents = plan.graph.parents
-    if_runs = _CANCELLED if phase in {FlowPhase.CANCELLING, FlowPhase.OVERDUE} else _READY
+    if_runs = _CANCELLED if phase.is_stopping else _READY
     at = 0
     while at < len(due):
         step = order[due[at]]

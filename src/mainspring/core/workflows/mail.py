@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from mainspring.core.states import RunState
 from mainspring.core.values import value
+from mainspring.core.workflows.places import NO_ITEM
 
 
 @value()
@@ -16,10 +17,12 @@ class StepEnded:
     Attributes:
         step: its place in the workflow.
         state: the final state of the run.
+        item: for which of the step's items it ran; `NO_ITEM` if the step runs once.
     """
 
     step: int
     state: RunState
+    item: int = NO_ITEM
 
 
 @value()
@@ -55,15 +58,15 @@ class FlowNotice(Enum):
 Mail: TypeAlias = StepEnded | SkipStep | FlowNotice
 
 
-def make_mail(step: int | None, what: str) -> Mail:
+def make_mail(step: int | None, item: int, what: str) -> Mail:
     """Return the mail that a store has written as these columns."""
     if step is None:
         return FlowNotice(what)
-    return SkipStep(step) if what == SKIP else StepEnded(step, RunState(what))
+    return SkipStep(step) if what == SKIP else StepEnded(step, RunState(what), item)
 
 
 def columns_of_mail(mail: Mail) -> tuple[int | None, str]:
-    """Return the columns `step` and `what` as which stores write mail."""
+    """Return the columns `step` and `what` as which stores write mail. `tell_end` writes that of items."""
     if isinstance(mail, FlowNotice):
         return None, mail.value
     return mail.step, SKIP if isinstance(mail, SkipStep) else mail.state.value

@@ -7,20 +7,25 @@ from datetime import timedelta
 from mainspring.core.model import DEFAULT_TIMEOUT, Delivery, Priority, Target
 from mainspring.core.retry import RetryPolicy
 from mainspring.core.values import value
+from mainspring.core.workflows.maps import StepMap
 from mainspring.core.workflows.rules import StepRule
 
 
 @value(kw_only=True)
 class WorkflowStep:
-    """One step.
+    """One step: a target, or another job that it runs.
 
     Attributes:
+        target: None if it runs a job.
+        job: the name of the job that it runs, in the version that is the newest when the step starts. Its runs are
+            those of that job, which says how they are carried out.
         name: unique within the workflow.
         after: the names of its parents, the steps whose ends its rule judges.
         allow_failure: the workflow may succeed although this step has failed.
         at_end: it runs once all others have ended, whatever has happened. Its parents are of this kind, too.
         when: an expression; the step is skipped if it is false once the rule has said that the step runs.
-        payload: JSON text in UTF-8 for the target; None means no payload.
+        map: for which items it runs; None: it runs once.
+        payload: JSON text in UTF-8 for the target; None means that of the workflow's run, or of the job that it runs.
         given: JSON text of what its payload is made of (`core.workflows.expressions.GivenPayload`); None if none is.
         priority, queue: of its run; None: those of the workflow.
         labels: what a worker must offer to get its run, sorted.
@@ -28,12 +33,14 @@ class WorkflowStep:
     """
 
     name: str
-    target: Target
+    target: Target | None = None
+    job: str | None = None
     after: tuple[str, ...] = ()
     rule: StepRule = StepRule.ALL_SUCCESS
     allow_failure: bool = False
     at_end: bool = False
     when: str | None = None
+    map: StepMap | None = None
     payload: bytes | None = None
     given: bytes | None = None
     priority: Priority | None = None

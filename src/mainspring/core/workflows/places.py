@@ -30,3 +30,8 @@ _WORKFLOW = "workflow"
 def is_workflow_route(route: str) -> bool:
     """Say whether the runs of a lane's route are workflows: the engine carries them out, and all shards share them."""
     return route.startswith(_WORKFLOW) and route[len(_WORKFLOW) :][:1] in {"", "+"}
+
+
+def may_be_of_step(target_key: str | None) -> bool:
+    """Say whether a run may be that of a step, by its target key. Callers' keys may look like one of these, too."""
+    return target_key is not None and "." in target_key

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 
 from mainspring.core.values import value
-from mainspring.core.workflows.expressions import Expression, GivenPayload
+from mainspring.core.workflows.expressions import VALUES, Expression, GivenPayload
 from mainspring.core.workflows.graph import Graph
+from mainspring.core.workflows.maps import StepMap
 from mainspring.core.workflows.model import Workflow
 from mainspring.core.workflows.rules import StepRule
 from mainspring.core.workflows.state import StepStatus
@@ -26,6 +27,9 @@ class FlowPlan:
         rules: of each step.
         pick: for each step what returns the statuses of its parents. It has none, one, or several.
         may_fail: which steps may fail without making the workflow fail.
+        jobs: by step, the names of the jobs that steps run.
+        maps: by step, for which items steps run that do not run once.
+        overs: of the maps whose items are made, what makes them.
         at_end: which steps run once all others have ended.
         places: of the steps, by name.
         when: of the steps that have one, the expression.
@@ -41,6 +45,9 @@ class FlowPlan:
     rules: tuple[StepRule, ...]
     pick: tuple[Callable[[Statuses], bytes], ...]
     may_fail: tuple[bool, ...]
+    jobs: Mapping[int, str]
+    maps: Mapping[int, StepMap]
+    overs: Mapping[int, Expression]
     at_end: tuple[bool, ...]
     places: Mapping[str, int]
     when: Mapping[int, Expression]
@@ -57,7 +64,11 @@ class FlowPlan:
         name = self.workflow.steps[step].name
         if self.result is not None and name in self.result.steps:
             return True
-        return any(statuses[user] in _NOT_STARTED for user in users)
+        return any(statuses[user] in _NOT_STARTED or self._has_items(user, statuses) for user in users)
+
+    def _has_items(self, step: int, statuses: Statuses) -> bool:
+        """Say whether items of a step may be yet to start, which get what expressions make."""
+        return step in self.maps and statuses[step] == StepStatus.LIVE
 
     @classmethod
     def of(cls, workflow: Workflow) -> FlowPlan:
@@ -71,6 +82,8 @@ class FlowPlan:
         given = {
             place: GivenPayload.of(step.given) for place, step in enumerate(workflow.steps) if step.given
         }
+        maps = {place: step.map for place, step in enumerate(workflow.steps) if step.map is not None}
+        overs = {step: Expression(own.over) for step, own in maps.items() if isinstance(own.over, str)}
         result = None if workflow.result is None else Expression(workflow.result)
         ranks = {step: rank for rank, step in enumerate(graph.order)}
         return cls(
@@ -80,39 +93,47 @@ class FlowPlan:
             rules=tuple(step.rule for step in workflow.steps),
             pick=tuple(map(_picker, graph.parents)),
             may_fail=tuple(step.allow_failure for step in workflow.steps),
+            jobs={place: step.job for place, step in enumerate(workflow.steps) if step.job is not None},
+            maps=maps,
+            overs=overs,
             at_end=at_end,
             places=places,
             when=when,
             given=given,
             result=result,
-            users=_find_users(places, when, given, result),
-            asks=bool(when or given) or result is not None,
+            users=_find_users(places, when, overs, given, result),
+            asks=bool(when or overs or given) or result is not None,
         )
 
 
-def find_roots(plan: FlowPlan, *, at_end: bool) -> list[int]:
-    """Return the ranks of the steps without parents, lowest first: of those at the end, or of the others."""
-    parents = plan.graph.parents
-    order = enumerate(plan.graph.order)
-    return [rank for rank, step in order if not parents[step] and plan.at_end[step] is at_end]
+def find_roots(plan: FlowPlan) -> list[int]:
+    """Return the ranks of the steps with which a flow begins, lowest first: those without parents."""
+    parents, order = plan.graph.parents, enumerate(plan.graph.order)
+    return [rank for rank, step in order if not (parents[step] or plan.at_end[step])]
+
+
+def find_last(plan: FlowPlan) -> list[int]:
+    """Return the ranks of the steps at the end, lowest first."""
+    return [rank for rank, step in enumerate(plan.graph.order) if plan.at_end[step]]
 
 
 def _find_users(
     places: Mapping[str, int],
     when: Mapping[int, Expression],
+    overs: Mapping[int, Expression],
     given: Mapping[int, GivenPayload],
     result: Expression | None,
 ) -> dict[int, tuple[int, ...]]:
     """Return which steps ask for the result or error of which. What only the workflow asks for has no users."""
-    asked = [(step, one) for step, one in when.items()]
+    asked = [*when.items(), *overs.items()]
     asked += [(step, one) for step, made in given.items() for one in made.expressions]
     found: dict[int, dict[int, None]] = {}
     for step, one in asked:
         for use in one.uses:
-            if use.field != "status":
+            if use.field in VALUES:
                 found.setdefault(places[use.step], {})[step] = None
     for use in () if result is None else result.uses:
-        if use.field != "status":
+        if use.field in VALUES:
             found.setdefault(places[use.step], {})
     return {step: tuple(users) for step, users in found.items()}
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from mainspring.core.workflows.judging import judge_step
 from mainspring.core.workflows.plan import FlowPlan, Statuses
 from mainspring.core.workflows.rules import StepRule
-from mainspring.core.workflows.state import FlowPhase, FlowState, StepStatus
+from mainspring.core.workflows.state import JOB, FlowPhase, FlowState, StepStatus
 
 _MOST_NAMED = 5
 _OPEN = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.LIVE})
@@ -54,7 +54,10 @@ def explain_step(plan: FlowPlan, state: FlowState, step: int) -> str | None:
     if status is StepStatus.SKIPPED:
         return _why_skipped(plan, statuses, step)
     error = dict(state.errors).get(step)
-    return None if error is None else f"its {error.partition(':')[0]} cannot be evaluated"
+    if error is None:
+        return None
+    option = error.partition(":")[0]
+    return "its job cannot run" if option == JOB else f"its {option} cannot be evaluated"
 
 
 def _why_skipped(plan: FlowPlan, statuses: Statuses, step: int) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from mainspring.core.model import Run
 from mainspring.core.states import FINAL_STATES
 from mainspring.core.values import value
+from mainspring.core.workflows.maps import MapState
 from mainspring.core.workflows.plan import FlowPlan
 from mainspring.core.workflows.reasons import explain_step
 from mainspring.core.workflows.state import STATUS_OF_END, FlowState, StepStatus
@@ -20,7 +21,8 @@ class StepReport:
         place: its place in the workflow.
         run: the step's own; None if it has none, or its run is no longer kept.
         reason: why it has none.
-        error: of a step that has failed without a run, what its expression met.
+        error: of a step that has failed because it could not start, what its expression met, or why its job cannot run.
+        items: how far it has come if it runs for many items, and has started.
     """
 
     place: int
@@ -28,6 +30,7 @@ class StepReport:
     run: Run | None
     reason: str | None
     error: str | None = None
+    items: MapState | None = None
 
 
 def report_step(
@@ -38,19 +41,25 @@ def report_step(
     Args:
         run: that of the workflow.
         state: that of the run's flow; None if it has not begun.
-        runs: those of the steps, by place.
+        runs: those of the steps that run once, by place.
     """
     if state is None:
         return _not_begun(run, place)
-    own = runs.get(place)
-    reason = explain_step(plan, state, place) if own is None else own.reason
-    error = dict(state.errors).get(place)
+    own, items, error = runs.get(place), dict(state.maps).get(place), dict(state.errors).get(place)
+    if own is not None:
+        reason = own.reason
+    elif items is None or error is not None:
+        reason = explain_step(plan, state, place)
+    else:
+        has_failed = state.status(place) is StepStatus.FAILED
+        reason = f"{items.failed} of {items.count} items failed" if has_failed else None
     return StepReport(
         place=place,
         status=state.status(place),
         run=own,
         reason=reason,
         error=None if error is None else error.partition(": ")[2],
+        items=items,
     )
 
 

@@ -8,8 +8,13 @@ from struct import pack, unpack
 
 from mainspring.core.states import RunState
 from mainspring.core.values import value
+from mainspring.core.workflows.maps import MapState
 from mainspring.core.workflows.timers import Timers
 
+Errors = tuple[tuple[int, str], ...]
+Maps = tuple[tuple[int, MapState], ...]
+JOB = "job"
+"""What the error of a step begins with whose job cannot run. Others begin with the option of the expression."""
 _END = 2
 """Bytes of a step's place in the order of ends."""
 
@@ -30,6 +35,11 @@ class FlowPhase(IntEnum):
     OVERDUE = 3
     FINISHING = 4
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether nothing starts any more but what is at the end."""
+        return self in {FlowPhase.CANCELLING, FlowPhase.OVERDUE}
+
 
 class StepStatus(IntEnum):
     """Where a step is. The numbers are kept, a byte for each step.
@@ -39,7 +49,7 @@ class StepStatus(IntEnum):
     - `LIVE`: its run was made, and has not ended.
     - `SUCCEEDED`, `FAILED`, `CANCELLED`, `SKIPPED`: its run ended so. A step that a cancel kept from running is
         cancelled, and one that its rule skipped is skipped, both without a run.
-        One whose expression cannot be evaluated has failed without a run.
+        One whose expression cannot be evaluated, or whose job cannot run, has failed without a run.
     - `UPSTREAM_FAILED`: it does not run, because of parents that failed.
     """
 
@@ -79,7 +89,8 @@ class FlowState:
         timers: when it has a turn without mail, the first one first.
         cause: the phase that the flow was in when the last step had ended that is not one at the end.
         is_paused: it starts nothing until it is resumed.
-        errors: of the steps that have failed without a run, in order of place: the step, and why.
+        errors: of the steps that have failed because they could not start, in order of place: the step, and why.
+        maps: how far the steps have come that run once for each of many items, from when they start.
     """
 
     phase: FlowPhase
@@ -89,7 +100,8 @@ class FlowState:
     timers: Timers = ()
     cause: FlowPhase = FlowPhase.OPEN
     is_paused: bool = False
-    errors: tuple[tuple[int, str], ...] = ()
+    errors: Errors = ()
+    maps: Maps = ()
 
     @classmethod
     def restore(
@@ -102,7 +114,8 @@ class FlowState:
         timers: Timers = (),
         cause: FlowPhase = FlowPhase.OPEN,
         is_paused: bool = False,
-        errors: tuple[tuple[int, str], ...] = (),
+        errors: Errors = (),
+        maps: Maps = (),
     ) -> FlowState:
         """Return the state that these kept parts are.
 
@@ -115,12 +128,17 @@ class FlowState:
             raise UnreadableFlow(f"phase {phase} is not known") from None
         if steps.translate(None, _KNOWN):
             raise UnreadableFlow("a status of a step is not known")
-        if live != steps.count(StepStatus.LIVE):
-            raise UnreadableFlow(f"{live} runs do not fit {steps.count(StepStatus.LIVE)} live steps")
+        if not all(0 <= step < len(steps) for step, _ in (*errors, *maps)):
+            raise UnreadableFlow("it tells of steps that do not exist")
+        expected = steps.count(StepStatus.LIVE)
+        expected += sum(one.live - (steps[step] == StepStatus.LIVE) for step, one in maps)
+        if live != expected:
+            raise UnreadableFlow(f"{live} runs do not fit {expected} of live steps")
         if known_phase is FlowPhase.ENDED and len(steps.translate(None, _OPEN)) < len(steps):
             raise UnreadableFlow("the flow has ended, and a step has not")
-        state = cls(known_phase, steps, live, ends, timers, cause, is_paused, errors)
-        if any(not 0 <= step < len(steps) or steps[step] != StepStatus.FAILED for step, _ in errors):
+        state = cls(known_phase, steps, live, ends, timers, cause, is_paused, errors, maps)
+        begun = dict(maps)  # a map may be kept from starting further items
+        if any(steps[step] != StepStatus.FAILED and step not in begun for step, _ in errors):
             raise UnreadableFlow("there are errors of steps that have not failed")
         if len(ends) % _END or max(state.order_of_ends(), default=-1) >= len(steps):
             raise UnreadableFlow("the order of ends names steps that do not exist")

@@ -61,12 +61,13 @@ def split_step_version(kept: int) -> tuple[int, int]:
 
 
 def spec_of_step(spec: JobSpec, workflow: Workflow, step: int) -> JobSpec:
-    """Return the definition of a step's runs. A step without a payload gets that of the workflow.
+    """Return the definition of the runs of a step with a target. One without a payload gets that of the workflow.
 
     Args:
         spec: the definition of the workflow's job.
     """
     own = workflow.steps[step]
+    assert own.target is not None, "what runs a job has that job's definition"
     return JobSpec(
         name=f"{spec.name}.{own.name}",
         target=own.target,

@@ -7,31 +7,34 @@ What a turn costs follows from what has changed: only the children of what has e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from itertools import islice
+from types import MappingProxyType
 
 from mainspring.core.expressions import ExpressionError
 from mainspring.core.states import RunState
 from mainspring.core.values import value
-from mainspring.core.workflows.asking import Asking, ask_for
+from mainspring.core.workflows.asking import Asking
 from mainspring.core.workflows.commands import is_paused_after, skip_steps
 from mainspring.core.workflows.expressions import Evaluate
-from mainspring.core.workflows.judging import find_all, judge_all, judge_children
+from mainspring.core.workflows.judging import find_all
 from mainspring.core.workflows.mail import FlowNotice, Mail, StepEnded
-from mainspring.core.workflows.plan import FlowPlan, find_roots
+from mainspring.core.workflows.places import NO_ITEM
+from mainspring.core.workflows.plan import FlowPlan
+from mainspring.core.workflows.starts import Draft
 from mainspring.core.workflows.state import STATUS_OF_END, FlowPhase, FlowState, StepStatus, pack_ends
 from mainspring.core.workflows.timers import FlowTimer, TimerKind, split_due
 
 MOST_STARTS = 500
-"""Steps that a turn starts, at most, unless a server says otherwise."""
+"""Runs that a turn starts, at most, unless a server says otherwise."""
 
 _WAITING, _READY, _LIVE, _FAILED, _CANCELLED = map(
     int,
     (StepStatus.WAITING, StepStatus.READY, StepStatus.LIVE, StepStatus.FAILED, StepStatus.CANCELLED),
 )
 _NOBODY: tuple[int, ...] = ()
+_NOTHING: Mapping[int, str] = MappingProxyType({})
 
 
 @value()
@@ -60,34 +63,43 @@ class FlowTurn:
     Attributes:
         state: the flow's new state; the same object if nothing has changed.
         starts: the steps whose runs are made, lowest first.
+        items: of steps that run once for each of many items, those whose runs are made.
         cancels: the steps whose live runs are cancelled, lowest first.
         goes_on: more steps are ready; the flow is to get mail to go on.
         end: how the flow has ended; None if it did not end in this turn.
-        payloads: of the steps that start and whose payloads expressions have made, the step, and the JSON text.
+        payloads: what expressions have made for the runs that start: the step, the item, and the JSON text. For a map,
+            they make what each item gets, or what the items go over, which is for `NO_ITEM`.
     """
 
     state: FlowState
     starts: tuple[int, ...] = _NOBODY
+    items: tuple[tuple[int, range], ...] = ()
     cancels: tuple[int, ...] = _NOBODY
     goes_on: bool = False
     end: FlowEnd | None = None
-    payloads: tuple[tuple[int, bytes], ...] = ()
+    payloads: tuple[tuple[tuple[int, int], bytes], ...] = ()
 
 
 def begin_flow(
-    plan: FlowPlan, *, now: datetime, evaluate: Evaluate | None = None, most_starts: int = MOST_STARTS
+    plan: FlowPlan,
+    *,
+    now: datetime,
+    evaluate: Evaluate | None = None,
+    most_starts: int = MOST_STARTS,
+    refused: Mapping[int, str] = _NOTHING,
 ) -> FlowTurn:
     """Return the first turn of a flow: the steps without parents start, and so does the time until its deadline.
 
-    Args:
-        evaluate: needed if the workflow has expressions.
+    For its other arguments, see `turn`.
     """
-    steps = bytearray(len(plan.rules))
-    asking = ask_for(plan, steps, (), evaluate)
-    judge_all(plan, steps, find_roots(plan, at_end=False), FlowPhase.OPEN, asking)
     deadline = plan.workflow.deadline
     timers = () if deadline is None else (FlowTimer(now + deadline, TimerKind.DEADLINE),)
-    return _close(plan, FlowState(FlowPhase.OPEN, b"", 0, b"", timers), steps, _NOBODY, asking, most_starts)
+    state = FlowState(FlowPhase.OPEN, bytes(len(plan.rules)), 0, b"", timers)
+    draft = Draft(
+        plan, state, bytearray(state.steps), [], evaluate=evaluate, refused=refused, room=most_starts
+    )
+    draft.judge_roots()
+    return _close(draft, state, _NOBODY)
 
 
 def turn(
@@ -98,114 +110,101 @@ def turn(
     now: datetime,
     evaluate: Evaluate | None = None,
     most_starts: int = MOST_STARTS,
+    refused: Mapping[int, str] = _NOTHING,
 ) -> FlowTurn:
     """Return what mail, and the timers that are due, make of a flow.
 
     Args:
         plan: that of the definition with which the flow began.
         evaluate: needed if the workflow has expressions.
-        most_starts: how many steps the turn may start.
+        most_starts: how many runs the turn may start.
+        refused: the steps that cannot start, each with the reason. When their time has come, they fail.
 
     Raises:
         ValueError: the state is that of a flow with another number of steps.
     """
     if len(state.steps) != len(plan.rules):
         raise ValueError(f"the flow has {len(state.steps)} steps, and the workflow {len(plan.rules)}")
-    steps, phase, cancels = bytearray(state.steps), state.phase, _NOBODY
-    ended = _take_ends(steps, mails)
+    steps, is_open = bytearray(state.steps), state.phase is FlowPhase.OPEN
+    ended, items = _take_ends(plan, steps, mails)
     skipped = skip_steps(steps, mails)
-    is_paused = is_paused_after(state.is_paused, mails) and phase is not FlowPhase.ENDED
+    is_paused = is_paused_after(state.is_paused, mails) and state.phase is not FlowPhase.ENDED
     due, timers = split_due(state.timers, now) if state.timers else ((), ())
-    is_cancelled = phase is FlowPhase.OPEN and any(mail is FlowNotice.CANCEL for mail in mails)
-    has_moved = ended or skipped or is_cancelled or due or is_paused is not state.is_paused
-    is_over = phase is FlowPhase.ENDED or bool(state.live)  # or else it has begun without any step that runs
-    if not has_moved and is_over and (is_paused or _READY not in steps):
+    is_cancelled = is_open and any(mail is FlowNotice.CANCEL for mail in mails)
+    has_moved = ended or items or skipped or is_cancelled or due or is_paused is not state.is_paused
+    is_over = state.phase is FlowPhase.ENDED or bool(
+        state.live
+    )  # or else it has begun without any step that runs
+    if not has_moved and is_over and (is_paused or not _may_start(steps, state)):
         return FlowTurn(state)
-    asking = ask_for(plan, steps, state.errors, evaluate)
+    room = 0 if is_paused else most_starts
+    draft = Draft(plan, state, steps, ended, evaluate=evaluate, refused=refused, room=room)
+    draft.take_items(items)
     if is_cancelled:
-        phase = FlowPhase.CANCELLING  # so nothing is asked of what would only be cancelled
-    judge_children(plan, steps, [*ended, *skipped], phase, asking)
-    if is_cancelled or (due and phase is FlowPhase.OPEN and (_LIVE in steps or _READY in steps)):
-        phase = phase if is_cancelled else FlowPhase.OVERDUE
-        ready = [*find_all(steps, _READY)]
-        steps[:] = steps.replace(bytes([_READY]), bytes([_CANCELLED]))
-        cancels = tuple(find_all(steps, _LIVE))
-        judge_children(plan, steps, ready, phase, asking)
-    ends = state.ends + pack_ends(ended)
-    live = state.live - len(ended)
-    before = FlowState(phase, state.steps, live, ends, timers, state.cause, is_paused, state.errors)
-    return _close(plan, before, steps, cancels, asking, most_starts)
+        draft.phase = FlowPhase.CANCELLING  # so nothing is asked of what would only be cancelled
+    is_finishing = draft.phase is FlowPhase.FINISHING
+    draft.judge_children([*ended, *[step for step in skipped if is_finishing or not plan.at_end[step]]])
+    cancels = _NOBODY
+    if is_cancelled or (due and is_open and (_LIVE in steps or _READY in steps)):
+        cancels = draft.stop(FlowPhase.CANCELLING if is_cancelled else FlowPhase.OVERDUE)
+    return _close(draft, replace(state, timers=timers, is_paused=is_paused), cancels, old=state)
 
 
-def _take_ends(steps: bytearray, mails: Iterable[Mail]) -> list[int]:
-    """Give the live steps whose runs have ended their status, and return them."""
+def _may_start(steps: bytearray, state: FlowState) -> bool:
+    """Say whether a flow to which nothing has happened may have something to start."""
+    return _READY in steps or any(steps[step] == _LIVE for step, _ in state.maps)
+
+
+def _take_ends(plan: FlowPlan, steps: bytearray, mails: Iterable[Mail]) -> tuple[list[int], list[StepEnded]]:
+    """Give the live steps whose runs have ended their status. Return them, and the mail about items."""
     ended: list[int] = []
+    items: list[StepEnded] = []
     for mail in mails:
         if (
             isinstance(mail, StepEnded)
             and 0 <= (step := mail.step) < len(steps)
             and steps[step] == _LIVE  # or else it is told again, or too late
         ):
+            if mail.item != NO_ITEM or step in plan.maps:
+                items.append(mail)
+                continue
             steps[step] = STATUS_OF_END[mail.state]
             ended.append(step)
-    return ended
+    return ended, items
 
 
 def _close(
-    plan: FlowPlan,
-    state: FlowState,
-    steps: bytearray,
-    cancels: tuple[int, ...],
-    asking: Asking | None,
-    most_starts: int,
+    draft: Draft, state: FlowState, cancels: tuple[int, ...], *, old: FlowState | None = None
 ) -> FlowTurn:
     """Start what is ready, as far as the turn may, or end the flow if nothing is live.
 
     Args:
-        state: the new one, but for the steps, and those that fail without a run.
+        state: the new one, but for what the draft has.
+        old: that before the turn; None: the flow begins.
     """
-    starts = _start(plan, steps, state, asking, most_starts)
-    if not (state.live or starts) and _READY not in steps and _WAITING in steps:
+    cause, timers = state.cause, state.timers
+    draft.start()
+    live, is_ready = draft.count_live(), draft.goes_on()
+    if not (live or is_ready) and _WAITING in draft.steps:
         # But for those at the end, all have ended.
-        state = replace(state, phase=FlowPhase.FINISHING, cause=state.phase, timers=())
-        judge_all(plan, steps, find_roots(plan, at_end=True), state.phase, asking)
-        starts = _start(plan, steps, state, asking, most_starts)
-    if asking is not None and asking.failed:
-        state = replace(state, ends=state.ends + pack_ends(asking.failed), errors=asking.sort_errors())
-    live, is_ready = state.live + len(starts), _READY in steps
+        cause, draft.phase, timers = draft.phase, FlowPhase.FINISHING, ()
+        draft.judge_last()
+        draft.start()
+        live, is_ready = draft.count_live(), draft.goes_on()
+    steps, ends = bytes(draft.steps), state.ends + pack_ends(draft.ended)
+    errors, maps, asking = tuple(sorted(draft.errors.items())), tuple(draft.maps.items()), draft.asking
     if live or is_ready:
-        going = replace(state, steps=bytes(steps), live=live)
-        payloads = () if asking is None else tuple(asking.payloads.items())
+        new = FlowState(draft.phase, steps, live, ends, timers, cause, state.is_paused, errors, maps)
         goes_on = is_ready and not state.is_paused
-        return FlowTurn(going, starts, cancels, goes_on=goes_on, payloads=payloads)
-    cause = state.cause if state.phase is FlowPhase.FINISHING else state.phase
-    ended = FlowState(FlowPhase.ENDED, bytes(steps), 0, state.ends, cause=cause, errors=state.errors)
-    end = _find_end(plan, ended)
-    return FlowTurn(ended, cancels=cancels, end=end if asking is None else _add_result(end, asking))
-
-
-def _start(
-    plan: FlowPlan, steps: bytearray, state: FlowState, asking: Asking | None, most_starts: int
-) -> tuple[int, ...]:
-    """Start what is ready, unless the flow is paused.
-
-    A step has failed if what it gets cannot be made: then others may be ready, or never.
-    """
-    if state.is_paused:
-        return _NOBODY
-    if asking is None:
-        starts = [*islice(find_all(steps, _READY), most_starts)]
-        for step in starts:
-            steps[step] = _LIVE
-        return tuple(starts)
-    starts = []
-    while len(starts) < most_starts and (step := steps.find(_READY)) >= 0:
-        if asking.prepare(step):
-            steps[step] = _LIVE
-            starts.append(step)
-        else:
-            judge_children(plan, steps, [step], state.phase, asking)
-    return tuple(sorted(starts))
+        if new == old:
+            return FlowTurn(old, goes_on=goes_on)
+        starts, items = tuple(sorted(draft.starts)), tuple(draft.items.items())
+        payloads = () if asking is None else tuple(asking.payloads.items())
+        return FlowTurn(new, starts, items, cancels, goes_on=goes_on, payloads=payloads)
+    cause = cause if draft.phase is FlowPhase.FINISHING else draft.phase
+    over = FlowState(FlowPhase.ENDED, steps, 0, ends, cause=cause, errors=errors, maps=maps)
+    end = _find_end(draft.plan, over)
+    return FlowTurn(over, cancels=cancels, end=end if asking is None else _add_result(end, asking))
 
 
 def _add_result(end: FlowEnd, asking: Asking) -> FlowEnd:

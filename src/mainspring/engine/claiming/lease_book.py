@@ -7,7 +7,7 @@ from itertools import repeat
 
 from mainspring.core.ids import KeyId, RunId
 from mainspring.core.model import JobSpec
-from mainspring.core.workflows.step_jobs import is_step_job
+from mainspring.core.workflows.places import may_be_of_step
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.gateway import Lease
 from mainspring.ports.store import Store
@@ -21,7 +21,7 @@ class NotedLeases:
 
     Attributes:
         at: when they were given, in monotonic seconds.
-        is_of_step: their runs are those of a workflow's step.
+        is_of_step: their runs may be those of a workflow's step. That is only a hint.
     """
 
     __slots__ = ("at", "is_of_step", "spec", "tenant")
@@ -34,7 +34,7 @@ class NotedLeases:
 
 
 def _note(lease: Lease, at: float) -> NotedLeases:
-    return NotedLeases(lease.tenant, lease.spec, at, is_of_step=is_step_job(lease.job_id))
+    return NotedLeases(lease.tenant, lease.spec, at, is_of_step=may_be_of_step(lease.target_key))
 
 
 class LeaseBook:

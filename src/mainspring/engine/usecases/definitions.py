@@ -185,6 +185,6 @@ def _find_urls(spec: JobSpec, body: Mapping[str, Any]) -> Iterator[tuple[str, st
     form = "target" if body.get("target") is not None else WORKFLOW
     written = body.get(form) or params
     for place, step in enumerate(params["steps"]):
-        if step["target"]["type"] == "http":
+        if step.get("target", {}).get("type") == "http":
             field = "callback_url" if "callback_url" in written["steps"][place] else "target.url"
             yield f"{form}.steps[{place}].{field}", str(step["target"]["url"])

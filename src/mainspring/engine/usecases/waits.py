@@ -9,14 +9,13 @@ from mainspring.core.blackouts import state_of
 from mainspring.core.fencing import ENGINE_SESSION
 from mainspring.core.ids import format_run_id
 from mainspring.core.lane_caps import LaneCap
-from mainspring.core.model import Attempt, Run
+from mainspring.core.model import Attempt, JobSpec, Run
 from mainspring.core.outcomes import AttemptOutcome
 from mainspring.core.serving import Offers
 from mainspring.core.states import RunState
 from mainspring.core.why import CapFacts, FlowProgress, Why, explain
-from mainspring.core.workflows.places import StepPlace
+from mainspring.core.workflows.places import NO_ITEM, StepPlace
 from mainspring.core.workflows.state import UnreadableFlow
-from mainspring.core.workflows.step_jobs import split_step_version, workflow_job_id
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.restrictions import RestrictionReader
 from mainspring.engine.usecases.reserves import read_reserve
@@ -47,11 +46,14 @@ class WaitReader:
 
     async def _tell_step(self, run: Run, place: StepPlace) -> str:
         """Say which step a run is of. The name of one whose workflow is encrypted is not known here."""
-        version, step = split_step_version(run.version)
-        (spec,) = await self._store.read_versions([(workflow_job_id(run.job_id), version)])
+        (flow,) = await self._store.get_runs([place.flow_id])
+        spec: JobSpec | None = None
+        if flow is not None:
+            (spec,) = await self._store.read_versions([(flow.job_id, flow.version)])
         known = [] if spec is None else spec.target.params.get("steps", [])
-        name = repr(known[step]["name"]) if step < len(known) else str(step + 1)
-        return f"It is step {name} of {format_run_id(place.flow_id)}."
+        name = repr(known[place.step]["name"]) if place.step < len(known) else str(place.step + 1)
+        item = "" if place.item == NO_ITEM else f", for item {place.item}"
+        return f"It is step {name} of {format_run_id(place.flow_id)}{item}."
 
     async def _read_progress(self, run: Run) -> FlowProgress | None:
         """Return how far the steps of a run have come; None if the engine does not hold it, or cannot read it."""

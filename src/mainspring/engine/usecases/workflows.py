@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mainspring.core.ciphertexts import has_encrypted, why_unreadable
 from mainspring.core.definition.workflows import workflow_from_plain
 from mainspring.core.ids import JobId, RunId, format_run_id
 from mainspring.core.model import Job, JobSpec, Run
+from mainspring.core.states import RunState
 from mainspring.core.targets import WORKFLOW
 from mainspring.core.values import value
+from mainspring.core.workflows.maps import MapState
 from mainspring.core.workflows.plan import FlowPlan
 from mainspring.core.workflows.reports import StepReport, report_step
-from mainspring.core.workflows.state import UnreadableFlow
+from mainspring.core.workflows.state import FlowState, UnreadableFlow
 from mainspring.engine.usecases.definitions import Accepted, DefinitionReader
 from mainspring.engine.usecases.jobs import Jobs
 from mainspring.errors import CannotDecrypt, Conflict, InvalidInput, NotFound
@@ -53,6 +55,20 @@ class RunSteps:
     plan: FlowPlan
     steps: tuple[StepReport, ...]
     following: str | None
+
+
+@value(kw_only=True)
+class StepItems:
+    """Runs of a step that runs once for each of many items.
+
+    Attributes:
+        state: how far the step has come; None if it has not started.
+        is_last: there are no further ones.
+    """
+
+    state: MapState | None
+    runs: tuple[Run, ...]
+    is_last: bool
 
 
 class Workflows:
@@ -109,6 +125,58 @@ class Workflows:
             Conflict: the run is none of a workflow, or a later release has kept where its steps are.
             CannotDecrypt: its steps cannot be read here.
         """
+        run, plan, state = await self._find(tenant, run_id)
+        begin = 0 if after is None else _place_after(plan, after)
+        page = plan.graph.order[begin : begin + limit]
+        runs = (
+            {}
+            if state is None
+            else await self._runs_of(run_id, [one for one in page if one not in plan.maps])
+        )
+        is_last = begin + limit >= len(plan.graph.order)
+        return RunSteps(
+            run=run,
+            is_paused=state is not None and state.is_paused,
+            plan=plan,
+            steps=tuple([report_step(plan, run, state, runs, place) for place in page]),
+            following=None if is_last else plan.workflow.steps[page[-1]].name,
+        )
+
+    async def items(
+        self,
+        tenant: str,
+        run_id: RunId,
+        step: str,
+        *,
+        state: RunState | None,
+        after: RunId | None,
+        limit: int,
+    ) -> StepItems:
+        """Return a page of the runs of a step that runs once for each of many items.
+
+        Args:
+            step: its name.
+            state: only runs in this state.
+            after: only runs after this one.
+
+        Raises:
+            NotFound, Conflict, CannotDecrypt: as of `steps`.
+            InvalidInput: there is no such step, or it runs once.
+        """
+        _, plan, kept = await self._find(tenant, run_id)
+        place = next((place for place, one in enumerate(plan.workflow.steps) if one.name == step), None)
+        if place is None:
+            raise InvalidInput("step", f"there is no step {step[:70]!r}")
+        if place not in plan.maps:
+            raise InvalidInput("step", f"{step!r} runs once; see the steps of the run for that")
+        runs = await self._store.list_flow_runs(
+            run_id, steps=[place], state=state, after=after, limit=limit + 1
+        )
+        counts = None if kept is None else dict(kept.maps).get(place)
+        return StepItems(state=counts, runs=tuple(runs[:limit]), is_last=len(runs) <= limit)
+
+    async def _find(self, tenant: str, run_id: RunId) -> tuple[Run, FlowPlan, FlowState | None]:
+        """Return the run of a workflow, its plan, and how far its flow has come."""
         (run,) = await self._store.get_runs([run_id])
         if run is None or run.tenant != tenant:
             raise NotFound("run", format_run_id(run_id))
@@ -121,24 +189,14 @@ class Workflows:
             state = None if kept is None else decode_flow_state(kept)
         except UnreadableFlow as error:
             raise Conflict("run", f"where its steps are cannot be read here: {error}") from error
-        runs = {} if state is None else await self._runs_of(run_id)
-        begin = 0 if after is None else _place_after(plan, after)
-        page = plan.graph.order[begin : begin + limit]
-        is_last = begin + limit >= len(plan.graph.order)
-        return RunSteps(
-            run=run,
-            is_paused=state is not None and state.is_paused,
-            plan=plan,
-            steps=tuple([report_step(plan, run, state, runs, place) for place in page]),
-            following=None if is_last else plan.workflow.steps[page[-1]].name,
-        )
+        return run, plan, state
 
-    async def _runs_of(self, flow_id: RunId) -> dict[int, Run]:
-        """Return the runs of a flow's steps, by their places in the workflow."""
+    async def _runs_of(self, flow_id: RunId, steps: Sequence[int]) -> dict[int, Run]:
+        """Return the runs of steps that run once, by their places in the workflow."""
         found: dict[int, Run] = {}
         after: RunId | None = None
         while True:
-            page = await self._store.list_flow_runs(flow_id, after=after, limit=_PAGE)
+            page = await self._store.list_flow_runs(flow_id, steps=steps, after=after, limit=_PAGE)
             found |= {run.place.step: run for run in page if run.place is not None}
             if len(page) < _PAGE:
                 return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -12,16 +12,19 @@ from typing import Protocol
 import structlog
 
 from mainspring.core.ids import RunId, SessionId, format_run_id
-from mainspring.core.model import RunKind
+from mainspring.core.model import Job, RunKind
 from mainspring.core.outcomes import Failure
 from mainspring.core.targets import WORKFLOW
 from mainspring.core.workflows.places import is_workflow_route
+from mainspring.core.workflows.plan import FlowPlan
 from mainspring.core.workflows.state import FlowPhase, UnreadableFlow
 from mainspring.core.workflows.timers import earliest
-from mainspring.core.workflows.turn import begin_flow
+from mainspring.core.workflows.turn import FlowTurn, begin_flow
 from mainspring.engine.common.definitions import Definitions
+from mainspring.engine.common.queue_expiries import QueueExpiryFollower
 from mainspring.engine.common.run_counts import RunCounts
 from mainspring.engine.common.wakeups import RunsNews, Wakeups, lanes_of
+from mainspring.engine.workflows.job_lookup import JobLookup
 from mainspring.engine.workflows.step_runs import FlowFacts, make_step_runs
 from mainspring.engine.workflows.values import FlowValues
 from mainspring.ports.clock import Clock, Waiter
@@ -123,6 +126,7 @@ class FlowStarter:
         lanes: ReadyLanes,
         *,
         definitions: Definitions,
+        expiries: QueueExpiryFollower,
         clock: Clock,
         wakeups: Wakeups,
         waiter: Waiter,
@@ -135,6 +139,7 @@ class FlowStarter:
         self._gateway = gateway
         self._lanes = lanes
         self._definitions = definitions
+        self._expiries = expiries
         self._clock = clock
         self._wakeups = wakeups
         self._counts = counts
@@ -242,8 +247,9 @@ class FlowStarter:
     async def _begin(self, now: datetime) -> None:
         """Hand over the leases that are held, and begin their flows."""
         batch: list[FlowStart] = []
+        lookup = JobLookup(self._store)
         for lease in self._held:
-            start = self._plan(lease, now)
+            start = await self._plan(lease, now, lookup)
             if isinstance(start, Report):
                 await self._gateway.report(self._session_id, (start,))
                 self._held = tuple(one for one in self._held if one is not lease)
@@ -254,17 +260,13 @@ class FlowStarter:
             batch.append(start)
         await self._write(batch, now)
 
-    def _plan(self, lease: Lease, now: datetime) -> FlowStart | Report:
+    async def _plan(self, lease: Lease, now: datetime, lookup: JobLookup) -> FlowStart | Report:
         """Return how a flow begins; a report instead if its run was cancelled, or cannot be begun by this program."""
         if lease.is_cancel_requested:
             return Report(lease.run_id, lease.token, Stopped())
         try:
             plan = self._definitions.plans.find((lease.job_id, lease.version), lease.spec)
-            facts, values = _facts_of(lease), None
-            if plan.asks:
-                values = FlowValues(self._expressions, plan, lease.spec, facts, attempt=lease.attempt)
-            begun = begin_flow(plan, now=now, evaluate=values)
-            runs = make_step_runs(facts, lease.spec, plan, begun, now=now)
+            begun, runs = await self._take_first(lease, plan, now, lookup)
         except UnreadableFlow as error:  # as of a later release: one that can read it decides about it
             meaning = "it waits for a server that can read it"
             _log.error(
@@ -284,6 +286,23 @@ class FlowStarter:
             goes_on=begun.goes_on or begun.end is not None,
             wake_at=earliest(begun.state.timers),
         )
+
+    async def _take_first(
+        self, lease: Lease, plan: FlowPlan, now: datetime, lookup: JobLookup
+    ) -> tuple[FlowTurn, tuple[NewRun, ...]]:
+        """Return the first turn of a flow, and the runs that it makes."""
+        facts, values = _facts_of(lease), None
+        if plan.asks:
+            values = FlowValues(self._expressions, plan, lease.spec, facts, attempt=lease.attempt)
+
+        def decide(refused: Mapping[int, str]) -> FlowTurn:
+            return begin_flow(plan, now=now, evaluate=values, refused=refused)
+
+        def make(decided: FlowTurn, jobs: Mapping[str, Job]) -> tuple[NewRun, ...]:
+            expiries = self._expiries.by_queue
+            return make_step_runs(facts, lease.spec, plan, decided, now=now, jobs=jobs, expiries=expiries)
+
+        return await lookup.take(lease.tenant, lease.run_id, plan, decide, make)
 
     @property
     def _session_id(self) -> SessionId:

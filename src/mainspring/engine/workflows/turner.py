@@ -18,10 +18,12 @@ from mainspring.core.workflows.plan import FlowPlan
 from mainspring.core.workflows.state import UnreadableFlow
 from mainspring.engine.common.definitions import Definitions
 from mainspring.engine.common.event_log import EventLog
+from mainspring.engine.common.queue_expiries import QueueExpiryFollower
 from mainspring.engine.common.run_counts import RunCounts
 from mainspring.engine.common.wakeups import Wakeups, lanes_of
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.workflows.alarms import FlowAlarms
+from mainspring.engine.workflows.job_lookup import JobLookup
 from mainspring.engine.workflows.mailbox import MailScan
 from mainspring.engine.workflows.starter import note_step_runs
 from mainspring.engine.workflows.turns import facts_of, kept_ends, take_turn
@@ -86,6 +88,7 @@ class FlowTurner:
         wakeups: Wakeups,
         waiter: Waiter,
         definitions: Definitions,
+        expiries: QueueExpiryFollower,
         event_log: EventLog,
         counts: RunCounts,
         ends: FlowEnds,
@@ -97,6 +100,7 @@ class FlowTurner:
         self._ownership = ownership
         self._wakeups = wakeups
         self._definitions = definitions
+        self._expiries = expiries
         self._event_log = event_log
         self._counts = counts
         self._ends = ends
@@ -188,12 +192,13 @@ class FlowTurner:
     ) -> list[_Decided]:
         """Return the turns of flows, reading what their expressions name. Note those that cannot be read."""
         decided: list[_Decided] = []
+        lookup = JobLookup(self._store)
         await self._read_ends(waiting)
         while waiting:
             asking: list[tuple[_Asking, tuple[int, ...]]] = []
             for one in waiting:
                 try:
-                    decided.append((one.flow, one.spec, self._turn(one, now)))
+                    decided.append((one.flow, one.spec, await self._turn(one, now, lookup)))
                 except NeedsValues as needed:
                     asking.append((one, needed.steps))
                 except UnreadableFlow as error:
@@ -214,9 +219,17 @@ class FlowTurner:
             values = FlowValues(self._expressions, plan, spec, facts_of(flow), attempt=flow.attempt)
         return _Asking(flow, spec, plan, mails, values)
 
-    def _turn(self, one: _Asking, now: datetime) -> TurnedFlow:
-        return take_turn(
-            one.flow, one.spec, one.plan, one.mails, values=one.values, now=now, random=self._random.random
+    async def _turn(self, one: _Asking, now: datetime, lookup: JobLookup) -> TurnedFlow:
+        return await take_turn(
+            one.flow,
+            one.spec,
+            one.plan,
+            one.mails,
+            values=one.values,
+            now=now,
+            random=self._random.random,
+            lookup=lookup,
+            expiries=self._expiries.by_queue,
         )
 
     async def _read_ends(self, flows: Sequence[_Asking]) -> None:
@@ -262,7 +275,9 @@ class FlowTurner:
         taken = [one for one, verdict in zip(decided, verdicts, strict=True) if verdict is FlowVerdict.TURNED]
         self._alarms.note(turned.wake_at for _, _, turned in taken)
         self._tell(taken, now)
-        return any(turned.goes_on or turned.cancels for _, _, turned in taken) or FlowVerdict.LOST in verdicts
+        has_told = any(turned.goes_on or turned.cancels for _, _, turned in taken)
+        has_told |= any(turned.end is not None and flow.parent is not None for flow, _, turned in taken)
+        return has_told or FlowVerdict.LOST in verdicts
 
     def _tell(self, taken: Sequence[_Decided], now: datetime) -> None:
         """Count what was written, and wake those who wait for it."""
@@ -281,6 +296,8 @@ class FlowTurner:
             self._wakeups.runs_ready(lanes_of(runs))
         if any(spec.is_lined_up or end.ready_at is not None for _, spec, end in ends):
             self._wakeups.runs_ready(keys=None)
+        if any(flow.parent is not None for flow, _, _ in ends):
+            self._wakeups.flows_told()
         if any(turned.cancels for _, _, turned in taken):
             self._wakeups.cancel_requested()
 

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from mainspring.core.ciphertexts import is_encrypted_bytes
+from mainspring.core.expiry import QueueExpiries
 from mainspring.core.fencing import ENGINE_SESSION
-from mainspring.core.model import JobSpec
+from mainspring.core.model import Job, JobSpec
 from mainspring.core.outcomes import AttemptFacts, Failure, Transition, cancelled, failed, succeeded
 from mainspring.core.retry import Random
 from mainspring.core.states import RunState
 from mainspring.core.workflows.mail import StepEnded
 from mainspring.core.workflows.plan import FlowPlan
-from mainspring.core.workflows.state import FlowPhase, UnreadableFlow
+from mainspring.core.workflows.state import FlowPhase, FlowState, UnreadableFlow
 from mainspring.core.workflows.timers import earliest
 from mainspring.core.workflows.turn import FlowEnd, FlowTurn, turn
+from mainspring.engine.workflows.job_lookup import JobLookup
 from mainspring.engine.workflows.step_runs import FlowFacts, make_step_runs
 from mainspring.engine.workflows.values import FlowValues, values_to_keep
 from mainspring.ports.flow_codec import decode_flow_state, encode_flow_state
 from mainspring.ports.store.flows import FlowValue, KeptFlow, KeptMail, TurnedFlow
+from mainspring.ports.store.runs import NewRun
 
 CANCEL_REASON = "workflow_cancelled"
 """Why the runs of the steps of a cancelled workflow are CANCELLED."""
@@ -30,7 +33,7 @@ _MOST_NAMED = 10
 """Steps that are named as the reason why a workflow has failed."""
 
 
-def take_turn(
+async def take_turn(
     flow: KeptFlow,
     spec: JobSpec,
     plan: FlowPlan,
@@ -39,6 +42,8 @@ def take_turn(
     values: FlowValues | None,
     now: datetime,
     random: Random,
+    lookup: JobLookup,
+    expiries: QueueExpiries,
 ) -> TurnedFlow:
     """Return the turn that mail, and the timers that are due, make.
 
@@ -46,6 +51,8 @@ def take_turn(
 
     Args:
         values: of the flow's expressions; None if it has none.
+        lookup: finds the jobs that steps run. A workflow without such steps asks for nothing.
+        expiries: the expiries of queues.
 
     Raises:
         NeedsValues: expressions name what has not been read yet.
@@ -53,13 +60,7 @@ def take_turn(
             payload that cannot be decrypted here. No store takes such a run, nor the other turns of its transaction.
     """
     state = decode_flow_state(flow.state)
-    try:
-        decided = turn(plan, state, [mail.mail for mail in mails], now=now, evaluate=values)
-        runs = make_step_runs(facts_of(flow), spec, plan, decided, now=now)
-    except UnreadableFlow:
-        raise
-    except ValueError as error:
-        raise UnreadableFlow(str(error)) from error
+    decided, runs = await _decide(flow, state, spec, plan, mails, values, now, lookup, expiries)
     if is_encrypted_bytes(flow.payload) and any(run.payload is flow.payload for run in runs):
         raise UnreadableFlow("its payload cannot be decrypted here, and a step that starts would get it")
     is_overdue = FlowPhase.OVERDUE in {decided.state.phase, decided.state.cause}
@@ -78,6 +79,34 @@ def take_turn(
         drops_values=bool(plan.users),
         end=None if decided.end is None else end_run(flow, spec, decided.end, now=now, random=random),
     )
+
+
+async def _decide(
+    flow: KeptFlow,
+    state: FlowState,
+    spec: JobSpec,
+    plan: FlowPlan,
+    mails: Sequence[KeptMail],
+    values: FlowValues | None,
+    now: datetime,
+    lookup: JobLookup,
+    expiries: QueueExpiries,
+) -> tuple[FlowTurn, tuple[NewRun, ...]]:
+    """Return a turn, and the runs that it makes."""
+    told, facts = [mail.mail for mail in mails], facts_of(flow)
+
+    def decide(refused: Mapping[int, str]) -> FlowTurn:
+        return turn(plan, state, told, now=now, evaluate=values, refused=refused)
+
+    def make(decided: FlowTurn, jobs: Mapping[str, Job]) -> tuple[NewRun, ...]:
+        return make_step_runs(facts, spec, plan, decided, now=now, jobs=jobs, expiries=expiries)
+
+    try:
+        return await lookup.take(flow.lane.tenant, flow.id, plan, decide, make)
+    except UnreadableFlow:
+        raise
+    except ValueError as error:
+        raise UnreadableFlow(str(error)) from error
 
 
 def end_run(flow: KeptFlow, spec: JobSpec, end: FlowEnd, *, now: datetime, random: Random) -> Transition:

@@ -9,7 +9,8 @@ from mainspring.core.fields import decode_payload
 from mainspring.core.ids import format_run_id
 from mainspring.core.model import JobSpec, Run
 from mainspring.core.states import RunState
-from mainspring.core.workflows.expressions import Expression, StepUse, follow
+from mainspring.core.workflows.expressions import COUNTS, Expression, Scope, StepUse, follow
+from mainspring.core.workflows.maps import MapState
 from mainspring.core.workflows.plan import FlowPlan
 from mainspring.core.workflows.state import StepStatus, UnreadableFlow
 from mainspring.engine.workflows.step_runs import FlowFacts
@@ -64,7 +65,7 @@ class FlowValues:
         self.known: dict[int, bytes | None] = {}
         self._decoded: dict[str, object] = {}
 
-    def __call__(self, expression: Expression, statuses: Sequence[int], errors: Mapping[int, str]) -> object:
+    def __call__(self, expression: Expression, scope: Scope) -> object:
         """Return what an expression makes. See `core.workflows.expressions.Evaluate`.
 
         Raises:
@@ -72,23 +73,22 @@ class FlowValues:
             NeedsValues: what it names is to be read first.
             UnreadableFlow: this program cannot evaluate it, or not decrypt what it gets.
         """
-        values = self._values_of(expression, statuses, errors)
-        if expression.path is not None:
+        values = self._values_of(expression, scope)
+        if expression.path is not None and expression.path[0] in values:
             name, fields = expression.path
             return follow(values[name], fields)
         if self._expressions is None:
             raise UnreadableFlow("this program evaluates no expressions")
         try:
-            program = self._expressions.compile(expression.text, expression.names)
+            program = self._expressions.compile(expression.text, expression.names.union(values))
         except MissingExtra as error:
             raise UnreadableFlow(str(error)) from None
         return program.evaluate(values)
 
-    def _values_of(
-        self, expression: Expression, statuses: Sequence[int], errors: Mapping[int, str]
-    ) -> dict[str, object]:
+    def _values_of(self, expression: Expression, scope: Scope) -> dict[str, object]:
+        errors = scope.errors
         uses = [
-            (use, place, statuses[place])
+            (use, place, scope.statuses[place])
             for use in expression.uses
             for place in [self._plan.places[use.step]]
         ]
@@ -100,9 +100,13 @@ class FlowValues:
         if missing:
             raise NeedsValues(missing)
         values: dict[str, object] = {"run": self._run, "input": self._decode("input", self._input)}
+        if scope.item is not None:
+            values["index"], values["item"] = scope.item
         for use, place, status in uses:
             if use.field == "status":
                 values[use.name] = _WORDS[StepStatus(status)]
+            elif use.field in COUNTS:
+                values[use.name] = _count(use, scope.maps.get(place))
             elif status != _HAVING_VALUES[use.field]:
                 values[use.name] = None
             elif place in errors:
@@ -123,6 +127,11 @@ class FlowValues:
         if name not in self._decoded:
             self._decoded[name] = decode_payload(text)
         return self._decoded[name]
+
+
+def _count(use: StepUse, state: MapState | None) -> int:
+    """Return how many items of a map have ended in the way that is asked for. One that has not begun has none."""
+    return 0 if state is None else state.succeeded if use.field == "succeeded" else state.failed
 
 
 def value_of(run: Run | None) -> bytes | None:

@@ -11,6 +11,7 @@ from mainspring.core.audit import AuditEntry
 from mainspring.core.ids import JobId, RunId, SessionId
 from mainspring.core.model import LaneKey, Run
 from mainspring.core.outcomes import Transition
+from mainspring.core.states import RunState
 from mainspring.core.values import value
 from mainspring.core.workflows.mail import Mail
 from mainspring.core.workflows.places import StepPlace
@@ -21,9 +22,10 @@ from mainspring.ports.store.runs import NewRun
 class FlowStore(Protocol):
     """Flows: runs of workflows that the engine holds, and their mail.
 
-    A run of a step has a `place` (see `NewRun`). The statement that ends such a run writes mail to its flow, whichever
-    way the run ends. A cancel of a run that the engine holds writes mail, too (`FlowNotice.CANCEL`, once). The owner of
-    the flow's shard (`run_shard` of its id) reads the mail, decides, and writes the turn.
+    A run of a step has a `place` (see `NewRun`), and keys if it is that of a job with limits. The statement that ends
+    such a run writes mail to its flow, whichever way the run ends. A cancel of a run that the engine holds writes mail,
+    too (`FlowNotice.CANCEL`, once). The owner of the flow's shard (`run_shard` of its id) reads the mail, decides, and
+    writes the turn.
     """
 
     async def start_flows(self, starts: Sequence[FlowStart], *, now: datetime) -> list[FlowVerdict]:
@@ -129,9 +131,20 @@ class FlowStore(Protocol):
         ...
 
     async def list_flow_runs(
-        self, flow_id: RunId, *, after: RunId | None = None, limit: int = 100
+        self,
+        flow_id: RunId,
+        *,
+        steps: Sequence[int] | None = None,
+        state: RunState | None = None,
+        after: RunId | None = None,
+        limit: int = 100,
     ) -> list[Run]:
-        """Return a page of the runs of a flow's steps, live and ended ones, in order of id. Each has its `place`."""
+        """Return a page of the runs of a flow's steps, live and ended ones, in order of id. Each has its `place`.
+
+        Args:
+            steps: only runs of these steps, each once; None: of all.
+            state: with `steps`, only runs in this state.
+        """
         ...
 
 
@@ -235,6 +248,7 @@ class KeptFlow:
         lane: that of the run, with its present tier.
         target_key: of the run, as it was submitted; None means the run's id.
         payload: of the run; None means the job's.
+        parent: the workflow's run of one of whose steps it is the run; None if it is of none.
     """
 
     id: RunId
@@ -251,6 +265,7 @@ class KeptFlow:
     target_key: str | None
     payload: bytes | None
     trace: bytes | None
+    parent: RunId | None = None
 
 
 @value()

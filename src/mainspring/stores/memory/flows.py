@@ -10,7 +10,7 @@ from mainspring.core.audit import AuditEntry
 from mainspring.core.fencing import ENGINE_SESSION, is_held
 from mainspring.core.ids import RunId, run_shard
 from mainspring.core.model import Run
-from mainspring.core.states import FINAL_STATES
+from mainspring.core.states import FINAL_STATES, RunState
 from mainspring.core.workflows.mail import FlowNotice, StepEnded
 from mainspring.core.workflows.places import StepPlace
 from mainspring.ports.store.flows import (
@@ -197,11 +197,24 @@ class MemoryFlowStore:
         return [self._tables.flows.values.get(place) for place in places]
 
     async def list_flow_runs(
-        self, flow_id: RunId, *, after: RunId | None = None, limit: int = 100
+        self,
+        flow_id: RunId,
+        *,
+        steps: Sequence[int] | None = None,
+        state: RunState | None = None,
+        after: RunId | None = None,
+        limit: int = 100,
     ) -> list[Run]:
-        ids = sorted(self._tables.flows.runs.get(flow_id, ()))
-        page = [run_id for run_id in ids if after is None or run_id > after][:limit]
-        return [self._tables.runs[run_id].view() for run_id in page]
+        runs = (self._tables.runs[run_id] for run_id in sorted(self._tables.flows.runs.get(flow_id, ())))
+        page = [
+            run
+            for run in runs
+            if run.place is not None
+            and (steps is None or run.place.step in steps)
+            and (state is None or run.state is state)
+            and (after is None or run.id > after)
+        ]
+        return [run.view() for run in page[:limit]]
 
 
 def _view(run: RunRow, row: FlowRow) -> KeptFlow:
@@ -221,4 +234,5 @@ def _view(run: RunRow, row: FlowRow) -> KeptFlow:
         target_key=run.target_key,
         payload=run.payload,
         trace=run.trace,
+        parent=None if run.place is None else run.place.flow_id,
     )

@@ -391,7 +391,7 @@ class Tables:
     def tell_end(self, run: RunRow) -> None:
         """Tell its flow that the run of a step has ended."""
         if run.place is not None and run.state in FINAL_STATES:
-            self.flows.post(run.place.flow_id, StepEnded(run.place.step, run.state))
+            self.flows.post(run.place.flow_id, StepEnded(run.place.step, run.state, run.place.item))
 
     def finish(self, run: RunRow, state: RunState, *, reason: str | None, now: datetime) -> None:
         """End a run for good."""

@@ -12,6 +12,7 @@ from asyncpg import Record
 from mainspring.core.audit import AuditEntry
 from mainspring.core.ids import RunId, run_shard
 from mainspring.core.model import LaneKey, Priority, Run
+from mainspring.core.states import RunState
 from mainspring.core.workflows.mail import FlowNotice, Mail, columns_of_mail, make_mail
 from mainspring.core.workflows.places import StepPlace
 from mainspring.ports.store.flows import (
@@ -195,16 +196,26 @@ class PostgresFlowStore:
         return [found.get(place) for place in places]
 
     async def list_flow_runs(
-        self, flow_id: RunId, *, after: RunId | None = None, limit: int = 100
+        self,
+        flow_id: RunId,
+        *,
+        steps: Sequence[int] | None = None,
+        state: RunState | None = None,
+        after: RunId | None = None,
+        limit: int = 100,
     ) -> list[Run]:
-        rows = await self._connections.fetch(
-            Role.BROWSE,
-            "list_flow_runs",
-            is_repeatable=True,
-            flow_id=flow_id,
-            after=0 if after is None else after,
-            limit=limit,
-        )
+        values: dict[str, object] = {
+            "flow_id": flow_id,
+            "after": 0 if after is None else after,
+            "limit": limit,
+        }
+        if steps is None:
+            rows = await self._connections.fetch(Role.BROWSE, "list_flow_runs", is_repeatable=True, **values)
+        else:
+            values |= {"steps": list(steps), "state": state}
+            rows = await self._connections.fetch(
+                Role.BROWSE, "list_runs_of_steps", is_repeatable=True, **values
+            )
         return [run_of(row) for row in rows]
 
 
@@ -344,7 +355,7 @@ def _columns_of_mail(mails: Sequence[MailPlace]) -> dict[str, list[int]]:
 
 
 def _mail_of(row: Record) -> Mail:
-    return make_mail(row["step"], row["what"])
+    return make_mail(row["step"], row["item"], row["what"])
 
 
 def _flow_of(row: Record) -> KeptFlow:
@@ -363,4 +374,5 @@ def _flow_of(row: Record) -> KeptFlow:
         target_key=row["target_key"],
         payload=row["payload"],
         trace=row["trace"],
+        parent=None if row["parent_id"] is None else RunId(row["parent_id"]),
     )

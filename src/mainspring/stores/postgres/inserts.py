@@ -103,6 +103,7 @@ async def insert_steps(
     lanes = await lane_ids.hold(transaction, [run.lane for run in runs])
     columns = columns_of_runs(runs)
     columns["run_lanes"] = [lanes[run.lane] for run in runs]
+    columns |= await hold_keys(transaction, runs)
     places = [run.place for run in runs if run.place is not None]
     await transaction.execute(
         "insert_steps",

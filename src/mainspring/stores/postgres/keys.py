@@ -19,7 +19,7 @@ async def hold_keys(transaction: Transaction, runs: Sequence[NewRun]) -> dict[st
         {(run.lane.tenant, key) for run in runs for key in run.keys},
         key=lambda one: (one[0], one[1].limit, one[1].key),
     )
-    ids = await intern_keys(transaction, wanted)
+    ids = await intern_keys(transaction, wanted) if wanted else {}
     rows = [[ids[run.lane.tenant, key] for key in run.keys] for run in runs]
     names = ("key_ids", "second_keys", "third_keys")
     return {

@@ -314,7 +314,7 @@ CREATE TABLE dead_run (
     CONSTRAINT dead_run_state CHECK ((state = 'FAILED'::text))
 );
 CREATE INDEX dead_run_finished ON public.dead_run USING btree (finished_at);
-CREATE INDEX dead_run_flow ON public.dead_run USING btree (flow_id, id) WHERE (flow_id > 0);
+CREATE INDEX dead_run_flow ON public.dead_run USING btree (flow_id, step, id) WHERE (flow_id > 0);
 CREATE INDEX dead_run_group ON public.dead_run USING btree (tenant, job_id, error_group, finished_at, id) WHERE (settled_at IS NULL);
 CREATE INDEX dead_run_job ON public.dead_run USING btree (job_id, id);
 CREATE INDEX dead_run_open ON public.dead_run USING btree (tenant, id) WHERE (settled_at IS NULL);
@@ -794,7 +794,7 @@ CREATE TABLE run_history (
     CONSTRAINT run_history_state CHECK ((state = ANY (ARRAY['SUCCEEDED'::text, 'CANCELLED'::text, 'SKIPPED'::text])))
 ) PARTITION BY RANGE (finished_at);
 CREATE INDEX run_history_finished ON ONLY public.run_history USING brin (finished_at) WITH (pages_per_range='64', autosummarize='on');
-CREATE INDEX run_history_flow ON ONLY public.run_history USING btree (flow_id, id) WHERE (flow_id > 0);
+CREATE INDEX run_history_flow ON ONLY public.run_history USING btree (flow_id, step, id) WHERE (flow_id > 0);
 CREATE INDEX run_history_id ON ONLY public.run_history USING btree (id);
 CREATE INDEX run_history_job ON ONLY public.run_history USING btree (job_id, id);
 CREATE INDEX run_history_unusual ON ONLY public.run_history USING btree (state, id) WHERE (state <> 'SUCCEEDED'::text);

@@ -13,6 +13,7 @@ from mainspring.core.fencing import is_held
 from mainspring.core.ids import RunId, run_shard
 from mainspring.core.model import Run
 from mainspring.core.outcomes import Transition
+from mainspring.core.states import RunState
 from mainspring.core.workflows.mail import FlowNotice, columns_of_mail, make_mail
 from mainspring.core.workflows.places import StepPlace
 from mainspring.ports.store.flows import (
@@ -180,14 +181,24 @@ class SqliteFlowStore:
         )
 
     async def list_flow_runs(
-        self, flow_id: RunId, *, after: RunId | None = None, limit: int = 100
+        self,
+        flow_id: RunId,
+        *,
+        steps: Sequence[int] | None = None,
+        state: RunState | None = None,
+        after: RunId | None = None,
+        limit: int = 100,
     ) -> list[Run]:
         """See `FlowStore`."""
         values = {"flow_id": flow_id, "after": 0 if after is None else after, "limit": limit}
+        of_steps = {**values, "steps": to_json(list(steps or ())), "state": state}
 
         def read(db: apsw.Connection) -> list[NamedRow]:
-            found = to_json(fetch_values(db, "find_flow_runs", values))
-            return fetch_rows(db, "get_runs", {"run_ids": found})
+            if steps is None:
+                found = fetch_values(db, "find_flow_runs", values)
+            else:
+                found = fetch_values(db, "find_runs_of_steps", of_steps)
+            return fetch_rows(db, "get_runs", {"run_ids": to_json(found)})
 
         return sorted(map(make_run, await self._browser.call(read)), key=attrgetter("id"))
 
@@ -264,7 +275,7 @@ def _values_of(mails: Sequence[MailPlace]) -> list[dict[str, int]]:
 
 
 def _make_mail(row: NamedRow) -> KeptMail:
-    mail = make_mail(row.step, row.what)
+    mail = make_mail(row.step, row.item, row.what)
     return KeptMail(MailPlace(row.shard, row.id), RunId(row.flow_id), row.revision, mail)
 
 
@@ -284,4 +295,5 @@ def _make_flow(row: NamedRow) -> KeptFlow:
         target_key=row.target_key,
         payload=row.payload,
         trace=row.trace,
+        parent=None if row.parent_id is None else RunId(row.parent_id),
     )

@@ -98,7 +98,8 @@ def insert_steps(db: apsw.Connection, lane_ids: InternedLanes, runs: Sequence[Ne
         run_id = make_run_id(sequence, run.shard)
         row = _live_row(run, run_id, run.job_id.bytes, lane_ids.intern(db, run.lane), now)
         assert run.place is not None
-        rows.append((*row, run.place.flow_id, run.place.step, run.place.item))
+        keys = intern_keys(db, run) if run.keys else (None, None, None)
+        rows.append((*row, run.place.flow_id, run.place.step, run.place.item, *keys))
     execute_many(db, "insert_step", rows)
 
 

@@ -364,7 +364,7 @@ CONSTRAINT dead_run_settlement CHECK (settlement IN ('redriven', 'discarded')), 
 
 CREATE INDEX dead_run_finished ON dead_run (finished_at);
 
-CREATE INDEX dead_run_flow ON dead_run (flow_id, id) WHERE flow_id > 0;
+CREATE INDEX dead_run_flow ON dead_run (flow_id, step, id) WHERE flow_id > 0;
 
 CREATE INDEX dead_run_group ON dead_run (tenant, job_id, error_group, finished_at) WHERE settled_at IS NULL;
 
@@ -841,7 +841,7 @@ CREATE TABLE run_history (
 
 CREATE INDEX run_history_finished ON run_history (finished_at);
 
-CREATE INDEX run_history_flow ON run_history (flow_id, id) WHERE flow_id > 0;
+CREATE INDEX run_history_flow ON run_history (flow_id, step, id) WHERE flow_id > 0;
 
 CREATE INDEX run_history_job ON run_history (job_id);
 

@@ -202,6 +202,7 @@ from mainspring.wire.operations.worker import (
 from mainspring.wire.operations.workflows import (
     CHECK_WORKFLOW,
     GET_JOB_GRAPH,
+    LIST_RUN_ITEMS,
     LIST_RUN_STEPS,
     PAUSE_RUN,
     RESUME_RUN,
@@ -237,6 +238,7 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     SUBMIT_RUNS,
     LIST_RUNS,
     LIST_RUN_STEPS,
+    LIST_RUN_ITEMS,
     PAUSE_RUN,
     RESUME_RUN,
     SKIP_RUN_STEPS,
@@ -478,6 +480,7 @@ __all__ = [
     "LIST_RUNS",
     "LIST_RUN_ARTIFACTS",
     "LIST_RUN_CHECKPOINTS",
+    "LIST_RUN_ITEMS",
     "LIST_RUN_STEPS",
     "LIST_SILENCES",
     "LIST_SLOS",

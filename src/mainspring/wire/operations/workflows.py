@@ -7,8 +7,15 @@ from typing import Any
 from mainspring.core.rights import Right
 from mainspring.wire.bodies import WorkflowCheckBody
 from mainspring.wire.operation import Body, Operation, Parameter
-from mainspring.wire.operations.common import API, LIMIT
-from mainspring.wire.workflows import FlowCommandView, GraphView, JobGraphView, SkipStepsBody, StepPage
+from mainspring.wire.operations.common import API, LIMIT, STATE
+from mainspring.wire.workflows import (
+    FlowCommandView,
+    GraphView,
+    ItemPage,
+    JobGraphView,
+    SkipStepsBody,
+    StepPage,
+)
 
 CHECK_WORKFLOW = Operation(
     id="check_workflow",
@@ -47,6 +54,23 @@ LIST_RUN_STEPS = Operation(
         Parameter("after", "Only steps after the one of this name: the `next` of the previous page."),
     ),
     answer=StepPage,
+    is_conflicting=True,
+)
+LIST_RUN_ITEMS = Operation(
+    id="list_run_items",
+    method="GET",
+    path=f"{API}/runs/{{run_id}}/items",
+    right=Right.READ,
+    summary="List the items of a step",
+    description="Return a page of the runs of a step that runs once for each of many items, in the order in which they"
+    " were made. Items that have not started have none.",
+    query=(
+        Parameter("step", "The name of the step.", is_required=True),
+        STATE,
+        LIMIT,
+        Parameter("after", "Only runs after the one of this id: the `next` of the previous page."),
+    ),
+    answer=ItemPage,
     is_conflicting=True,
 )
 PAUSE_RUN = Operation(

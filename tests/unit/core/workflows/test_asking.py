@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,9 +12,11 @@ from hypothesis import strategies as st
 from mainspring.core.expressions import ExpressionError
 from mainspring.core.model import Target
 from mainspring.core.states import RunState
-from mainspring.core.workflows.expressions import Expression, GivenPayload, follow
+from mainspring.core.workflows.expressions import Expression, GivenPayload, Scope, follow
 from mainspring.core.workflows.mail import Mail, StepEnded
+from mainspring.core.workflows.maps import MapState, StepMap
 from mainspring.core.workflows.model import Workflow, WorkflowStep
+from mainspring.core.workflows.places import NO_ITEM
 from mainspring.core.workflows.plan import FlowPlan
 from mainspring.core.workflows.reasons import explain_step
 from mainspring.core.workflows.rules import StepRule
@@ -34,8 +37,10 @@ def make(name: str, after: Sequence[str] = (), **fields: object) -> WorkflowStep
     )
 
 
-def evaluate(expression: Expression, statuses: Sequence[int], errors: Mapping[int, str]) -> object:
-    del statuses, errors
+def evaluate(expression: Expression, scope: Scope) -> object:
+    if expression.text in {"item", "index"}:
+        assert scope.item is not None
+        return scope.item[expression.text == "item"]
     if expression.text == "error":
         raise ExpressionError("told so")
     return {"true": True, "false": False}.get(expression.text, expression.text)
@@ -97,7 +102,7 @@ def test_a_flow_ends_as_the_oracle_says(
 def test_what_starting_steps_get_is_made_and_what_cannot_be_made_fails_them() -> None:
     plan = plan_of([(), (), (1,)], [StepRule.ALL_SUCCESS] * 3, ["given", "bad", "plain"], {1})
     begun = begin_flow(plan, now=NOW, evaluate=evaluate)
-    assert (begun.starts, begun.payloads) == ((0,), ((0, b'{"x":"value","y":1}'),))
+    assert (begun.starts, begun.payloads) == ((0,), (((0, NO_ITEM), b'{"x":"value","y":1}'),))
     assert begun.state == FlowState(
         FlowPhase.OPEN, bytes([2, 4, 7]), 1, b"\1\0", errors=((1, "with: told so"),)
     )
@@ -106,10 +111,10 @@ def test_what_starting_steps_get_is_made_and_what_cannot_be_made_fails_them() ->
 def test_a_step_that_waits_for_its_turn_gets_what_there_is_when_it_starts() -> None:
     plan = plan_of([()] * 3, [StepRule.ALL_SUCCESS] * 3, ["given"] * 3, set())
     begun = begin_flow(plan, now=NOW, evaluate=evaluate, most_starts=2)
-    assert [step for step, _ in begun.payloads] == [0, 1]
+    assert [step for (step, _), _ in begun.payloads] == [0, 1]
     assert begun.goes_on
     further = turn(plan, begun.state, [], now=NOW, evaluate=evaluate)
-    assert [step for step, _ in further.payloads] == [2]
+    assert [step for (step, _), _ in further.payloads] == [2]
 
 
 def test_nothing_is_decided_without_what_evaluates() -> None:
@@ -219,3 +224,68 @@ def test_given_values_are_told_from_expressions() -> None:
     }
     assert GivenPayload.of(b'{"cel":"input"}').make(lambda _: 7) == 7
     assert GivenPayload.of(b'{"cel":{"cel":"input"}}').make(lambda _: 7) == {"cel": 7}
+
+
+def map_of(over: str | tuple[bytes, ...], given: str | None = None, **fields: object) -> FlowPlan:
+    own = StepMap(over=over, **fields)  # type: ignore[arg-type]
+    more: dict[str, Any] = {} if given is None else {"given": given.encode()}
+    return FlowPlan.of(Workflow((make("each", map=own, **more),)))
+
+
+def answer(made: object) -> Callable[[Expression, Scope], object]:
+    """Return what makes this of the expression `list`, and evaluates the others."""
+    return lambda expression, scope: made if expression.text == "list" else evaluate(expression, scope)
+
+
+def test_the_items_of_a_map_are_made_and_each_turn_makes_those_that_it_starts() -> None:
+    plan, makes = map_of("list", max_parallel=2), answer(["a", {"b": 1}, None])
+    begun = begin_flow(plan, now=NOW, evaluate=makes)
+    assert begun.state.maps == ((0, MapState(3, started=2)),)
+    assert begun.payloads == (((0, 0), b'"a"'), ((0, 1), b'{"b":1}'))
+    further = turn(plan, begun.state, [StepEnded(0, SUCCEEDED, 1)], now=NOW, evaluate=makes)
+    assert (further.items, further.payloads) == (((0, range(2, 3)),), (((0, 2), b"null"),))
+
+
+def test_an_empty_list_succeeds_at_once() -> None:
+    begun = begin_flow(map_of("list"), now=NOW, evaluate=answer([]))
+    assert begun.end == FlowEnd(SUCCEEDED)
+
+
+@pytest.mark.parametrize("over", ["list", (b'"a"', b'"b"')])
+def test_what_an_item_gets_is_made_of_it_and_its_place(over: str | tuple[bytes, ...]) -> None:
+    plan = map_of(over, '{"file":{"cel":"item"},"at":{"cel":"index"},"plain":1}')
+    begun = begin_flow(plan, now=NOW, evaluate=answer(["a", "b"]))
+    assert begun.payloads == (
+        ((0, 0), b'{"file":"a","at":0,"plain":1}'),
+        ((0, 1), b'{"file":"b","at":1,"plain":1}'),
+    )
+
+
+@pytest.mark.parametrize(
+    ("made", "error"),
+    [
+        ({"a": 1}, "map.over: makes an object, and not a list"),
+        ([1] * 10_001, "map.over: makes 10001 items; at most 10000 fit"),
+        (["x" * 65535], "map.over: item 0: makes 65537 bytes; at most 65536 fit, pass an artifact instead"),
+    ],
+)
+def test_a_map_fails_whose_items_cannot_be_made(made: object, error: str) -> None:
+    begun = begin_flow(map_of("list"), now=NOW, evaluate=answer(made))
+    assert begun.state.errors == ((0, error),)
+    assert (begun.items, begun.end) == ((), FlowEnd(FAILED, ("each",)))
+
+
+def test_an_item_whose_payload_cannot_be_made_ends_the_map_once_the_others_have_ended() -> None:
+    plan = map_of("list", '{"x":{"cel":"item"}}', max_parallel=1)
+
+    def makes(expression: Expression, scope: Scope) -> object:
+        if scope.item is not None and scope.item[0] == 1:
+            raise ExpressionError("told so")
+        return answer(["a", "b", "c"])(expression, scope)
+
+    begun = begin_flow(plan, now=NOW, evaluate=makes)
+    assert begun.items == ((0, range(1)),)
+    ended = turn(plan, begun.state, [StepEnded(0, SUCCEEDED, 0)], now=NOW, evaluate=makes)
+    assert ended.items == ()
+    assert ended.state.errors == ((0, "with: item 1: told so"),)
+    assert ended.end == FlowEnd(FAILED, ("each",))

@@ -96,6 +96,7 @@ def test_short_and_full_forms() -> None:
         retry=RetryPolicy(max_retries=5),
         timeout=timedelta(minutes=10),
     )
+    assert load.target is not None
     assert (load.target.type, load.after, load.rule) == ("http", ("extract",), StepRule.ALL_SUCCESS)
     assert (page.rule, page.queue, page.allow_failure) == (StepRule.ONE_FAILED, None, False)
     assert plain_from_workflow(Workflow((page,)))["steps"] == [

@@ -77,7 +77,7 @@ def test_all_errors_of_the_steps_are_told_with_their_place() -> None:
     ]
     target = {"type": "workflow", "steps": [{"name": "a"}]}
     assert refusals({"name": "etl", "target": target}) == [
-        "target.steps[0].target: is missing; give one of callback_url, function, command, target"
+        "target.steps[0].target: is missing; give one of callback_url, function, command, job, target"
     ]
 
 
@@ -175,6 +175,8 @@ def test_a_workflow_lacks_what_one_of_its_steps_lacks() -> None:
         "Step 'page': No live worker serves queue 'ops'.",
     )
     assert Offers([Worker("default", "ops")]).find_gap_of(read(), "default") is None
+    of_jobs = read_definition({"name": "jobs", "workflow": {"steps": [{"name": "a", "job": "b"}]}}, now=NOW)
+    assert Offers([]).find_gap_of(of_jobs, "default") is None, "that of the job is told of by itself"
 
 
 def test_no_worker_is_missed_for_the_workflow_itself() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import combinations_with_replacement
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,7 +21,7 @@ from mainspring.core.workflows.reasons import explain_step
 from mainspring.core.workflows.rules import Parents, StepRule, StepVerdict, judge
 from mainspring.core.workflows.state import FlowPhase, FlowState, StepStatus
 from mainspring.core.workflows.timers import FlowTimer, TimerKind
-from mainspring.core.workflows.turn import MOST_STARTS, FlowEnd, FlowTurn, begin_flow, turn
+from mainspring.core.workflows.turn import FlowEnd, FlowTurn, begin_flow, turn
 from mainspring.ports.flow_codec import decode_flow_state, encode_flow_state
 from tests.unit.core.workflows.graphs import acyclic_links, layers
 
@@ -258,11 +259,11 @@ def expected_end(ends: list[StepStatus], may_fail: set[int], player: Player) -> 
     return FAILED if has_failed else SUCCEEDED
 
 
-def play(plan: FlowPlan, *batches: Sequence[Mail], most_starts: int = MOST_STARTS) -> list[FlowTurn]:
+def play(plan: FlowPlan, *batches: Sequence[Mail], **options: Any) -> list[FlowTurn]:
     """Return the turns of a flow that gets these mails."""
-    turns = [begin_flow(plan, now=NOW, most_starts=most_starts)]
+    turns = [begin_flow(plan, now=NOW, **options)]
     for mails in batches:
-        turns.append(turn(plan, turns[-1].state, mails, now=NOW, most_starts=most_starts))
+        turns.append(turn(plan, turns[-1].state, mails, now=NOW, **options))
     return turns
 
 
@@ -567,6 +568,12 @@ def test_steps_at_the_end_run_after_a_failure_a_cancel_and_the_deadline() -> Non
         again = wake(plan, stopped.state, StepEnded(0, SUCCEEDED), late=timedelta(days=1))
         assert (again.starts, again.cancels) == ((1,), ())
         assert wake(plan, again.state, StepEnded(1, SUCCEEDED)).end == end
+
+
+def test_what_follows_a_skipped_step_at_the_end_waits_for_the_end_too() -> None:
+    plan = plan_with_end()
+    turns = play(plan, [SkipStep(0)], [StepEnded(2, SUCCEEDED)], [StepEnded(3, SUCCEEDED)])
+    assert [each.starts for each in turns] == [(2,), (), (3,), (1,)]
 
 
 def test_a_failed_step_at_the_end_fails_the_workflow() -> None:

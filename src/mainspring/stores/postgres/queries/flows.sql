@@ -55,10 +55,10 @@ RETURNING flow_id;
 -- name: read_mail
 -- Mail and revision in one statement: if they came from two, mail that another owner has dealt with in between would pass.
 -- A LATERAL for each shard, or the backlog would be sorted.
-SELECT found.shard, found.id, found.flow_id, found.step, found.what, flow.revision
+SELECT found.shard, found.id, found.flow_id, found.step, found.item, found.what, flow.revision
 FROM unnest(:shards::smallint[], :lows::bigint[]) AS wanted (shard, low)
 CROSS JOIN LATERAL (
-    SELECT mail.shard, mail.id, mail.flow_id, mail.step, mail.what FROM mail
+    SELECT mail.shard, mail.id, mail.flow_id, mail.step, mail.item, mail.what FROM mail
     WHERE mail.shard = wanted.shard AND mail.id >= wanted.low
     ORDER BY mail.shard, mail.id LIMIT :limit
 ) AS found
@@ -85,7 +85,8 @@ DELETE FROM mail WHERE mail.ctid = ANY(ARRAY(
 -- name: read_flows
 SELECT
     flow.id, flow.revision, flow.state AS flow_state, run.job_id, run.version, run.token, run.attempt, run.fire_at,
-    run.due_at, run.started_at, run.target_key, run.payload, run.trace, lane.queue, lane.route, lane.tenant, lane.priority
+    run.due_at, run.started_at, run.target_key, run.payload, run.trace, run.flow_id AS parent_id, lane.queue, lane.route,
+    lane.tenant, lane.priority
 FROM unnest(:flow_ids::bigint[]) AS wanted (id)
 CROSS JOIN LATERAL (SELECT * FROM flow WHERE flow.id = wanted.id LIMIT 1) AS flow
 CROSS JOIN LATERAL (SELECT * FROM run WHERE run.id = wanted.id LIMIT 1) AS run
@@ -229,7 +230,7 @@ CROSS JOIN LATERAL (
 ) AS kept;
 
 -- name: list_flow_runs
--- Three pages, one of each table, in the order of their indexes but for the live runs, of which a flow has few at a time.
+-- Three pages, one of each table.
 SELECT found.*
 FROM (
     (
@@ -240,15 +241,48 @@ FROM (
     (
         SELECT run_history.id FROM run_history
         WHERE run_history.flow_id = :flow_id AND run_history.flow_id > 0 AND run_history.id > :after
-        ORDER BY run_history.flow_id, run_history.id LIMIT :limit
+        ORDER BY run_history.id LIMIT :limit
     )
     UNION ALL
     (
         SELECT dead_run.id FROM dead_run
         WHERE dead_run.flow_id = :flow_id AND dead_run.flow_id > 0 AND dead_run.id > :after
-        ORDER BY dead_run.flow_id, dead_run.id LIMIT :limit
+        ORDER BY dead_run.id LIMIT :limit
     )
     ORDER BY id LIMIT :limit
+) AS picked
+CROSS JOIN LATERAL (SELECT * FROM any_run WHERE any_run.id = picked.id LIMIT 1) AS found
+ORDER BY found.id;
+
+-- name: list_runs_of_steps
+-- The same of some steps: for each of them a page of each table, in the order of the indexes but for the live runs.
+SELECT found.*
+FROM (
+    SELECT paged.id
+    FROM unnest(:steps::smallint[]) AS wanted (step)
+    CROSS JOIN LATERAL (
+        (
+            SELECT run.id FROM run
+            WHERE run.flow_id = :flow_id AND run.flow_id > 0 AND run.step = wanted.step AND run.id > :after
+              AND (:state::text IS NULL OR run.state = :state)
+            ORDER BY run.id LIMIT :limit
+        )
+        UNION ALL
+        (
+            SELECT run_history.id FROM run_history
+            WHERE run_history.flow_id = :flow_id AND run_history.flow_id > 0 AND run_history.step = wanted.step
+              AND run_history.id > :after AND (:state::text IS NULL OR run_history.state = :state)
+            ORDER BY run_history.id LIMIT :limit
+        )
+        UNION ALL
+        (
+            SELECT dead_run.id FROM dead_run
+            WHERE dead_run.flow_id = :flow_id AND dead_run.flow_id > 0 AND dead_run.step = wanted.step
+              AND dead_run.id > :after AND (:state::text IS NULL OR dead_run.state = :state)
+            ORDER BY dead_run.id LIMIT :limit
+        )
+    ) AS paged
+    ORDER BY paged.id LIMIT :limit
 ) AS picked
 CROSS JOIN LATERAL (SELECT * FROM any_run WHERE any_run.id = picked.id LIMIT 1) AS found
 ORDER BY found.id;

@@ -107,13 +107,16 @@ FROM unnest(
 RETURNING id;
 
 -- name: insert_steps
--- The same for runs of steps, which have no keys.
-INSERT INTO run ({new_columns}, flow_id, step, item)
+-- The same for runs of steps.
+INSERT INTO run ({new_columns}, flow_id, step, item, is_parked, key_id, second_key_id, third_key_id)
 SELECT
     {new_id},
-    {new_values}, new.flow_id, new.step, new.item
-FROM unnest({new_arrays}, :flow_ids::bigint[], :steps::smallint[], :items::integer[])
-    AS new ({new_names}, flow_id, step, item)
+    {new_values}, new.flow_id, new.step, new.item, new.key_id IS NOT NULL, new.key_id, new.second_key_id,
+    new.third_key_id
+FROM unnest(
+    {new_arrays}, :flow_ids::bigint[], :steps::smallint[], :items::integer[], :key_ids::bigint[], :second_keys::bigint[],
+    :third_keys::bigint[]
+) AS new ({new_names}, flow_id, step, item, key_id, second_key_id, third_key_id)
 RETURNING id;
 
 -- name: insert_skipped

@@ -34,7 +34,7 @@ SELECT flow.id & 255, flow.id, :step, :what FROM flow WHERE flow.id = :flow_id
 RETURNING id;
 
 -- name: read_mail
-SELECT mail.shard, mail.id, mail.flow_id, mail.step, mail.what, flow.revision
+SELECT mail.shard, mail.id, mail.flow_id, mail.step, mail.item, mail.what, flow.revision
 FROM mail INDEXED BY mail_shard LEFT JOIN flow ON flow.id = mail.flow_id
 WHERE mail.shard = :shard AND mail.id >= :low
 ORDER BY mail.id LIMIT :limit;
@@ -51,7 +51,8 @@ WHERE id = :mail_id AND shard = :shard AND NOT EXISTS (SELECT 1 FROM flow WHERE 
 -- name: read_flows
 SELECT
     flow.id, flow.revision, flow.state AS flow_state, run.job_id, run.version, run.token, run.attempt, run.fire_at,
-    run.due_at, run.started_at, run.target_key, run.payload, run.trace, lane.queue, lane.route, lane.tenant, lane.priority
+    run.due_at, run.started_at, run.target_key, run.payload, run.trace, run.flow_id AS parent_id, lane.queue, lane.route,
+    lane.tenant, lane.priority
 FROM json_each(:flow_ids) AS wanted
 CROSS JOIN flow ON flow.id = wanted.value
 CROSS JOIN run ON run.id = flow.id
@@ -161,3 +162,18 @@ SELECT id FROM run_history INDEXED BY run_history_flow WHERE flow_id = :flow_id 
 UNION ALL
 SELECT id FROM dead_run INDEXED BY dead_run_flow WHERE flow_id = :flow_id AND flow_id > 0 AND id > :after
 ORDER BY id LIMIT :limit;
+
+-- name: find_runs_of_steps
+-- Likewise, of some steps.
+SELECT run.id FROM json_each(:steps) AS wanted CROSS JOIN run INDEXED BY run_flow
+WHERE run.flow_id = :flow_id AND run.flow_id > 0 AND run.step = wanted.value AND run.id > :after
+    AND (:state IS NULL OR run.state = :state)
+UNION ALL
+SELECT run_history.id FROM json_each(:steps) AS wanted CROSS JOIN run_history INDEXED BY run_history_flow
+WHERE run_history.flow_id = :flow_id AND run_history.flow_id > 0 AND run_history.step = wanted.value
+    AND run_history.id > :after AND (:state IS NULL OR run_history.state = :state)
+UNION ALL
+SELECT dead_run.id FROM json_each(:steps) AS wanted CROSS JOIN dead_run INDEXED BY dead_run_flow
+WHERE dead_run.flow_id = :flow_id AND dead_run.flow_id > 0 AND dead_run.step = wanted.value
+    AND dead_run.id > :after AND (:state IS NULL OR dead_run.state = :state)
+ORDER BY 1 LIMIT :limit;

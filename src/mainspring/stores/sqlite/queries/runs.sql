@@ -20,11 +20,12 @@ VALUES (
 );
 
 -- name: insert_step
--- The same for a run of a step, which has no keys.
-INSERT INTO run ({new_columns}, flow_id, step, item)
+-- The same for a run of a step.
+INSERT INTO run ({new_columns}, flow_id, step, item, is_parked, key_id, second_key_id, third_key_id)
 VALUES (
     :run_id, :job_id, :version, :run_lane, :kind, 'PENDING', :fire_at, :due_at, max(:due_at, :now), :now, :expiry_at,
-    :timeout_ms, :payload, :target_key, :fire_range_id, :trace, :flow_id, :step, :item
+    :timeout_ms, :payload, :target_key, :fire_range_id, :trace, :flow_id, :step, :item, :key_id IS NOT NULL, :key_id,
+    :second_key, :third_key
 );
 
 -- name: insert_skipped
