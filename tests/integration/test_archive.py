@@ -24,17 +24,22 @@ from mainspring.clock import system_random
 from mainspring.core.archive import ArchiveKind, ArchiveState, start_of_day
 from mainspring.core.ciphertexts import FIRST_BYTE
 from mainspring.core.ids import RunId, format_run_id
+from mainspring.core.states import RunState
+from mainspring.core.workflows.state import FlowPhase, FlowState, StepStatus
 from mainspring.engine.scheduling.archiver import RETRY
 from mainspring.engine.usecases.archiving import write_day
 from mainspring.errors import Conflict, InvalidInput
 from mainspring.objects import read_place
 from mainspring.ports.archive import ArchiveUnavailable
+from mainspring.ports.flow_codec import encode_flow_state
 from mainspring.ports.store import Store
+from mainspring.ports.store.flows import FlowVerdict
 from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.memory import MemoryStore
 from mainspring.stores.postgres import PostgresStore
 from mainspring.stores.sqlite import SqliteStore
 from mainspring.testing.conformance.archive import TODAY, end_runs
+from mainspring.testing.conformance.flows import end_of, make_turn, start_flow
 from mainspring.testing.factories import START, add_job, at, submit
 from tests.support.archives import (
     KEEP,
@@ -335,6 +340,24 @@ async def test_a_run_is_found_with_its_attempts(store: Store, folder: Path, tmp_
     assert (run["run_id"], [one["error"] for one in attempts]) == (format_run_id(ids[1]), ["boom"])
     assert reader.find(RunId(ids[1] + 1), days, limits=LIMITS) is None
     assert reader.find(RunId(2**60), days, limits=LIMITS) is None
+
+
+async def test_the_run_of_a_workflow_is_found_with_its_steps(
+    store: Store, folder: Path, tmp_path: Path
+) -> None:
+    await store.prepare_history(now=START)
+    ownership = await own(store)
+    flow_id = await start_flow(store, await add_job(store))
+    statuses = bytes((StepStatus.SUCCEEDED, StepStatus.SKIPPED, StepStatus.UPSTREAM_FAILED))
+    state = encode_flow_state(FlowState(FlowPhase.ENDED, statuses, 0, b""))
+    end = await end_of(store, flow_id, RunState.SUCCEEDED)
+    turn = await make_turn(store, flow_id, state=state, end=end)
+    assert await store.turn_flows([turn], epochs=ownership.epochs, now=at(1)) == [FlowVerdict.TURNED]
+    await settle(make_archiver(store, archive_in(folder), ownership), make_janitor(store))
+    reader = reader_of(folder, tmp_path / "r")
+    found = reader.find(flow_id, reader.list_days(), limits=LIMITS)
+    assert found is not None
+    assert found[0]["steps"] == ["SUCCEEDED", "SKIPPED", "UPSTREAM_FAILED"]
 
 
 @pytest.mark.parametrize(

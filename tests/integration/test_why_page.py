@@ -20,7 +20,7 @@ from mainspring.core.outcomes import Failure
 from mainspring.core.pauses import PauseScope
 from mainspring.core.why import WhyCode
 from mainspring.engine.usecases.submissions import Submission
-from mainspring.ports.executor import Success
+from mainspring.ports.executor import Snooze, Success
 from mainspring.ports.gateway import HandedBack, Lease, Report
 from mainspring.ports.store import Store
 from mainspring.registry import FunctionRegistry
@@ -86,6 +86,13 @@ async def backing_off(stage: Stage) -> RunId:
     [run_id] = await stage.submit(retry=retry)
     [lease] = await stage.claim(1)
     await stage.report(lease, Failure(error="no"))
+    return run_id
+
+
+async def snoozed(stage: Stage) -> RunId:
+    [run_id] = await stage.submit()
+    [lease] = await stage.claim(1)
+    await stage.report(lease, Snooze(timedelta(minutes=10)))
     return run_id
 
 
@@ -204,6 +211,7 @@ CASES: Sequence[tuple[WhyCode, Callable[[Stage], Awaitable[RunId]]]] = (
     (WhyCode.RUNNING, running),
     (WhyCode.NOT_DUE, not_due),
     (WhyCode.BACKING_OFF, backing_off),
+    (WhyCode.SNOOZED, snoozed),
     (WhyCode.PAUSED, paused),
     (WhyCode.BLACKOUT, blackout),
     (WhyCode.NO_WORKER, no_worker),

@@ -10,6 +10,7 @@ from mainspring.core import outcomes
 from mainspring.core.backfill import BackfillChange
 from mainspring.core.batching import BatchRule
 from mainspring.core.blackouts import Blackout
+from mainspring.core.checkpoints import NewCheckpoint
 from mainspring.core.fencing import ENGINE_SESSION
 from mainspring.core.ids import DEFAULT_TENANT, BackfillId, FireRangeId, JobId, RunId, SessionId
 from mainspring.core.lane_caps import CapKey, CapScope, LaneCap
@@ -283,6 +284,7 @@ _TOUCHES = tuple(
         "beat beat_batch": "run session",
         "expire_session close_sessions": "session",
         "cancel cancel_batch expire_runs write_logs": "run",
+        "keep_steps keep_steps_backwards keep_steps_late": "run",
         "start_flow": "run session lane mail",
         "end_step fail_step cancel_step cancel_flow": "run mail",
         "turn_flow turn_anew end_flow": "run mail lane shard",
@@ -430,6 +432,29 @@ async def write_logs(store: PostgresStore, scene: Scene) -> Any:
         for run in (scene.other, scene.held)
     ]
     return await store.add_run_logs(entries, now=NOW)
+
+
+def steps_of(*runs: HeldRun, value: bytes) -> list[NewCheckpoint]:
+    """Return the same step of each lease, and what it has come to."""
+    return [NewCheckpoint(run.run_id, run.token, run.session_id, "charge", 0, False, value) for run in runs]
+
+
+@_verb()
+async def keep_steps(store: PostgresStore, scene: Scene) -> Any:
+    return await store.keep_checkpoints(steps_of(scene.held, scene.other, value=b"1"), now=NOW)
+
+
+@_verb()
+async def keep_steps_backwards(store: PostgresStore, scene: Scene) -> Any:
+    """The same steps, which have come to something else."""
+    return await store.keep_checkpoints(steps_of(scene.other, scene.held, value=b"2"), now=NOW)
+
+
+@_verb()
+async def keep_steps_late(store: PostgresStore, scene: Scene) -> Any:
+    """The step of a lease from before, beside one of a lease that is held."""
+    late = replace(scene.held, token=scene.held.token - 1, session_id=scene.second)
+    return await store.keep_checkpoints(steps_of(late, scene.other, value=b"3"), now=NOW)
 
 
 @_verb()

@@ -8,6 +8,7 @@ from typing import Any
 import asyncpg
 
 from mainspring.core.applying import CancelVerdict
+from mainspring.core.checkpoints import CheckpointVerdict
 from mainspring.core.clocks import ChangeVerdict
 from mainspring.core.ids import JobId
 from mainspring.core.model import Job
@@ -203,6 +204,27 @@ _EDITED_BY_APPLY: dict[str, Callable[[Scene], Sequence[Job]]] = {
 }
 
 
+STEPS = {
+    "keep_steps": ("held", "other", r"\x31"),
+    "keep_steps_backwards": ("other", "held", r"\x32"),
+    "keep_steps_late": ("held", "other", r"\x33"),
+}
+"""Of whose steps, and what they have come to."""
+
+
+def judge_steps(scene: Scene, name: str, result: Any, tables: Tables) -> None:
+    """What was kept stands, what is known is there, and a late holder keeps nothing."""
+    *whose, value = STEPS[name]  # values are read as PostgreSQL writes bytes
+    kept = {row["run_id"]: row for row in tables["checkpoint"]}
+    for run, verdict in zip(whose, result, strict=True):
+        row = kept.get(getattr(scene, run).run_id)
+        if verdict is CheckpointVerdict.KEPT:
+            assert row is not None
+            assert (row["value"], row["token"]) == (value, getattr(scene, run).token)
+        assert verdict is not CheckpointVerdict.KNOWN or row is not None
+    assert name != "keep_steps_late" or result[0] is CheckpointVerdict.STALE
+
+
 def judge_result(  # noqa: PLR0912 -- one verb after the other
     scene: Scene, verb: Verb, result: Any, tables: Tables
 ) -> None:
@@ -230,6 +252,8 @@ def judge_result(  # noqa: PLR0912 -- one verb after the other
         told = {(row["run_id"], row["token"]) for row in tables["run_progress"]}
         leases = [(run.run_id, run.token) for run in (scene.other, scene.held)]
         assert kept == told == {lease for lease, is_held in zip(leases, result, strict=True) if is_held}
+    if name in STEPS:
+        judge_steps(scene, name, result, tables)
     if name in {"cancel", "cancel_batch"}:
         runs = (scene.waiting, scene.held.run_id, scene.quarantined, scene.other.run_id)
         for run_id, answer in zip(runs, result, strict=False):

@@ -65,7 +65,10 @@ PIECEMEAL = {
         (
             frozenset({one, other})
             for one in ("preempt", "preempt_backwards")
-            for other in ("submit_beside_held", "submit_once_batch", "write_logs")
+            for other in (
+                *("submit_beside_held", "submit_once_batch", "write_logs"),
+                *("keep_steps", "keep_steps_backwards", "keep_steps_late"),
+            )
         ),
         "passes over a run at which the other one looks; the next period makes up for it",
     ),

@@ -51,6 +51,7 @@ _TABLES = "mainspring.stores.memory.tables"
 _CATCH_UP = "mainspring.engine.scheduling.catch_up"
 _ALERTS = "mainspring.stores.memory.alerts"
 _FLOWS = "mainspring.stores.memory.flows"
+_CHECKPOINTS = "mainspring.stores.memory.checkpoints"
 _FIRE_COUNTS = "mainspring.core.fire_counts"
 
 GUARDS: tuple[Guard, ...] = (
@@ -937,6 +938,53 @@ GUARDS: tuple[Guard, ...] = (
             ),
         ),
         staging="with_workflows",
+    ),
+    Guard(
+        "lease of kept steps",
+        "what a late holder has come to is not kept, so that it never takes the place of what the next one does",
+        (
+            Edit(
+                _CHECKPOINTS,
+                "if run is None or not is_held(run, item.token, item.session_id):",
+                "if run is None:",
+            ),
+        ),
+        staging="with_durable_functions",
+    ),
+    Guard(
+        "what is kept stands",
+        "what is kept of a step is not written again",
+        (Edit(_CHECKPOINTS, "if (item.name, item.number) in kept:", "if kept is None:"),),
+        staging="with_durable_functions",
+    ),
+    Guard(
+        "reading of kept steps",
+        "an attempt knows what those before have kept: here, only from the third lease on",
+        (Edit("mainspring.sdk.durable", "self.attempt.token > 1:", "self.attempt.token > 3:"),),
+        staging="with_durable_functions",
+    ),
+    Guard(
+        "rest of a sleep",
+        "a function that sleeps goes on once its time has come: here, once a tenth of it is over",
+        (
+            Edit(
+                "mainspring.sdk.durable",
+                "min(self._wakes) - self._loop.time()",
+                "(min(self._wakes) - self._loop.time()) / 10",
+            ),
+            Edit(
+                "mainspring.sdk.durable",
+                "left = (began - self._now()).total_seconds() + seconds",
+                "left = (began - self._now()).total_seconds() + seconds / 10",
+            ),
+        ),
+        staging="with_durable_functions",
+    ),
+    Guard(
+        "steps before poison",
+        "a run that gets further from crash to crash is no poison",
+        (Edit(_CHECKPOINTS, "        run.quarantined_crashes = 0\n", ""),),
+        staging="with_durable_functions",
     ),
 )
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from random import Random
 
 from tools.simulator.accessed import make_accessed
 from tools.simulator.flowed import make_flowed
+from tools.simulator.kept import draw_kept
 from tools.simulator.plan import Action, FaultPlan, Plan
 
 Staging = Callable[[Plan], Plan | None]
@@ -102,6 +104,29 @@ def with_workflows(plan: Plan) -> Plan | None:
     return replace(flowed, faults=faults, failure_rate=0.0)
 
 
+def with_durable_functions(plan: Plan) -> Plan | None:
+    """Have durable functions alone, whose workers die, with processes that are late with what they ask."""
+    names = [f"server-{number}" for number in range(plan.servers)]
+    names += [f"worker-{number}" for number in range(len(plan.workers))]
+    jobs, actions, _ = draw_kept(Random(f"staged kept:{plan.seed}"), names, plan.seconds)
+    late = tuple(FaultPlan(at=12.0, seconds=90.0, kind="late", target=name) for name in names)
+    kills = tuple(
+        FaultPlan(at=15.0 + 3 * number, seconds=1.0, kind="kill", target=name)
+        for number, name in enumerate(name for _ in range(8) for name in names if name.startswith("worker"))
+        if number < 25
+    )
+    return replace(
+        plan,
+        jobs=jobs,
+        actions=tuple(sorted(actions, key=lambda action: action.at)),
+        faults=(*late, *kills),
+        failure_rate=0.0,
+        judges_alerts=False,
+        tenants=(),
+        checks_tokens=False,
+    )
+
+
 STAGINGS: Mapping[str, Staging] = {
     "without_faults": without_faults,
     "with_lost_workers": with_lost_workers,
@@ -109,5 +134,6 @@ STAGINGS: Mapping[str, Staging] = {
     "with_late_verdicts": with_late_verdicts,
     "with_tenants_and_tokens": with_tenants_and_tokens,
     "with_workflows": with_workflows,
+    "with_durable_functions": with_durable_functions,
 }
 """By the names that guards use."""

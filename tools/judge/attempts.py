@@ -8,8 +8,9 @@ from datetime import datetime, timedelta
 
 from mainspring.core.model import Attempt, Delivery, JobSpec, Run
 from mainspring.core.states import FINAL_STATES, RunState
+from tools.judge.kept_steps import losses_without_progress
 from tools.judge.late_starts import excuse_late_start
-from tools.judge.model import Effect, History, Violation
+from tools.judge.model import Effect, History, StepNote, Violation
 from tools.judge.retries import judge_retries
 from tools.judge.runs import LOSSES, Runs
 
@@ -103,7 +104,7 @@ def judge_ends(history: History, runs: Runs, counts: Counter[str]) -> Iterator[V
         if run.state is RunState.SKIPPED:
             yield from _judge_skip(history, run, spec, runs, counts)
         yield from _judge_outcomes(run, attempts, runs)
-        yield from _judge_losses(run, spec, attempts, runs)
+        yield from _judge_losses(run, spec, attempts, runs.kept[run.id], runs)
         returned = sum(attempt.outcome == "handed_back" for attempt in attempts)
         if returned > _RETURNS + len(history.faults):
             yield runs.accuse(
@@ -158,10 +159,13 @@ def _judge_outcomes(run: Run, attempts: list[Attempt], runs: Runs) -> Iterator[V
             yield runs.accuse("S25", run.id, why)
 
 
-def _judge_losses(run: Run, spec: JobSpec, attempts: list[Attempt], runs: Runs) -> Iterator[Violation]:
+def _judge_losses(
+    run: Run, spec: JobSpec, attempts: list[Attempt], steps: list[StepNote], runs: Runs
+) -> Iterator[Violation]:
     losses = sum(attempt.outcome == "lost" for attempt in attempts)
-    if losses > spec.poison_limit + 1:  # the first one among other runs, all later ones alone
-        why = f"lost {losses} times, though {spec.poison_limit} crashes alone are the limit"
+    since = losses_without_progress(attempts, steps)
+    if since > spec.poison_limit + 1:  # the first one among other runs, all later ones alone
+        why = f"lost {since} times, though {spec.poison_limit} crashes alone without a step are the limit"
         yield runs.accuse("S8", run.id, why)
     if losses != run.crashes:
         yield runs.accuse("S8", run.id, f"{run.crashes} crashes are counted, but it was lost {losses} times")

@@ -21,6 +21,7 @@ from tools.judge.fire_counts import judge_fire_counts
 from tools.judge.fires import judge_fires, judge_instants
 from tools.judge.flows import judge_flows
 from tools.judge.intake import judge_intake
+from tools.judge.kept_steps import judge_kept_steps
 from tools.judge.leases import read_leases
 from tools.judge.limits import judge_limits, judge_lines
 from tools.judge.misfires import judge_catch_ups, judge_misfires
@@ -86,8 +87,9 @@ RULES = {
     "W2": "a step of a workflow's run has one run",
     "W3": "a workflow ends once, after all its steps, and nothing starts after its end or long after its cancel",
     "W4": "every workflow ends as its steps have and its rules say, and leaves no mail and no flow",
-    "W7": "a workflow is stopped by its deadline, and not before it",
+    "W7": "a workflow is stopped by its deadline, and not before it; a durable function sleeps as long as it says",
     "W9": "a workflow that is paused starts nothing",
+    "W12": "what is kept of a step stands, its body never runs again, and each attempt gets what is kept",
     "W14": "a step whose condition is false never runs, and one gets exactly what the step that it names has returned",
     "P1": "a job pauses itself after so many failures in a row, and only then",
 }
@@ -111,6 +113,7 @@ def judge(history: History) -> Verdict:
         *judge_intake(history, runs, counts),
         *judge_effects(history, runs, counts),
         *judge_ends(history, runs, counts),
+        *judge_kept_steps(history, runs, counts),
         *judge_cancels(history, runs, counts),
         *judge_order(history, counts),
         *judge_grants(history, counts),

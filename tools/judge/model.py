@@ -17,6 +17,7 @@ from mainspring.core.model import Attempt, FireRange, JobSpec, Run
 from mainspring.core.states import RunState
 
 if TYPE_CHECKING:  # workers of earlier releases, which know of none of it, import the judge, too
+    from mainspring.core.checkpoints import Checkpoint
     from mainspring.core.dead_letters import SettledLetter
     from mainspring.core.ids import RedriveId
     from mainspring.core.redrives import Redrive
@@ -399,6 +400,24 @@ class BackfillStory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StepNote:
+    """What happened to a step of a durable function.
+
+    Attributes:
+        what: `began`, when its body did; `kept`, when the store had committed it; `given`, when its function got it.
+        value: what it returned; of a sleep, its seconds.
+    """
+
+    run_id: RunId
+    token: int
+    name: str
+    number: int
+    what: str
+    at: datetime
+    value: object = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FlowStory:
     """A run of a workflow, with the runs of its steps as they are in the end.
 
@@ -482,6 +501,8 @@ class History:
         flow_events: theirs, in order.
         flow_mail: how much mail is left in the end.
         open_flows: how many flows are left in the end.
+        steps: what happened to the steps of durable functions, in order.
+        kept: what is kept of them in the end, of runs that have any.
         is_by_age: the queue of these tenants serves the oldest run first, so their weights do not count.
         claim: how many attempts one worker can run at a time.
         matchers: how many processes give out runs, each by what it knows.
@@ -538,6 +559,8 @@ class History:
     flow_events: list[Event] = field(default_factory=list)
     flow_mail: int = 0
     open_flows: int = 0
+    steps: list[StepNote] = field(default_factory=list)
+    kept: Mapping[RunId, list[Checkpoint]] = field(default_factory=dict)
     is_by_age: bool = False
     claim: int = 1
     matchers: int = 1

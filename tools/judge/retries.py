@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from mainspring.core.model import Attempt, Delivery, JobSpec, Run
 from mainspring.core.retry import Backoff, RetryPolicy
 from mainspring.core.states import RunState
+from tools.judge.kept_steps import losses_without_progress
 from tools.judge.model import Effect, History, Violation
 from tools.judge.runs import FAILURES, LOSSES, Runs
 
@@ -123,7 +124,8 @@ def _judge_failure(
     told = follows[-1] if follows and follows[-1].attempt is attempts[-1] else None
     is_over = told is not None and told.is_last
     is_lost = spec.delivery is Delivery.AT_MOST_ONCE and last in FAILURES | LOSSES
-    is_poison = run.reason == "poison" and run.crashes >= spec.poison_limit and last == "lost"
+    deaths = losses_without_progress(attempts, runs.kept[run.id])
+    is_poison = run.reason == "poison" and deaths >= spec.poison_limit and last == "lost"
     is_refused = run.reason == "not_retryable" and last in FAILURES and (told is None or told.rule is None)
     if not (is_over or is_lost or is_poison or is_refused):
         count = sum(told.then == "retry" for told in follows)

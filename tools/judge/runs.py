@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from mainspring.core.ids import RunId, format_run_id
 from mainspring.core.model import JobSpec, Run
-from tools.judge.model import Effect, History, Violation
+from tools.judge.model import Effect, History, StepNote, Violation
 
 LOSSES = frozenset({"lost", "handed_back", "preempted"})
 """Ends of an attempt that do not count as failures."""
@@ -24,6 +24,10 @@ class Runs:
         for effect in history.effects:
             self.effects[effect.run_id].append(effect)
         self.attempts = history.attempts
+        self.kept: dict[RunId, list[StepNote]] = defaultdict(list)
+        for note in history.steps:
+            if note.what == "kept":
+                self.kept[note.run_id].append(note)
         self.specs = {(change.job_id, change.version): change.spec for change in history.changes}
         self._expiries = history.expiries
 

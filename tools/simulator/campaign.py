@@ -24,6 +24,7 @@ from tools.simulator.plan import (
     END_VERBS,
     FLOW_VERBS,
     INTAKE_VERBS,
+    KEPT_VERBS,
     LOOK_VERBS,
     PAUSE_VERBS,
     PREEMPTION_VERBS,
@@ -120,6 +121,14 @@ REQUIRED = (
     *("tokens_admitted", "tokens_refused"),
     *("flow_started", "flow_turned", "flow_lost", "flow_fenced", "flow_cancelled_its_steps"),
     *("flow_starts_judged", "flows_failed", "flows_cancelled"),
+    *(
+        "step_kept",
+        "step_known",
+        "step_stale",
+        "step_killed_its_worker",
+        "steps_given_again",
+        "sleeps_judged",
+    ),
     *("catch_ups_paced", "catch_ups_full"),
     *("fires_counted", "jobs_finished", "jobs_finished_by_a_catch_up", "counts_kept_by_an_edit"),
     *("backfill_fires_made", "backfill_fires_skipped", "backfill_step_lost", "backfill_in_the_way"),
@@ -128,6 +137,7 @@ REQUIRED = (
         for verb in (
             *(*CRASH_VERBS, *LOOK_VERBS, *INTAKE_VERBS, *PAUSE_VERBS, *BLACKOUT_VERBS, *CAP_VERBS),
             *(*BACKFILL_VERBS, *RESERVE_VERBS, *PREEMPTION_VERBS, *END_VERBS, *REDRIVE_VERBS, *ALERT_VERBS),
+            *KEPT_VERBS,
             *(verb for verb in FLOW_VERBS if verb not in CRASH_VERBS),
         )
         for moment in ("before", "after")

@@ -23,6 +23,7 @@ from tools.simulator.ending import make_ending
 from tools.simulator.flowed import draw_flowed
 from tools.simulator.following import make_following
 from tools.simulator.herd import make_herd
+from tools.simulator.kept import make_kept
 from tools.simulator.limited import make_limited
 from tools.simulator.moved import make_moved
 from tools.simulator.once import make_once
@@ -88,6 +89,8 @@ def _draw(seed: int, seconds: float) -> Plan:
     long, urges, losses = (
         ((), (), ()) if crowd or promised else make_preempting(seed, servers, slots * len(workers), seconds)
     )
+    # Nor are they beside functions whose steps take long.
+    kept, journeys, mishaps = ((), (), ()) if crowd or promised else make_kept(seed, names, seconds)
     return Plan(
         seed=seed,
         servers=servers,
@@ -104,7 +107,7 @@ def _draw(seed: int, seconds: float) -> Plan:
         jobs=(
             *(*jobs, *herd, *crowd, *closed, *limited, *once, *batched, *bounded, *following, *past, *late),
             *(*still, *promised, *capped, *long, *moved, *composed, *ruled, *starting, *counted, *ending),
-            *(*dying, *watched),
+            *(*dying, *watched, *kept),
         ),
         actions=tuple(
             sorted(
@@ -135,6 +138,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *remarks,
                     *redrives,
                     *tellings,
+                    *journeys,
                 ),
                 key=lambda action: action.at,
             )
@@ -158,6 +162,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *miscounts,
                     *slips,
                     *losses,
+                    *mishaps,
                     *ends,
                     *gaps,
                     *breaks,

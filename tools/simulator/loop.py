@@ -198,6 +198,11 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._ready.append(handle)
         return handle
 
+    def call_soon_threadsafe(  # type: ignore[override]  # the same
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> _Handle:
+        return self.call_soon(callback, *args, context=context)  # there is one thread
+
     def call_later(  # type: ignore[override]  # the same
         self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> _Handle:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from random import Random
@@ -16,6 +16,7 @@ from mainspring.api.errors import Rejected
 from mainspring.api.gatekeeper import Gatekeeper
 from mainspring.clock import LoopWaiter, StoreClock
 from mainspring.core.batching import TAKES_BATCHES
+from mainspring.core.checkpoints import NewCheckpoint
 from mainspring.core.ids import RunId, SessionId
 from mainspring.core.rights import Principal
 from mainspring.core.usage import QueueKey, Usage
@@ -28,6 +29,7 @@ from mainspring.errors import MainspringError, StoreUnavailable, Unreachable
 from mainspring.executors import FunctionExecutor
 from mainspring.executors.runners import InlineRunner
 from mainspring.expressions.cel import CelExpressions
+from mainspring.ports.checkpoints import CheckpointGateway, KeptStepPage, KeptSteps
 from mainspring.ports.figures import ShardFigures
 from mainspring.ports.gateway import (
     BeatReply,
@@ -51,6 +53,7 @@ from tools.simulator.batched import make_gathering
 from tools.simulator.capped import LABEL
 from tools.simulator.files import FileStore
 from tools.simulator.fitness import Fitness
+from tools.simulator.kept import make_traveling
 from tools.simulator.loop import Process
 from tools.simulator.work import make_work
 from tools.simulator.world import (
@@ -339,9 +342,26 @@ class FarGateway:
         """Tell what attempts have written."""
         return await self._ask(lambda gateway: gateway.log(session_id, reports))
 
+    async def keep_checkpoints(self, session_id: SessionId, items: Sequence[NewCheckpoint]) -> KeptSteps:
+        """Keep what steps have come to."""
+        return await self._ask(lambda gateway: _keeper(gateway).keep_checkpoints(session_id, items))
+
+    async def list_checkpoints(
+        self, session_id: SessionId, run_id: RunId, token: int, *, after: tuple[str, int] | None = None
+    ) -> KeptStepPage:
+        """Read what is kept of the steps of a run."""
+        return await self._ask(
+            lambda gateway: _keeper(gateway).list_checkpoints(session_id, run_id, token, after=after)
+        )
+
     async def leave(self, session_id: SessionId) -> None:
         """End the session."""
         await self._ask(lambda gateway: gateway.leave(session_id))
+
+
+def _keeper(gateway: WorkerGateway) -> CheckpointGateway:
+    assert isinstance(gateway, CheckpointGateway)
+    return gateway
 
 
 class WorkerNode(_Node):
@@ -369,6 +389,7 @@ class WorkerNode(_Node):
         registry = FunctionRegistry()
         registry.add("work", make_work(self.world, self, self._count_waiting))
         registry.add("gather", make_gathering(self.world, self))
+        registry.add("travel", make_traveling(self.world, self))
         registration = Registration(
             name=process.name,
             host=self.name,
@@ -380,7 +401,7 @@ class WorkerNode(_Node):
         )
         worker = Worker(
             gateway,
-            {"function": FunctionExecutor(registry, runner=InlineRunner())},
+            {"function": FunctionExecutor(registry, runner=InlineRunner(), checkpoints=_keeper(gateway))},
             settings=WorkerSettings(
                 registration=registration, prefetch=timedelta(seconds=self.world.plan.prefetch)
             ),

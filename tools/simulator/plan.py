@@ -158,6 +158,8 @@ FLOW_VERBS = (
     "cancel_runs",
 )
 """What plans of workflows crash at. The last three post mail."""
+KEPT_VERBS = ("keep_checkpoints", "list_checkpoints")
+"""What only plans with durable functions lead to."""
 CRASH_VERBS = (
     # the planner and the fire ranges' drain
     *(

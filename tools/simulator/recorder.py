@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ from mainspring.core.admission import HELD_BACK, SubmissionVerdict
 from mainspring.core.alerting import Verdict
 from mainspring.core.applying import CancelVerdict
 from mainspring.core.blackouts import Blackout
+from mainspring.core.checkpoints import CheckpointVerdict, NewCheckpoint
 from mainspring.core.clocks import ChangeVerdict
 from mainspring.core.fencing import ENGINE_SESSION
 from mainspring.core.ids import (
@@ -65,6 +67,7 @@ from tools.judge import (
     Pausing,
     Permit,
     Replacement,
+    StepNote,
     StillWindow,
 )
 from tools.judge.oracle import ClosedFires
@@ -94,6 +97,7 @@ class Recorder:
         flow_cancels: when a cancel of a workflow's run was committed first.
         flow_pauses: from when on, and until when, a workflow's run was paused, by the turns that have read of it.
         flow_skips: the workflows' runs of which someone skipped a step.
+        steps: what happened to the steps of durable functions, in order.
         log: one line per event, in order. It is the same for the same seed, byte for byte.
     """
 
@@ -118,6 +122,7 @@ class Recorder:
         self.flow_cancels: dict[RunId, datetime] = {}
         self.flow_pauses: dict[RunId, list[tuple[datetime, datetime | None]]] = defaultdict(list)
         self.flow_skips: set[RunId] = set()
+        self.steps: list[StepNote] = []
         self.events: list[Event] = []
         self.replacements: list[Replacement] = []
         self.pausings: list[Pausing] = []
@@ -182,6 +187,7 @@ class Recorder:
             "try_claim": self._note_speculative_claim,
             "submit_claimed": self._note_submitted_claimed,
             "apply": self._note_ends,
+            "keep_checkpoints": self._note_kept,
             "start_flows": self._note_flow_starts,
             "post_mail": self._note_posts,
             "turn_flows": self._note_turns,
@@ -751,6 +757,38 @@ class Recorder:
                 self._event(run_id, RunState.CANCELLED, 0, "cancel", actor, given["now"])
             elif result is CancelVerdict.REQUESTED:
                 self._cancel_requested.add(run_id)
+
+    # -- durable functions ---------------------------------------------------------------------------------------------
+
+    def note_step(self, note: StepNote, actor: str) -> None:
+        """Note what happened to a step."""
+        self.steps.append(note)
+        value = "" if note.value is None else f" {note.value}"
+        self.say(
+            f"run {note.run_id} token {note.token} step {note.name} {note.number} {note.what}{value} on {actor}"
+        )
+
+    def _note_kept(
+        self,
+        actor: str,
+        items: Sequence[NewCheckpoint],
+        given: Mapping[str, Any],
+        verdicts: list[CheckpointVerdict],
+    ) -> None:
+        for item, verdict in zip(items, verdicts, strict=True):
+            self.reached[f"step_{verdict}"] += 1
+            if verdict is CheckpointVerdict.KEPT:
+                value = None if item.value is None else json.loads(item.value)
+                note = StepNote(
+                    run_id=item.run_id,
+                    token=item.token,
+                    name=item.name,
+                    number=item.number,
+                    what="kept",
+                    at=given["now"],
+                    value=value,
+                )
+                self.note_step(note, actor)
 
     # -- workflows -----------------------------------------------------------------------------------------------------
 

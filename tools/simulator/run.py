@@ -18,6 +18,7 @@ from pathlib import Path
 import structlog
 
 from mainspring.core.audit import AuditFilter
+from mainspring.core.checkpoints import Checkpoint
 from mainspring.core.dead_letters import SettledLetter
 from mainspring.core.definition.workflows import workflow_from_plain
 from mainspring.core.ids import SHARDS, RunId
@@ -273,6 +274,11 @@ async def _read(world: World, healed_at: datetime) -> History:
         askings=recorder.askings,
         flows=[await _read_flow(world, run) for run in every if run.id in recorder.flow_runs],
         flow_events=recorder.flow_events,
+        steps=recorder.steps,
+        kept={
+            run_id: await _read_kept(world, run_id)
+            for run_id in {note.run_id: None for note in recorder.steps}
+        },
         flow_mail=len(await world.store.read_mail(range(SHARDS), lows={}, limit=100)),
         open_flows=sum(flow is not None for flow in await world.store.read_flows(sorted(recorder.flow_runs))),
         claim=world.plan.slots,
@@ -308,6 +314,10 @@ async def _read_flow(world: World, run: Run) -> FlowStory:
         whens=whens,
         givens=givens,
     )
+
+
+async def _read_kept(world: World, run_id: RunId) -> list[Checkpoint]:
+    return await world.store.list_checkpoints(run_id, limit=1000)
 
 
 async def _until_told(world: World) -> None:

@@ -22,8 +22,10 @@ from mainspring.archive.tasks import FORMAT, MANIFEST, DayManifest, PartFacts
 from mainspring.core.archive import FOLDER, ArchiveKind
 from mainspring.core.ids import RunId, format_job_id, format_run_id
 from mainspring.core.values import value
+from mainspring.core.workflows.state import StepStatus, UnreadableFlow
 from mainspring.errors import InvalidInput, MissingExtra
 from mainspring.objects import Objects
+from mainspring.ports.flow_codec import decode_flow_state
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -261,7 +263,7 @@ def _find(
 
 
 def _named(run: dict[str, Any]) -> dict[str, Any]:
-    """Return a run with its ids as they are written everywhere else."""
+    """Return a run with its ids as they are written everywhere else, and with how its steps have ended."""
     other, flow = run["redrive_of"], run.get("flow_id")
     return {
         "run_id": format_run_id(run["id"]),
@@ -269,7 +271,22 @@ def _named(run: dict[str, Any]) -> dict[str, Any]:
         "job_id": format_job_id(run["job_id"]),
         "redrive_of": None if other is None else format_run_id(other),
         "flow_id": None if flow is None else format_run_id(flow),
+        "steps": _read_steps(run.get("flow_state")),
     }
+
+
+def _read_steps(kept: str | None) -> list[str] | None:
+    """Return how the steps of a workflow's run have ended, in the order of its definition; None if that is not known.
+
+    It is not, of other runs, and of one whose state was encrypted in the store.
+    """
+    if kept is None:
+        return None
+    try:
+        state = decode_flow_state(bytes.fromhex(kept))
+    except UnreadableFlow:
+        return None
+    return [StepStatus(step).name for step in state.steps]
 
 
 def _first_line(error: Exception) -> str:

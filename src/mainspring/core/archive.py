@@ -83,10 +83,12 @@ RUN_COLUMNS: tuple[tuple[str, ColumnKind], ...] = (
     ("flow_id", "number"),
     ("step", "number"),
     ("item", "number"),
+    ("flow_state", "text"),
 )
 """The columns of a run, in the order in which stores copy them; the first is its id.
 
-The trace context is in hexadecimal. The last three say of which step of which workflow's run a run is.
+The trace context and the state of a workflow's run are in hexadecimal; the second one says how its steps have ended,
+also those that never ran. The three before it say of which step of which workflow's run a run is.
 """
 
 ATTEMPT_COLUMNS: tuple[tuple[str, ColumnKind], ...] = (

@@ -219,7 +219,8 @@ def lost(facts: AttemptFacts, spec: JobSpec, *, now: datetime, random: Random = 
     """The worker died with the attempt. The run is ready again at once; a crash counts, an attempt does not.
 
     An at-most-once run ends FAILED, because no one can know whether it ran. So does a run that crashed its worker
-    `poison_limit` times while quarantined. In all other cases, a rule of the job for crashes has its say.
+    `poison_limit` times while quarantined, since the last step that it kept if it keeps any. In all other cases, a rule
+    of the job for crashes has its say.
 
     Args:
         random: of the jitter, if a rule retries; by default there is none.

@@ -14,6 +14,7 @@ from mainspring.core.ids import RunId, format_run_id
 from mainspring.core.lane_caps import CapKey, CapScope
 from mainspring.core.limits import job_of_limit, overlap_limit_name
 from mainspring.core.model import Attempt, Run
+from mainspring.core.outcomes import AttemptOutcome
 from mainspring.core.pauses import Pause
 from mainspring.core.rates import Rate
 from mainspring.core.rivals import RivalFacts, explain_rivals
@@ -38,6 +39,7 @@ class WhyCode(StrEnum):
     RUNNING = "running"
     NOT_DUE = "not_due"
     BACKING_OFF = "backing_off"
+    SNOOZED = "snoozed"
     PAUSED = "paused"
     BLACKOUT = "blackout"
     NO_WORKER = "no_worker"
@@ -222,7 +224,7 @@ def explain(
     pause_note: str | None = None,
     reserve: ReserveFacts | None = None,
     caps: Sequence[CapFacts] = (),
-    preempted: Attempt | None = None,
+    last: Attempt | None = None,
     rivals: RivalFacts | None = None,
     flow: FlowProgress | None = None,
 ) -> Why:
@@ -237,7 +239,7 @@ def explain(
         reserve: how its tenant stands to reserved slots; None: nobody has any.
         caps: those of its lane.
         pause_note: why Mainspring paused the job of a run that FAILED; None if it did not.
-        preempted: its last attempt, if that was stopped for more urgent work.
+        last: its last attempt; None if it has had none.
         rivals: what else waits for the same workers; None: nothing is known of it.
         flow: how far the steps have come of a workflow's run that the engine holds; None for others.
     """
@@ -249,14 +251,14 @@ def explain(
     if run.state is RunState.RUNNING or wait is None:
         return Why(code=WhyCode.RUNNING, sentence=_tell_running(run, flow))
     halt = _explain_halt(pause, blackout)
-    why = _explain_wait(run, wait, gap=gap, now=now, halt=halt, caps=caps)
+    why = _explain_wait(run, wait, gap=gap, now=now, halt=halt, caps=caps, last=last)
     if why.code in (WhyCode.BEHIND, WhyCode.READY):
         more = "" if reserve is None else _explain_reserve(reserve)
         why = replace(
             why, sentence=why.sentence + (more or ("" if rivals is None else explain_rivals(rivals)))
         )
-    if preempted is not None:
-        told = f"It was {preempted.error} at {write_instant(preempted.finished_at)}."
+    if last is not None and last.outcome == AttemptOutcome.PREEMPTED:
+        told = f"It was {last.error} at {write_instant(last.finished_at)}."
         why = replace(why, sentence=f"{why.sentence} {told}")
     if wait.expires_at is None:
         return why
@@ -282,9 +284,10 @@ def _explain_wait(
     now: datetime,
     halt: Why | None,
     caps: Sequence[CapFacts],
+    last: Attempt | None,
 ) -> Why:
     if run.ready_at > now:
-        return _explain_time(run, now)
+        return _explain_time(run, last, now)
     if halt is not None:
         return halt
     if gap is not None:
@@ -319,10 +322,14 @@ def _explain_pause(pause: Pause) -> Why:
     return Why(code=WhyCode.PAUSED, sentence=sentence, until=pause.until)
 
 
-def _explain_time(run: Run, now: datetime) -> Why:
+def _explain_time(run: Run, last: Attempt | None, now: datetime) -> Why:
     when = f"{write_instant(run.ready_at)}, in {show(max(run.ready_at - now, _SECOND) // _SECOND * _SECOND)}"
     if run.state is RunState.RETRYING:
-        sentence = f"Attempt {run.attempt - 1} did not succeed; the next one may start at {when}."
+        if last is not None and last.outcome == AttemptOutcome.SNOOZED:
+            sentence = f"It was snoozed at {write_instant(last.finished_at)}, and sleeps until {when}."
+            return Why(code=WhyCode.SNOOZED, sentence=sentence, until=run.ready_at)
+        number = run.attempt - 1 if last is None else last.number
+        sentence = f"Attempt {number} did not succeed; the next one may start at {when}."
         return Why(code=WhyCode.BACKING_OFF, sentence=sentence, until=run.ready_at)
     return Why(code=WhyCode.NOT_DUE, sentence=f"It may start at {when}.", until=run.ready_at)
 

@@ -8,8 +8,9 @@ from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
-from mainspring.core.checkpoints import Checkpoint, CheckpointVerdict, NewCheckpoint
+from mainspring.core.checkpoints import Checkpoint, NewCheckpoint
 from mainspring.errors import Conflict, StoreUnavailable, Unreachable
+from mainspring.executors._step_batches import StepBatches, is_stale
 from mainspring.ports.checkpoints import CheckpointGateway, KeptStepPage
 from mainspring.ports.executor import AttemptContext
 
@@ -27,6 +28,7 @@ class AttemptSteps:
 
     def __init__(self, gateway: CheckpointGateway, loop: asyncio.AbstractEventLoop) -> None:
         self._gateway = gateway
+        self._batches = StepBatches(gateway)
         self._loop = loop
 
     async def keep(
@@ -34,8 +36,8 @@ class AttemptSteps:
     ) -> datetime:
         """Keep what a step has come to; see `StepKeeper`."""
         new = NewCheckpoint(context.run_id, context.token, context.session_id, name, number, is_error, value)
-        kept = await self._call(partial(self._gateway.keep_checkpoints, context.session_id, [new]))
-        if kept.verdicts[0] is CheckpointVerdict.STALE:
+        kept = await self._call(partial(self._batches.keep, new))
+        if is_stale(kept):
             raise Conflict("lease", "the attempt does not hold this run any more, so its steps are not kept")
         return kept.at
 

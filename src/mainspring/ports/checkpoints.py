@@ -39,10 +39,10 @@ class CheckpointGateway(Protocol):
     """A gateway that keeps steps. After `Unreachable` or `StoreUnavailable`, a call may be repeated."""
 
     async def keep_checkpoints(self, session_id: SessionId, items: Sequence[NewCheckpoint]) -> KeptSteps:
-        """Keep what steps of attempts under way have come to.
+        """Keep what steps of attempts under way have come to: one or more.
 
         Raises:
-            InvalidInput: a name, a number or a value is none. Nothing is kept.
+            InvalidInput: a name, a number or a value is none. Of the steps that were sent with it, nothing is kept.
         """
         ...
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 
-from mainspring.clock import LoopWaiter, monotonic
+from mainspring.clock import LoopWaiter
 from mainspring.core.checkpoints import MOST_STEPS, Checkpoint, check_step_name, check_value
 from mainspring.core.fields import kind, read_delay, read_int
 from mainspring.errors import Conflict, InvalidInput
@@ -86,7 +86,8 @@ class DurableContext:
         self._under_way = 0
         self._wakes: list[float] = []
         self._timer: asyncio.TimerHandle | None = None
-        self._end: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        self._end: asyncio.Future[BaseException] = self._loop.create_future()
 
     def step(
         self,
@@ -207,7 +208,7 @@ class DurableContext:
         if left < _SHORT:
             await LoopWaiter().wait(max(left, 0.0))
             return
-        wake = monotonic() + left
+        wake = self._loop.time() + left
         self._wakes.append(wake)
         self._watch()
         try:
@@ -258,14 +259,14 @@ class DurableContext:
     def _suspend(self) -> None:
         self._timer = None
         if self._wakes and not self._under_way and not self._end.done():
-            self._end.set_result(SnoozeRun(max(min(self._wakes) - monotonic(), 0.0)))
+            self._end.set_result(SnoozeRun(max(min(self._wakes) - self._loop.time(), 0.0)))
 
     def _now(self) -> datetime:
-        at, since = self._engine_time or (self.attempt.due_at, monotonic())
-        return at + timedelta(seconds=monotonic() - since)
+        at, since = self._engine_time or (self.attempt.due_at, self._loop.time())
+        return at + timedelta(seconds=self._loop.time() - since)
 
     def _set_time(self, at: datetime) -> None:
-        self._engine_time = at, monotonic()
+        self._engine_time = at, self._loop.time()
 
     async def _run(
         self, call: Callable[..., Awaitable[T]], args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -178,14 +178,15 @@ class HttpGateway:
                 raise
 
     async def keep_checkpoints(self, session_id: SessionId, items: Sequence[NewCheckpoint]) -> KeptSteps:
-        """Keep what steps have come to; see `CheckpointGateway`."""
-        view = await self._transport.call(
-            operations.WORKER_KEEP_STEPS,
-            body=protocol.from_checkpoints(session_id, items),
-            may_repeat=True,
-            may_move=True,
-        )
-        return protocol.to_kept(view)
+        """Keep what steps have come to, in as many requests as needed; see `CheckpointGateway`."""
+        answers: list[KeptSteps] = []
+        for part in _parts(_encode(protocol.from_checkpoint(item)) for item in items):
+            body = {"session_id": protocol.show_session(session_id), "steps": part}
+            view = await self._transport.call(
+                operations.WORKER_KEEP_STEPS, body=body, may_repeat=True, may_move=True
+            )
+            answers.append(protocol.to_kept(view))
+        return KeptSteps(tuple(verdict for kept in answers for verdict in kept.verdicts), answers[-1].at)
 
     async def list_checkpoints(
         self, session_id: SessionId, run_id: RunId, token: int, *, after: tuple[str, int] | None = None

@@ -7,7 +7,7 @@ import pytest
 from mainspring.core.ids import RunId, SessionId, format_run_id
 from mainspring.core.lane_caps import CapKey, CapScope
 from mainspring.core.limits import own_limit_name
-from mainspring.core.model import LaneKey, Priority, Run, RunKind
+from mainspring.core.model import Attempt, LaneKey, Priority, Run, RunKind
 from mainspring.core.rates import Rate
 from mainspring.core.serving import Gap, Offers
 from mainspring.core.states import RunState
@@ -59,8 +59,24 @@ def key(**facts: Any) -> KeyFacts:
     return KeyFacts(**values | facts)
 
 
-def why(wait: WaitFacts | None = None, *, gap: Gap | None = None, **run: Any) -> Why:
-    return explain(replace(RUN, **run), wait, gap=gap, now=at(10))
+def ended(outcome: str, number: int) -> Attempt:
+    return Attempt(
+        run_id=RUN.id,
+        number=number,
+        token=1,
+        outcome=outcome,
+        error=None,
+        output=None,
+        worker="one",
+        started_at=at(3),
+        finished_at=at(9),
+    )
+
+
+def why(
+    wait: WaitFacts | None = None, *, gap: Gap | None = None, last: Attempt | None = None, **run: Any
+) -> Why:
+    return explain(replace(RUN, **run), wait, gap=gap, last=last, now=at(10))
 
 
 FIRST, SECOND = map(format_run_id, HOLDERS)
@@ -95,6 +111,16 @@ FULL = WaitFacts(keys=(key(),), ahead=318)
             why(NOTHING, state=RunState.RETRYING, attempt=2, ready_at=at(10.5)),
             WhyCode.BACKING_OFF,
             "Attempt 1 did not succeed; the next one may start at 2026-01-05T12:00:10.500Z, in 1s.",
+        ),
+        (
+            why(NOTHING, state=RunState.RETRYING, attempt=1, ready_at=at(70), last=ended("snoozed", 1)),
+            WhyCode.SNOOZED,
+            "It was snoozed at 2026-01-05T12:00:09.000Z, and sleeps until 2026-01-05T12:01:10.000Z, in 1m.",
+        ),
+        (
+            why(NOTHING, state=RunState.RETRYING, attempt=1, ready_at=at(70), last=ended("failed", 1)),
+            WhyCode.BACKING_OFF,
+            "Attempt 1 did not succeed; the next one may start at 2026-01-05T12:01:10.000Z, in 1m.",
         ),
         (
             why(FULL, gap=Offers(()).find_gap("mail", "http", "shop")),

@@ -172,6 +172,8 @@ def find_command(context: click.Context, /, run: str, *, as_json: bool, **given:
         print_json({**shown, "attempts": tries})
         return
     lines = {name: fields[name] for name in (*_SHOWN, "error", "payload", "result", "output")}
+    if fields["steps"] is not None:
+        lines["steps"] = ", ".join(fields["steps"])
     lines |= {f"attempt {one['number']}": _tell_attempt(one) for one in attempts}
     print_fields({name: _text(cell) for name, cell in lines.items() if cell is not None})
 

@@ -182,7 +182,8 @@ OPTIONS = _job_options(
     Option(
         name="poison_limit",
         kind=Whole(1, 100),
-        summary="Fail a run after it has crashed this many workers, each while it was alone there.",
+        summary="Fail a run after it has crashed this many workers, each while it was alone there. The steps that a"
+        " durable function keeps start the count again.",
     ),
     Option(
         name="concurrency",

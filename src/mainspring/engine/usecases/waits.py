@@ -10,7 +10,6 @@ from mainspring.core.fencing import ENGINE_SESSION
 from mainspring.core.ids import format_run_id
 from mainspring.core.lane_caps import LaneCap
 from mainspring.core.model import Attempt, JobSpec, Run
-from mainspring.core.outcomes import AttemptOutcome
 from mainspring.core.serving import Offers
 from mainspring.core.states import RunState
 from mainspring.core.why import CapFacts, FlowProgress, Why, explain
@@ -94,7 +93,7 @@ class WaitReader:
             blackout=None if window is None else state_of(window, now),
             reserve=await read_reserve(self._store, run.tenant),
             caps=await self._caps_of(run.tenant, restrictions.caps.about(run.lane)),
-            preempted=await self._preempted_attempt(run),
+            last=await self._last_attempt(run),
             rivals=await read_rivals(self._store, run, offers, restrictions, now),
         )
 
@@ -107,8 +106,7 @@ class WaitReader:
             if cap.max_running is not None
         ]
 
-    async def _preempted_attempt(self, run: Run) -> Attempt | None:
-        """Return the last attempt of a waiting run, if it was stopped for more urgent work."""
+    async def _last_attempt(self, run: Run) -> Attempt | None:
+        """Return the last attempt of a waiting run; None if it has had none."""
         attempts = await self._store.list_attempts(run.id) if run.token else []
-        is_last = bool(attempts) and attempts[-1].outcome == AttemptOutcome.PREEMPTED
-        return attempts[-1] if is_last else None
+        return attempts[-1] if attempts else None

@@ -20,7 +20,8 @@ class CheckpointStore(Protocol):
     ) -> list[CheckpointVerdict]:
         """Keep what steps have come to, each if its run is RUNNING under exactly its lease.
 
-        What is kept stands: one of the same run, name and number changes nothing, and is KNOWN.
+        What is kept stands: one of the same run, name and number changes nothing, and is KNOWN. A run that has come
+        to something counts its crashes from zero again.
         """
         ...
 

@@ -169,7 +169,7 @@ class MemoryArchiveStore:
     def _run_row(self, run: RunRow) -> tuple[Any, ...]:
         owner = workflow_job_id(run.job_id) if is_step_job(run.job_id) else run.job_id
         job, lane = self._tables.jobs.get(owner), run.lane.key
-        place = run.place
+        place, state = run.place, self._tables.flows.ended.get(run.id)
         times = (run.fire_at, run.due_at, run.created_at, run.started_at, run.finished_at)
         return (
             *(run.id, run.job_id, None if job is None else job.spec.name, run.version, run.tenant),
@@ -179,6 +179,7 @@ class MemoryArchiveStore:
             *(run.output, run.target_key, run.fire_range_id, run.redrive_of),
             None if run.trace is None else run.trace.hex(),
             *((None,) * 3 if place is None else (place.flow_id, place.step, place.item)),
+            None if state is None else state.hex(),
         )
 
 

@@ -29,6 +29,7 @@ class MemoryCheckpointStore:
         run = self._tables.runs.get(item.run_id)
         if run is None or not is_held(run, item.token, item.session_id):
             return CheckpointVerdict.STALE
+        run.quarantined_crashes = 0
         kept = self._checkpoints.setdefault(item.run_id, {})
         if (item.name, item.number) in kept:
             return CheckpointVerdict.KNOWN

@@ -31,7 +31,10 @@ class PostgresCheckpointStore:
                 tokens=[lease[1] for lease in wanted],
                 session_ids=[lease[2] for lease in wanted],
             )
-            held = {tuple(row) for row in rows}
+            held: set[tuple[int, ...]] = {(row["id"], row["token"], row["session_id"]) for row in rows}
+            crashed = [row["id"] for row in rows if row["quarantined_crashes"]]
+            if crashed:
+                await transaction.execute("forget_crashes", run_ids=crashed)
             return held, await _keep(transaction, [item for item in items if _lease_of(item) in held], now)
 
         held, kept = await self._connections.transact(Role.LOG, work)

@@ -11,7 +11,7 @@ from mainspring.core.checkpoints import Checkpoint, CheckpointVerdict, NewCheckp
 from mainspring.core.ids import RunId
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.rows import to_instant, to_json, to_micros
-from mainspring.stores.sqlite.statements import execute, fetch_rows, fetch_tuples, fetch_value
+from mainspring.stores.sqlite.statements import execute, fetch_rows, fetch_value
 
 
 class SqliteCheckpointStore:
@@ -30,7 +30,11 @@ class SqliteCheckpointStore:
         at = to_micros(now)
 
         def work(db: apsw.Connection) -> list[CheckpointVerdict]:
-            held = set(fetch_tuples(db, "hold_checkpointed_runs", {"leases": leases}))
+            rows = fetch_rows(db, "hold_checkpointed_runs", {"leases": leases})
+            held = {(row.id, row.token, row.session_id) for row in rows}
+            crashed = [row.id for row in rows if row.quarantined_crashes]
+            if crashed:
+                execute(db, "forget_crashes", {"run_ids": to_json(crashed)})
             return [
                 _keep(db, item, at)
                 if (item.run_id, item.token, item.session_id) in held

@@ -21,11 +21,12 @@ from mainspring.core.archive import (
     start_of_day,
 )
 from mainspring.core.ids import DEFAULT_TENANT, RunId
+from mainspring.core.states import RunState
 from mainspring.ports.store import Store
 from mainspring.ports.store.flows import FlowVerdict
 from mainspring.ports.store.nodes import Epochs
 from mainspring.testing.conformance.completion import fail, succeed
-from mainspring.testing.conformance.flows import make_start
+from mainspring.testing.conformance.flows import end_of, make_start, make_turn, start_flow
 from mainspring.testing.conformance.traces import TRACE
 from mainspring.testing.conformance.upkeep import prune_all
 from mainspring.testing.factories import START, add_job, at, own_shards, running_run, submit
@@ -148,6 +149,16 @@ class Archive:
         found = {(row["flow_id"], row["step"], row["item"]) for row in rows}
         assert found == {(str(held.run_id), "0", "-1"), (str(held.run_id), "1", "-1")}
         assert {row["job"] for row in rows} == {job.spec.name}
+
+    async def test_the_state_of_a_flow_that_ended_is_kept(self, store: Store) -> None:
+        await store.prepare_history(now=START)
+        epochs = await own_shards(store)
+        flow_id = await start_flow(store, await add_job(store))
+        end = await end_of(store, flow_id, RunState.SUCCEEDED)
+        turn = await make_turn(store, flow_id, state=b"\0last\xff", end=end)
+        assert await store.turn_flows([turn], epochs=epochs, now=at(1)) == [FlowVerdict.TURNED]
+        [row] = await copy_day(store, ArchiveKind.RUNS)
+        assert (row["id"], row["flow_state"]) == (str(flow_id), b"\0last\xff".hex())
 
     async def test_texts_are_kept_to_the_letter(self, store: Store) -> None:
         await store.prepare_history(now=START)

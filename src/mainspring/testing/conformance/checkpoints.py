@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from datetime import timedelta
 
+from mainspring.core import outcomes
 from mainspring.core.checkpoints import Checkpoint, CheckpointVerdict, NewCheckpoint
+from mainspring.core.ids import RunId
+from mainspring.core.states import RunState
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import HeldRun
+from mainspring.testing.conformance.claiming import crashed_run
 from mainspring.testing.conformance.completion import give_back, succeed, take_again
-from mainspring.testing.factories import add_session, at, running_run
+from mainspring.testing.factories import (
+    add_job,
+    add_session,
+    at,
+    claim,
+    facts_of,
+    make_spec,
+    read_held,
+    running_run,
+)
 
 KEPT, KNOWN, STALE = CheckpointVerdict.KEPT, CheckpointVerdict.KNOWN, CheckpointVerdict.STALE
 
@@ -94,6 +108,53 @@ class CheckpointsAreFenced:
         assert await store.prune_checkpoints(before=later, limit=1) == 1
         assert await store.prune_checkpoints(before=later, limit=10) == 1
         assert await store.list_checkpoints(held.run_id) == []
+
+    async def test_a_step_begins_the_count_of_crashes_anew(self, store: Store) -> None:
+        spec = make_spec(poison_limit=2)
+        run_id = await crashed_run(store, await add_job(store, spec))
+        for turn in range(3):
+            held = await self._take_quarantined(store, run_id, now=turn + 1)
+            assert (held.is_quarantined, held.quarantined_crashes) == (True, min(turn, 1))
+            assert await store.keep_checkpoints([step_of(held, f"{turn}")], now=at(turn + 1)) == [KEPT]
+            assert (await read_held(store, run_id)).quarantined_crashes == 0
+            held = await read_held(store, run_id)
+            await store.apply([outcomes.lost(facts_of(held), spec, now=at(turn + 1))], now=at(turn + 1))
+        held = await self._take_quarantined(store, run_id, now=5)
+        assert (held.is_quarantined, held.quarantined_crashes) == (True, 1), "it stays alone"
+        stale = replace(step_of(held, "late"), token=held.token - 1)
+        assert await store.keep_checkpoints([stale], now=at(5)) == [STALE]
+        held = await read_held(store, run_id)
+        assert held.quarantined_crashes == 1, "what is not kept is no progress"
+        await store.apply([outcomes.lost(facts_of(held), spec, now=at(5))], now=at(5))
+        [run] = await store.get_runs([run_id])
+        assert run is not None
+        assert (run.state, run.reason, run.crashes) == (RunState.FAILED, "poison", 5)
+
+    async def _take_quarantined(self, store: Store, run_id: RunId, *, now: int) -> HeldRun:
+        [leased] = await claim(store, await add_session(store), now=at(now), is_quarantined=True)
+        assert leased.run_id == run_id
+        return await read_held(store, run_id)
+
+    async def test_steps_of_many_runs_are_kept_at_once(self, store: Store) -> None:
+        job = await add_job(store)
+        held = [await running_run(store, job) for _ in range(3)]
+        items = [step_of(one, name, number) for name in ("b", "a") for number in (1, 0) for one in held]
+        items.insert(2, replace(items[0], token=items[0].token + 7))
+        verdicts = await store.keep_checkpoints(items, now=at(1))
+        assert verdicts == [KEPT, KEPT, STALE, *[KEPT] * 10]
+        again = await store.keep_checkpoints(items, now=at(2))
+        assert again == [KNOWN, KNOWN, STALE, *[KNOWN] * 10]
+        for one in held:
+            found = await store.list_checkpoints(one.run_id)
+            assert [(step.name, step.number) for step in found] == [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
+
+    async def test_two_calls_that_keep_the_same_step_keep_one(self, store: Store) -> None:
+        held = await running_run(store)
+        calls = [store.keep_checkpoints([step_of(held, value=b"%d" % one)], now=at(1)) for one in range(4)]
+        verdicts = [verdict for answer in await asyncio.gather(*calls) for verdict in answer]
+        assert sorted(verdicts) == sorted([KEPT, KNOWN, KNOWN, KNOWN])
+        [step] = await store.list_checkpoints(held.run_id)
+        assert step.value == b"%d" % verdicts.index(KEPT)
 
     async def test_nothing_is_asked_for_nothing(self, store: Store) -> None:
         assert await store.keep_checkpoints([], now=at(1)) == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated
 
@@ -12,7 +11,7 @@ from mainspring.core.checkpoints import Checkpoint, CheckpointVerdict, NewCheckp
 from mainspring.core.ids import SessionId, format_run_id
 from mainspring.ports.checkpoints import KeptStepPage, KeptSteps
 from mainspring.wire.protocol.leases import RunText, Token, read_json, read_run_id
-from mainspring.wire.protocol.sessions import SessionText, show_session
+from mainspring.wire.protocol.sessions import SessionText
 
 _NO_VALUE = Raw(b"null")
 StepName = Annotated[str, Meta(description="The step's name.", examples=["charge"])]
@@ -99,20 +98,16 @@ def to_checkpoint(item: StepItem, session_id: SessionId, index: int) -> NewCheck
     )
 
 
-def from_checkpoints(session_id: SessionId, items: Iterable[NewCheckpoint]) -> StepsBody:
-    """Write steps."""
-    steps = [
-        StepItem(
-            run_id=format_run_id(item.run_id),
-            token=item.token,
-            name=item.name,
-            number=item.number,
-            is_error=item.is_error,
-            value=_NO_VALUE if item.value is None else Raw(item.value),
-        )
-        for item in items
-    ]
-    return StepsBody(session_id=show_session(session_id), steps=steps)
+def from_checkpoint(item: NewCheckpoint) -> StepItem:
+    """Write a step."""
+    return StepItem(
+        run_id=format_run_id(item.run_id),
+        token=item.token,
+        name=item.name,
+        number=item.number,
+        is_error=item.is_error,
+        value=_NO_VALUE if item.value is None else Raw(item.value),
+    )
 
 
 def from_kept(kept: KeptSteps) -> StepsView:

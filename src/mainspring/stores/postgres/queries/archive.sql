@@ -33,7 +33,8 @@ SELECT
     run.id, run.job_id, job.name, run.version, run.tenant, run.queue, run.route, run.priority, run.kind, run.state,
     run.reason, {archived_times}, (extract(epoch FROM run.finished_at) * 1000000)::bigint,
     run.attempt, run.token, run.crashes, run.session_id, run.error, run.payload, run.result, run.output,
-    run.target_key, run.fire_range_id, run.redrive_of, encode(run.trace, 'hex'), run.flow_id, run.step, run.item
+    run.target_key, run.fire_range_id, run.redrive_of, encode(run.trace, 'hex'), run.flow_id, run.step, run.item,
+    encode(run.flow_state, 'hex')
 FROM run_history AS run
 LEFT JOIN job ON job.id = CASE
     WHEN run.flow_id IS NULL THEN run.job_id

@@ -2,13 +2,17 @@
 
 -- name: hold_checkpointed_runs
 -- Until the end of the transaction, nobody takes these runs away. They come in the order of their ids.
-SELECT held.id, held.token, held.session_id
+SELECT held.id, held.token, held.session_id, held.quarantined_crashes
 FROM unnest(:run_ids::bigint[], :tokens::integer[], :session_ids::bigint[]) AS wanted (id, token, session_id)
 CROSS JOIN LATERAL (
-    SELECT run.id, run.token, run.session_id FROM run
+    SELECT run.id, run.token, run.session_id, run.quarantined_crashes FROM run
     WHERE run.id = wanted.id AND run.token = wanted.token AND run.session_id = wanted.session_id AND run.state = 'RUNNING'
-    FOR SHARE
+    FOR NO KEY UPDATE
 ) AS held;
+
+-- name: forget_crashes
+-- Of runs that are locked, and that have come further than where they crashed.
+UPDATE run SET quarantined_crashes = 0 WHERE id = ANY(:run_ids::bigint[]);
 
 -- name: add_checkpoints
 INSERT INTO checkpoint (run_id, name, number, token, is_error, value, kept_at)

@@ -31,7 +31,8 @@ SELECT
     run.reason, run.fire_at, run.due_at, run.created_at, run.started_at, run.finished_at, run.attempt, run.token,
     run.crashes, run.session_id, run.error, run.payload, run.result, run.output, run.target_key, run.fire_range_id,
     run.redrive_of, CASE WHEN run.trace IS NOT NULL THEN lower(hex(run.trace)) END,
-    run.flow_id, run.step, run.item
+    run.flow_id, run.step, run.item,
+    CASE WHEN run.flow_state IS NOT NULL THEN lower(hex(run.flow_state)) END
 FROM run_history AS run INDEXED BY run_history_finished
 LEFT JOIN job ON job.id = CASE
     WHEN run.flow_id IS NULL THEN run.job_id

@@ -1,10 +1,14 @@
 -- What the steps of durable functions have come to.
 
 -- name: hold_checkpointed_runs
-SELECT run.id, run.token, run.session_id
+SELECT run.id, run.token, run.session_id, run.quarantined_crashes
 FROM json_each(:leases) AS wanted
 CROSS JOIN run ON run.id = wanted.value ->> 0
 WHERE run.state = 'RUNNING' AND run.token = wanted.value ->> 1 AND run.session_id = wanted.value ->> 2;
+
+-- name: forget_crashes
+-- Of runs that have come further than where they crashed.
+UPDATE run SET quarantined_crashes = 0 WHERE id IN (SELECT value FROM json_each(:run_ids));
 
 -- name: add_checkpoint
 INSERT INTO checkpoint (run_id, name, number, token, is_error, value, kept_at)
