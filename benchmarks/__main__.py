@@ -36,6 +36,7 @@ PARTS = (
         "idle",
         "live_logs",
         "flows",
+        "events",
     ),
 )
 IN_QUICK = ("cron", "stores", "engine", "throughput", "embedded", "submitting", "rest", "remote", "pickup")

@@ -87,6 +87,15 @@ AIMS = (
             ("steps that one waits for, of plain runs", 0.6, False),
         )
     ),
+    *(
+        Aim("events", f"{what}, {count} triggers, {where}", amount, at_most=True)
+        for where in ("SQLite", "PostgreSQL")
+        for count in ("10", "10,000")
+        for what, amount in (
+            ("event to the begin of its run p99", 100),
+            ("events that have not started one run", 0),
+        )
+    ),
     Aim("sessions", "submit to start, p99, 5,000 sessions, 1,000 runs/s", 250, at_most=True),
     Aim("start", "cold start of `mainspring up`, fresh folder", 1, at_most=True),
     Aim("start", "`import mainspring`", 100, at_most=True),

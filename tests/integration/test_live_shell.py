@@ -120,6 +120,16 @@ async def test_no_secret_is_passed_on_even_in_two_halves(shell: ShellExecutor) -
         assert shown.startswith("it is ***"), shown
 
 
+async def test_no_secret_is_passed_on_bit_by_bit(shell: ShellExecutor) -> None:
+    """Each bit alone is too short to be known, or stands neither at the begin nor at the end of the secret."""
+    room = Listening()
+    bits = " ".join(f"printf {bit}; sleep 0.4;" for bit in ("h", "u", "nter-hu", "nter-", "2", "."))
+    outcome = await run(shell, f"sleep 0.7; printf it:; {bits}", room, env={"KEY": "${secret:key}"})
+    assert isinstance(outcome, Success)
+    assert len(room.texts) > 1, "it came in pieces"
+    assert (room.text, outcome.output) == ("it:***.", "it:***.")
+
+
 async def test_a_character_that_comes_in_two_halves_is_one(shell: ShellExecutor) -> None:
     room = Listening()
     await run(shell, "sleep 0.7; printf '\\303'; sleep 0.6; printf '\\244 a \\377'; sleep 0.4", room)

@@ -55,6 +55,8 @@ FROM generate_series(1, 20000) AS n;
 INSERT INTO monitor (tenant, name, key_hash, monitor, due_at)
 SELECT 'tenant ' || n % 50, 'dump ' || n, decode(md5(n::text), 'hex'), '{}', now() + n * interval '1 minute'
 FROM generate_series(1, 5000) AS n;
+INSERT INTO listener (job_id, kind, name, tenant)
+SELECT md5(n::text)::uuid, 'topic', 'topic ' || n % 400, 'tenant ' || n % 50 FROM generate_series(1, 5000) AS n;
 INSERT INTO audit (at, tenant, actor, actor_kind, action, subject_kind, subject_id, subject_name, outcome)
 SELECT now() + n % 2 * interval '1 year', 'tenant ' || n % 50, 'ann', 'local', 'edit_job', 'job', 'job ' || n % 500,
     'report ' || n % 500, 'done'
@@ -81,6 +83,7 @@ BIG = {
     "idempotency",
     "session",
     "run_unique",
+    "listener",
 }
 
 
@@ -144,6 +147,9 @@ async def test_query_can_be_prepared(watch: Any, name: str) -> None:
         (Role.SUBMIT, "lock_holders", {"run_pkey"}),
         (Role.SUBMIT, "replace_waiting", {"run_pkey"}),
         (Role.SUBMIT, "release_keys", {"idempotency_pkey"}),
+        (Role.SUBMIT, "list_listeners", {"listener_name", "job_pkey"}),
+        (Role.SUBMIT, "reserve_event_ids", set()),
+        (Role.SUBMIT, "add_events", set()),
         (Role.CLAIM, "claim_runs", {"session_pkey", "run_ready", "run_held_quarantined"}),
         (Role.CLAIM, "try_claim", {"session_pkey", "run_ready", "run_held_quarantined"}),
         (

@@ -113,6 +113,7 @@ class Bench:
             str(job.id)
             for job in (
                 *(scene.job, scene.quiet, scene.paused, scene.limited, scene.batched, scene.workflow),
+                *(scene.listening, scene.listening_once),
             )
         }
 
@@ -242,6 +243,8 @@ class Bench:
                     shown[column] = keys[column].get(row[column])
                 if table in _OWN_IDS and row["id"] not in self._known_jobs:
                     shown["id"] = "some"
+                if table == "event":
+                    shown["number"] = "some"
                 rows.append(json.dumps(shown, sort_keys=True))
             state[table] = tuple(sorted(rows))
         return state

@@ -11,6 +11,7 @@ from mainspring.core.backfill import BackfillChange
 from mainspring.core.batching import BatchRule
 from mainspring.core.blackouts import Blackout
 from mainspring.core.checkpoints import NewCheckpoint
+from mainspring.core.events.model import Event
 from mainspring.core.fencing import ENGINE_SESSION
 from mainspring.core.ids import DEFAULT_TENANT, BackfillId, FireRangeId, JobId, RunId, SessionId
 from mainspring.core.lane_caps import CapKey, CapScope, LaneCap
@@ -26,12 +27,14 @@ from mainspring.core.queues import Queue, QueueOrder
 from mainspring.core.rates import Rate
 from mainspring.core.run_logs import LogPart, RunProgress, deflate
 from mainspring.core.tenants import Tenant
+from mainspring.core.triggers import OnEvent
 from mainspring.core.workflows.mail import StepEnded
 from mainspring.ports.store.applying import JobsChange, OwnedNames
 from mainspring.ports.store.backfills import BackfillStep
 from mainspring.ports.store.calendars import CalendarDeletion, CalendarUse, CalendarUses, Replan
 from mainspring.ports.store.claims import ClaimResult, HeldRun
 from mainspring.ports.store.ends import FollowingFire
+from mainspring.ports.store.events import EventStart, EventStatus, Listener, NewEvent
 from mainspring.ports.store.flows import FlowValue, FlowVerdict, MailPlace, TurnedFlow
 from mainspring.ports.store.limits import LineQuota
 from mainspring.ports.store.policies import PermitRequest
@@ -44,6 +47,7 @@ from mainspring.ports.store.sessions import Beat
 from mainspring.stores.postgres import PostgresStore
 from mainspring.testing.conformance.backfills import make_backfill
 from mainspring.testing.conformance.calendars import make_calendar
+from mainspring.testing.conformance.events import guard_of, make_event, make_new_event, payload_of
 from mainspring.testing.conformance.flows import make_start, make_step_run
 from mainspring.testing.factories import (
     START,
@@ -85,6 +89,7 @@ RATE = Rate(2, timedelta(hours=1))
 HOLIDAYS = CalendarUses(0, (CalendarUse("holidays", 1, is_pinned=False),))
 """Uses by the revision that a fresh store has."""
 AGAIN = 1_000_000
+PAID = "orders.paid"
 FIRST_NEW = 1_000_000 * 256
 """The first id that a run can get which the scene has not."""
 
@@ -104,6 +109,8 @@ class Scene:
         batched: its runs are taken two at a time; three wait in `batch_lines`.
         workflow: `flow` is a run of it that the engine holds. Of its steps, `step` is held by `first`, the second one
             waits, and the end of the third one is told. `to_start` is another one, which `first` holds.
+        listening: events of a topic start it; one was received, whose id is free again, and its run waits.
+        listening_once: so does it, and skips events while it has a live run, or has runs cancelled: as a verb says.
         first: the session that holds `held` and `other`.
         second: another one, without runs.
         node_beats: the counter of node-1.
@@ -127,6 +134,8 @@ class Scene:
     flow_mail: tuple[MailPlace, ...]
     step: HeldRun
     to_start: HeldRun
+    listening: Job
+    listening_once: Job
     first: SessionId
     second: SessionId
     beats: int
@@ -188,6 +197,7 @@ async def set_scene(store: PostgresStore, execute: Callable[[str], Awaitable[Any
     flow, flow_mail, step = await _start_flow(store, workflow, first)
     [to_start] = await submit(store, workflow, lane=_lane("to_start"))
     await claim_of(store, first, "to_start")
+    listening, listening_once = await _start_by_event(store)
     await execute("SELECT setval('run_sequence', 1000000)")
     lanes = await store.read_lanes([])
     [beats] = [facts.beats for facts in await store.list_sessions() if facts.id == first]
@@ -209,6 +219,8 @@ async def set_scene(store: PostgresStore, execute: Callable[[str], Awaitable[Any
         flow_mail=flow_mail,
         step=await read_held(store, step),
         to_start=await read_held(store, to_start),
+        listening=listening,
+        listening_once=listening_once,
         first=first,
         second=second,
         beats=beats,
@@ -236,6 +248,18 @@ async def _start_flow(
     await claim_of(store, first, "step0")
     mails = await store.read_mail([SHARD], lows={}, limit=10)
     return flow, tuple(mail.place for mail in mails), step.id
+
+
+async def _start_by_event(store: PostgresStore) -> tuple[Job, Job]:
+    """Make two jobs that listen to a topic, and start the first of them by an event."""
+    first, second = [
+        await add_job(store, make_spec(name=name, queue=name, trigger=OnEvent(PAID)))
+        for name in ("listening", "listening_once")
+    ]
+    old = make_event(1)
+    new = await make_new_event(store, first, event=old, guard=guard_of(old, b"old", expires_at=at(5)))
+    await store.add_events([new], now=START)
+    return first, second
 
 
 async def claim_of(store: PostgresStore, session_id: SessionId, queue: str) -> None:
@@ -306,6 +330,9 @@ _TOUCHES = tuple(
         "record_tzdata": "cluster",
         "set_tenants set_tenants_backwards set_queues set_queues_backwards": "policies",
         "take_permits take_permits_backwards": "policies",
+        "publish publish_batch publish_backwards publish_cancelling": "job lane run key events",
+        "listen stop_listening": "job events",
+        "prune_events prune_keys": "key events",
         "preempt preempt_backwards": "run lane",
         "set_classes set_classes_backwards delete_classes": "classes",
         "pause_queues pause_all resume_queues": "session restrictions",
@@ -318,7 +345,6 @@ _TOUCHES = tuple(
         "pause_backfill cancel_backfill": "backfill",
         "add_backfill": "job backfill",
         "prune_lanes": "lane run",
-        "prune_keys": "key",
         "prune_sessions": "session run",
     }.items()
 )
@@ -952,6 +978,99 @@ async def expire_node(store: PostgresStore, scene: Scene) -> Any:
 @_verb()
 async def record_tzdata(store: PostgresStore, scene: Scene) -> Any:
     return await store.record_tzdata("2026b", expected=None, now=NOW)
+
+
+# -- events ----------------------------------------------------------------------------------------------------
+
+
+async def _publish(
+    store: PostgresStore,
+    scene: Scene,
+    *events: Event,
+    overlap: Overlap = Overlap.SKIP,
+    digest: bytes = b"same",
+) -> Any:
+    """Decide by the listeners that there are, and anew when these have changed, as a server does."""
+    while True:
+        [listeners] = await store.list_listeners([(DEFAULT_TENANT, PAID)])
+        new = []
+        for event in events:
+            starts = tuple(
+                EventStart(
+                    one.job_id,
+                    (_event_run(one, event),),
+                    Overlap.ALLOW if one.job_id == scene.listening.id else overlap,
+                )
+                for one in listeners
+            )
+            guard = guard_of(event, digest) if event.key is not None else None
+            new.append(NewEvent(event, guard, listeners, starts))
+        results = await store.add_events(new, now=NOW)
+        if results[0].status is not EventStatus.MOVED:
+            return results
+
+
+def _event_run(listener: Listener, event: Event) -> NewRun:
+    return NewRun(
+        job_id=listener.job_id,
+        version=listener.version,
+        lane=_lane("waiting" if listener.version == 1 else "of the edited"),
+        kind=RunKind.EVENT,
+        fire_at=None,
+        due_at=NOW,
+        timeout=timedelta(minutes=5),
+        target_key=event.id,
+        payload=payload_of(event),
+        skip_reason="paused" if listener.is_paused else None,
+    )
+
+
+@_verb()
+async def publish(store: PostgresStore, scene: Scene) -> Any:
+    """The id was used before, and is free again."""
+    return await _publish(store, scene, make_event(1, received_at=NOW))
+
+
+@_verb()
+async def publish_batch(store: PostgresStore, scene: Scene) -> Any:
+    """One id twice, and an event that nobody can send twice."""
+    events = [make_event(number, received_at=NOW) for number in (1, 2, 1)]
+    return await _publish(store, scene, *events, make_event(3, key=None, received_at=NOW))
+
+
+@_verb()
+async def publish_backwards(store: PostgresStore, scene: Scene) -> Any:
+    """The same ids the other way round, for other events."""
+    events = [make_event(number, data=b"null", received_at=NOW) for number in (2, 1)]
+    return await _publish(store, scene, *events, digest=b"other")
+
+
+@_verb()
+async def publish_cancelling(store: PostgresStore, scene: Scene) -> Any:
+    """It ends what waits of one of its jobs."""
+    return await _publish(store, scene, make_event(4, received_at=NOW), overlap=Overlap.CANCEL_RUNNING)
+
+
+@_verb()
+async def listen(store: PostgresStore, scene: Scene) -> Any:
+    """A new job listens, and one that did not comes to do so."""
+    spec = make_spec(name="quiet", queue="quiet", trigger=OnEvent(PAID))
+    new = make_new_job(make_spec(name="new listener", trigger=OnEvent(PAID)), shard=SHARD)
+    edit = make_edit(scene.quiet, spec, next_fire_at=at(90))
+    return await store.apply_jobs(JobsChange(tenant=DEFAULT_TENANT, adds=[new], edits=[edit]), now=NOW)
+
+
+@_verb()
+async def stop_listening(store: PostgresStore, scene: Scene) -> Any:
+    """One is edited away from the topic, the other one deleted."""
+    edited = make_edit(scene.listening, make_spec(name="listening", trigger=OnEvent("orders.sent")))
+    change = JobsChange(tenant=DEFAULT_TENANT, edits=[edited], deletes=[make_change(scene.listening_once)])
+    return await store.apply_jobs(change, now=NOW)
+
+
+@_verb(idle=0)
+async def prune_events(store: PostgresStore, scene: Scene) -> Any:
+    return await store.prune_events(before=NOW, limit=10)
 
 
 # -- operators -------------------------------------------------------------------------------------------------

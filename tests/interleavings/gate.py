@@ -24,7 +24,8 @@ _SOON = 0.002
 """Seconds until a statement that has not answered is looked up in the server's lock table."""
 
 _LOCKS = """
-SELECT coalesce(class.relname, concat_ws(' ', lock.locktype, lock.classid, lock.objid, lock.objsubid)) AS what,
+SELECT coalesce(pg_partition_root(class.oid)::regclass::text, class.relname,
+        concat_ws(' ', lock.locktype, lock.classid, lock.objid, lock.objsubid)) AS what,
     max(array_position(ARRAY['AccessShareLock', 'RowShareLock', 'RowExclusiveLock'], lock.mode)) AS strength,
     bool_or(lock.locktype = 'relation' AND lock.mode NOT IN ('AccessShareLock', 'RowShareLock', 'RowExclusiveLock'))
         AS is_of_all
@@ -35,7 +36,10 @@ WHERE lock.pid = pg_backend_pid() AND lock.locktype NOT IN ('virtualxid', 'trans
     AND (namespace.nspname IS NULL OR namespace.nspname NOT IN ('pg_catalog', 'pg_toast'))
 GROUP BY 1
 """
-"""What a transaction has locked so far: each table and sequence that it has read or written, and advisory locks."""
+"""What a transaction has locked so far: each table and sequence that it has read or written, and advisory locks.
+
+Partitions count as the table that they are part of.
+"""
 
 Verb = Callable[[PostgresStore], Awaitable[Any]]
 

@@ -13,7 +13,7 @@ from tests.interleavings.gate import Played
 from tests.interleavings.invariants import Verbs, judge
 
 ALL = os.environ.get("INTERLEAVINGS") == "all"
-_LONG = 50
+LONG = 50
 """More statements than any verb sends."""
 
 
@@ -49,7 +49,7 @@ async def judge_verbs(
 
 def _serial_orders(verbs: Verbs) -> Iterator[str]:
     for letters in itertools.permutations("ABC"[: len(verbs)]):
-        yield "".join(letter * _LONG for letter in letters)
+        yield "".join(letter * LONG for letter in letters)
 
 
 async def _outcomes_of_bystanders(bench: Bench, verbs: Verbs) -> list[Outcome]:

@@ -13,11 +13,10 @@ from tests.interleavings.apart import are_apart, judge_apart, play_alone
 from tests.interleavings.bench import TABLES, Bench
 from tests.interleavings.cases import VERBS, Scene, Verb
 from tests.interleavings.gate import Touched
+from tests.interleavings.search import LONG
 
 pytestmark = [pytest.mark.postgres, pytest.mark.timeout(180)]
 SAMPLE = 60
-LONG = 30
-"""More statements than any verb sends."""
 
 
 def verb_of(statement: str) -> Verb:

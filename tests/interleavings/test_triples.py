@@ -92,6 +92,13 @@ TRIPLES = (
     "submit_straight submit_straight delete_batch",
     "submit_straight_first beat expire_session",
     "submit_straight edit_batch prune_lanes",
+    # one id of an event, who else uses it, and whom the event starts
+    "publish publish publish_backwards",
+    "publish_batch publish_backwards prune_keys",
+    "publish listen stop_listening",
+    "publish_batch publish_cancelling stop_listening",
+    "publish_cancelling publish_cancelling claim",
+    "publish_batch prune_lanes prune_events",
 )
 
 pytestmark = [pytest.mark.postgres, pytest.mark.timeout(0 if ALL else 60)]

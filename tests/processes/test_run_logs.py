@@ -129,6 +129,9 @@ def test_a_follower_sees_all_of_it_and_ends_with_the_run(folder: Path) -> None:
             assert following.stdout is not None
             following.stdout.close()
         assert rest.endswith("the end\n")
+        none = run_here("run", "logs", "-f", "--attempt", "7", run_id, "--server", url)
+        assert (none.returncode, none.stdout) == (2, "")
+        assert f"no attempt 7 of {run_id} has begun" in none.stderr
         numbers = [number for number, _ in lines_of("".join(first) + rest)]
         assert numbers == list(range(1, len(numbers) + 1))
         assert server.stop(signal.SIGTERM) == 0

@@ -94,7 +94,10 @@ class Attacker:
     def _id(self, name: str, drawn: Any, chance: Random) -> Any:
         if name in _SHARED:
             return chance.choice([drawn, *_SHARED[name]])
-        known = [each[name] for each in (self._tenants.own, self._tenants.foreign) if name in each]
+        names = ("run_id", "kept") if name == "run_id" else (name,)
+        known = [
+            each[one] for each in (self._tenants.own, self._tenants.foreign) for one in names if one in each
+        ]
         return chance.choice([drawn, *known])
 
     def _value(self, key: str, value: Any, chance: Random) -> Any:
@@ -108,7 +111,8 @@ class Attacker:
         if key not in _IDS or chance.random() < 0.3:
             return value
         known = chance.choice([self._tenants.own, self._tenants.foreign])
-        found = known["job_id"] if key == "job_id" else chance.choice([known["run_id"], known["dead"]])
+        runs = [known[name] for name in ("run_id", "dead", "kept")]
+        found = known["job_id"] if key == "job_id" else chance.choice(runs)
         return [found] if key == "run_ids" else found
 
 

@@ -14,7 +14,7 @@ import httpx
 from tests.processes.processes import await_that, server
 
 APP = """
-from mainspring import App
+from mainspring import App, current_attempt
 
 app = App(name="ledger")
 
@@ -25,12 +25,25 @@ def work(text: str = "", **_: object) -> str:
 
 
 @app.job()
+def keep(event: dict) -> None:
+    text = event["data"]["text"]
+    print(text, flush=True)
+    current_attempt().artifact_sync(f"{text}.txt", text.encode())
+
+
+@app.job()
 def fail(text: str = "", **_: object) -> None:
     raise RuntimeError(text)
 """
 OWN, FOREIGN = "shop", "bank"
 ROLES = ("viewer", "operator", "editor")
 LIVE = ("PENDING", "RUNNING", "RETRYING")
+
+
+SETTINGS = """
+[artifacts]
+url = "{}"
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +68,29 @@ class Tenants:
         """Return what an operation answers the administrator; it must be a success."""
         return _ask(self.url, self.admin, method, path, tenant=tenant, **given)
 
+    def read(self, method: str, path: str, *, tenant: str = FOREIGN) -> str:
+        """Return the text that an operation answers the administrator; it must be a success."""
+        return _request(self.url, self.admin, method, path, tenant=tenant).text
+
     def rows_of_foreign(self) -> dict[str, Any]:
         """Return all that tenant `bank` has."""
-        lists = ("jobs", "runs", "dead-runs", "calendars", "limits", "backfills", "redrives", "ledger")
+        files = self.ask("GET", f"runs/{self.foreign['kept']}/artifacts")["items"]
+        logs = self.read("GET", f"runs/{self.foreign['kept']}/logs")
+        lists = (
+            "events",
+            "jobs",
+            "runs",
+            "dead-runs",
+            "calendars",
+            "limits",
+            "backfills",
+            "redrives",
+            "ledger",
+        )
         whole = ("channels", "alert-rules", "silences", "monitors")
         shared = {f"blackouts of {FOREIGN}": self.ask("GET", f"tenants/{FOREIGN}/blackouts")}
         shared |= {name: self.ask("GET", name)["items"] for name in whole}
+        shared |= {"files": files, "logs": logs}
         return shared | {name: self.ask("GET", name, params={"limit": 1000})["items"] for name in lists}
 
 
@@ -68,6 +98,8 @@ class Tenants:
 def two_tenants(folder: Path, *options: object, store: str = "memory://") -> Iterator[Tenants]:
     """Start a server with the two tenants in a folder."""
     (folder / "ledger.py").write_text(APP)
+    (folder / "files").mkdir()
+    (folder / "mainspring.toml").write_text(SETTINGS.format(folder / "files"))
     with server("ledger:app", "--store", store, *options, cwd=folder) as (_, url):
         made = httpx.post(f"{url}/api/v1/tokens", json={"name": "first", "role": "admin", "account": "root"})
         admin = made.json()["token"]
@@ -79,10 +111,15 @@ def two_tenants(folder: Path, *options: object, store: str = "memory://") -> Ite
 
 
 def _ask(url: str, token: str, method: str, path: str, *, tenant: str, **given: Any) -> Any:
+    answer = _request(url, token, method, path, tenant=tenant, **given)
+    return answer.json() if answer.content else None
+
+
+def _request(url: str, token: str, method: str, path: str, *, tenant: str, **given: Any) -> httpx.Response:
     headers = {"Authorization": f"Bearer {token}", "Mainspring-Tenant": tenant}
     answer = httpx.request(method, f"{url}/api/v1/{path}", headers=headers, timeout=60, **given)
     assert answer.is_success, f"{method} {path}: {answer.status_code} {answer.text}"
-    return answer.json() if answer.content else None
+    return answer
 
 
 def make_token(url: str, admin: str, role: str, tenant: str) -> str:
@@ -121,8 +158,14 @@ def _furnish(url: str, admin: str, tenant: str, text: str) -> dict[str, str]:
     ids["job_id"] = job["job_id"]
     ids["run_id"] = ask("POST", f"jobs/{job['job_id']}/runs", json={"payload": payload})["run_id"]
     lost = ask("POST", f"jobs/{broken['job_id']}/runs", json={"payload": payload})["run_id"]
-    for run_id, state in ((ids["run_id"], "SUCCEEDED"), (lost, "FAILED")):
+    ask("POST", "jobs", json={"name": "keeper", "function": "keep", "on_event": text, "queue": tenant})
+    event = {"topic": text, "key": text, "id": text, "data": payload}
+    [ids["kept"]] = ask("POST", "events", json=event)["run_ids"]
+    ended = ((ids["run_id"], "SUCCEEDED"), (lost, "FAILED"), (ids["kept"], "SUCCEEDED"))
+    for run_id, state in ended:
         await_that(f"{run_id} is {state}", lambda: ask("GET", f"runs/{run_id}")["status"] == state)  # noqa: B023
+    [file] = ask("GET", f"runs/{ids['kept']}/artifacts")["items"]
+    ids["artifact_id"] = file["artifact_id"]
     span = {"from": "2025-11-01T00:00Z", "to": "2025-11-03T00:00Z"}
     made = ask("POST", f"jobs/{job['job_id']}/backfills", json=span)
     ids["backfill_id"] = made["backfill"]["backfill_id"]

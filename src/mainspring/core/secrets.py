@@ -7,7 +7,7 @@ for a secret.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, ClassVar
 
 from mainspring.core.fields import MAX_WORD, kind, read_word
@@ -22,6 +22,8 @@ SHORTEST = 6
 """Characters of the shortest secret that is blanked out of texts: a shorter one would blank what only looks alike."""
 _LEAST_PART = 3
 """Characters of the shortest part of a secret that is blanked out at a cut: fewer stand there by chance."""
+_MOST_HELD = 1 << 20
+"""Characters of a text in pieces that are held back, at most."""
 _BROKEN = "\ufffd"
 """What decoding makes of a character that a cut has divided."""
 _OPEN = "${secret:"
@@ -129,6 +131,54 @@ def mask(
         if is_cut_after:
             spans.append((last - _overlap(secret, text[max(0, last - len(secret)) : last]), last))
     return _blank(text, spans)
+
+
+class PieceMask:
+    """Hides secrets in a text that comes in pieces, however small they are.
+
+    What may be the beginning of a secret is held back until the next piece tells, or the end.
+    """
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._is_cut_before = False
+
+    def add(self, piece: str, secrets: Collection[str]) -> str:
+        """Return what can be shown by now."""
+        text = self._held + piece
+        stop = _stop_before(text, [secret for secret in secrets if len(secret) >= SHORTEST])
+        self._held = text[stop:]
+        if len(self._held) > _MOST_HELD:  # a secret that goes on with its own beginning, again and again
+            return self.cut(secrets)
+        return self._mask(text[:stop], secrets)
+
+    def cut(self, secrets: Collection[str]) -> str:
+        """Return what was held back. The next piece does not follow on this one."""
+        text, self._held = self._held, ""
+        shown = self._mask(text, secrets, is_cut_after=True)
+        self._is_cut_before = True
+        return shown
+
+    def _mask(self, text: str, secrets: Collection[str], *, is_cut_after: bool = False) -> str:
+        if not text:
+            return ""
+        is_cut_before, self._is_cut_before = self._is_cut_before, False
+        return mask(text, secrets, is_cut_before=is_cut_before, is_cut_after=is_cut_after)
+
+
+def _stop_before(text: str, secrets: Collection[str]) -> int:
+    """Return where the last part of a text begins that may go on as a secret, and so may what stands before it."""
+    stop = len(text)
+    for secret in secrets:
+        for size in range(min(len(secret) - 1, len(text)), 0, -1):
+            if text[-1] == secret[size - 1] and text.endswith(secret[:size]):
+                stop = min(stop, len(text) - size)
+                break
+    spans = [place for secret in secrets for place in _places_of(secret, text)]
+    for start, end in sorted(spans, key=lambda span: span[1], reverse=True):
+        if start < stop < end:
+            stop = start
+    return stop
 
 
 def _places_of(secret: str, text: str) -> Iterator[tuple[int, int]]:

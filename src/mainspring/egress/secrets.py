@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from mainspring.core.secrets import fill, mask
+from mainspring.core.secrets import PieceMask, fill, mask
 from mainspring.core.webhooks import read_keys
 from mainspring.errors import InvalidInput
 from mainspring.ports.secrets import SecretMissing, Secrets
@@ -84,6 +84,14 @@ class Revealer:
         if not self._known:
             return text
         return mask(text, self._known, is_cut_before=is_cut_before, is_cut_after=is_cut_after)
+
+    def hide_piece(self, piece: str, pieces: PieceMask) -> str:
+        """Return what can be shown by now of a text that comes in pieces."""
+        return pieces.add(piece, self._known)
+
+    def hide_rest(self, pieces: PieceMask) -> str:
+        """Return what is left of such a text where it ends, or where what follows was dropped."""
+        return pieces.cut(self._known)
 
 
 class NoSecrets:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 
+from mainspring.core.secrets import PieceMask
 from mainspring.egress.secrets import Revealer
 from mainspring.ports.executor import AttemptContext, OpenLog
 
@@ -18,7 +19,7 @@ class LiveShell:
         self._revealer = revealer
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._log: OpenLog | None = None
-        self._is_cut_before = False
+        self._pieces = PieceMask()
 
     def read_frames(self, data: bytearray) -> None:
         """Take the whole frames out of what has arrived."""
@@ -27,7 +28,7 @@ class LiveShell:
             if len(data) < _HEAD + size:
                 return
             if dropped:
-                self._pass_on(self._decoder.decode(b"", final=True))
+                self.end()
                 self._decoder.reset()
                 self._skip(dropped)
             self._pass_on(self._decoder.decode(bytes(data[_HEAD : _HEAD + size])))
@@ -36,19 +37,21 @@ class LiveShell:
     def end(self) -> None:
         """Pass on what is left."""
         self._pass_on(self._decoder.decode(b"", final=True))
+        self._write(self._revealer.hide_rest(self._pieces))
 
     def _skip(self, dropped: int) -> None:
         log = self._open()
         if log is not None:
             log.skip(dropped)
-        self._is_cut_before = True
 
     def _pass_on(self, text: str) -> None:
+        if text:
+            self._write(self._revealer.hide_piece(text, self._pieces))
+
+    def _write(self, text: str) -> None:
         log = self._open() if text else None
         if log is not None:
-            # A secret may begin in one piece and end in the next: each hides its part of it.
-            log.write(self._revealer.hide(text, is_cut_before=self._is_cut_before, is_cut_after=True))
-            self._is_cut_before = True
+            log.write(text)
 
     def _open(self) -> OpenLog | None:
         if self._log is None:

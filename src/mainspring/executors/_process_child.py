@@ -63,6 +63,8 @@ def serve(own: socket.socket, faults: Connection, *, is_hidden: bool, keeps_outp
             assert kind == CALL, "a worker sends nothing else"
             output = _LiveOutput(line) if keeps_output else None
             outcome = _run(read_call(body), functions, output)
+            if line.is_forked:  # the function has returned once more: it is not asked, and answers nothing
+                os._exit(0)
             if output is not None:
                 output.close()
             line.send(REPLY, write_reply(outcome))
@@ -97,14 +99,22 @@ def _ignore(number: int, frame: object) -> None:
 
 
 class _Line:
-    """The connection to the worker, for several threads."""
+    """The connection to the worker, for several threads. Forks of this process have it, and cannot speak on it."""
 
     def __init__(self, own: socket.socket) -> None:
         self._own = own
+        self._pid = os.getpid()
         self._lock = threading.Lock()
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether a function has forked this process."""
+        return os.getpid() != self._pid
 
     def send(self, kind: bytes, body: bytes) -> None:
         """Send a message. Without a worker, this process ends."""
+        if self.is_forked:
+            return
         try:
             with self._lock:
                 self._own.sendall(frame(kind, body))

@@ -144,7 +144,7 @@ class RunHandle(Generic[T_co]):
         kept = _kept_result(run)
         if kept is not None:
             text = await self._app.perform(
-                lambda client: client.read_artifact(kept.artifact, sha256=kept.sha256)
+                lambda client: client.read_artifact(kept.artifact, sha256=kept.sha256, size=kept.size)
             )
             run = _with_result(run, text)
         return self._read(run)
@@ -155,7 +155,7 @@ class RunHandle(Generic[T_co]):
         kept = _kept_result(run)
         if kept is not None:
             text = self._app.perform_sync(
-                lambda client: client.read_artifact(kept.artifact, sha256=kept.sha256)
+                lambda client: client.read_artifact(kept.artifact, sha256=kept.sha256, size=kept.size)
             )
             run = _with_result(run, text)
         return self._read(run)

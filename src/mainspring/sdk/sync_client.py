@@ -866,25 +866,30 @@ class SyncClient(Lists):
         """Return a page of the steps that are kept of the run of a durable function, by name and number."""
         return self._perform(lambda client: client.list_checkpoints(run_id, after=after, limit=limit))
 
-    def fetch_artifact(self, artifact_id: str, file: BinaryIO, *, sha256: str | None = None) -> int:
+    def fetch_artifact(
+        self, artifact_id: str, file: BinaryIO, *, sha256: str | None = None, size: int | None = None
+    ) -> int:
         """Write the bytes of an artifact into an open binary file. Return how many they are.
 
         Args:
             sha256: what they have to come to, in hexadecimal digits; None takes what the server says of the artifact.
+            size: how many they have to be. No more of them are taken. None is as for `sha256`, unless that is given.
 
         Raises:
             MainspringError: they do not come to that. The file has them all the same.
             NotFound: there is no such artifact, or it is not kept any more.
         """
-        return self._perform(lambda client: client.fetch_artifact(artifact_id, file, sha256=sha256))
+        return self._perform(
+            lambda client: client.fetch_artifact(artifact_id, file, sha256=sha256, size=size)
+        )
 
-    def read_artifact(self, artifact_id: str, *, sha256: str | None = None) -> bytes:
+    def read_artifact(self, artifact_id: str, *, sha256: str | None = None, size: int | None = None) -> bytes:
         """Return the bytes of an artifact, which are held in memory. `fetch_artifact` writes large ones into a file.
 
         Args:
-            sha256: as for `fetch_artifact`.
+            sha256, size: as for `fetch_artifact`.
         """
-        return self._perform(lambda client: client.read_artifact(artifact_id, sha256=sha256))
+        return self._perform(lambda client: client.read_artifact(artifact_id, sha256=sha256, size=size))
 
     def send_event(
         self, topic: str, data: Any = None, *, key: str | None = None, event_id: str | None = None

@@ -60,7 +60,7 @@ class Transfers(Transport):
                 raise make_refusal(response.status, text, operations.PUT_ARTIFACT_CONTENT, None)
             raise _bucket_error(response.status, text, url)
 
-    async def _fetch(self, artifact_id: str, file: BinaryIO, sha256: str | None) -> int:
+    async def _fetch(self, artifact_id: str, file: BinaryIO, sha256: str | None, most: int | None) -> int:
         """Write the bytes of an artifact into a file; see `ArtifactFiles`."""
         check_key("artifact_id", artifact_id)
         await self.start()
@@ -72,32 +72,34 @@ class Transfers(Transport):
                 url, headers=headers, allow_redirects=False, timeout=_LIMITS, ssl=self._tls(server)
             ) as answer:
                 if answer.status != 302:
-                    return await self._take(answer, artifact_id, file, sha256)
+                    _check_there(answer.status, artifact_id)
+                    if answer.status >= 400:
+                        text, operation = await answer.read(), operations.GET_ARTIFACT_CONTENT
+                        raise make_refusal(answer.status, text, operation, artifact_id)
+                    return await _write(answer, file, sha256, most)
                 place = answer.headers["Location"]
             async with self._session.get(place, timeout=_LIMITS) as answer:
                 if answer.status >= 400:
                     raise _bucket_error(answer.status, await answer.read(), place)
-                return await _write(answer, file, sha256)
+                return await _write(answer, file, sha256, most)
         except (aiohttp.ClientError, TimeoutError) as error:
             raise Unreachable(explain(error, server)) from error
 
-    async def _take(
-        self, answer: aiohttp.ClientResponse, artifact_id: str, file: BinaryIO, sha256: str | None
-    ) -> int:
-        if answer.status == 410:
-            raise NotFound("artifact", artifact_id, remedy="it is not kept any more")
-        if answer.status >= 400:
-            raise make_refusal(
-                answer.status, await answer.read(), operations.GET_ARTIFACT_CONTENT, artifact_id
-            )
-        return await _write(answer, file, sha256)
+
+def _check_there(status: int, artifact_id: str) -> None:
+    if status == 410:
+        raise NotFound("artifact", artifact_id, remedy="it is not kept any more")
 
 
-async def _write(answer: aiohttp.ClientResponse, file: BinaryIO, sha256: str | None) -> int:
+async def _write(answer: aiohttp.ClientResponse, file: BinaryIO, sha256: str | None, most: int | None) -> int:
     digest, size = hashlib.sha256(), 0
     async for chunk in answer.content.iter_chunked(_CHUNK):
         digest.update(chunk)
         size += len(chunk)
+        if most is not None and size > most:  # a bucket may have no end of them
+            raise MainspringError(
+                f"more has come than the {most:,} bytes that were put: it was changed since"
+            )
         file.write(chunk)
     if sha256 is not None and digest.hexdigest() != sha256:
         raise MainspringError(

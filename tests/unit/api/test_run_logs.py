@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from mainspring.core.outcomes import Failure
-from mainspring.core.run_logs import LogPart, RunProgress, deflate
+from mainspring.core.run_logs import PIECE, LogPart, RunProgress, deflate
 from mainspring.ports.executor import Success
 from mainspring.ports.gateway import Lease, LogReport, LogResult, Report, ReportResult
 from mainspring.registry import FunctionRegistry
@@ -129,6 +129,25 @@ async def test_a_follower_gets_what_is_written_until_the_run_has_ended(scene: Sc
     assert await read_on(stream, scene.client) == "three\n"
     assert await read_on(stream, scene.client) == ""
     assert stream.status == "SUCCEEDED"
+
+
+async def test_a_follower_gets_much_in_bounded_pieces(scene: Scene) -> None:
+    """Of what it does not take, the server holds a piece."""
+    await scene.submit()
+    await scene.begin()
+    text = "".join(f"{number:07}\n" for number in range(PIECE // 8))
+    for _ in range(12):
+        await scene.write(text)
+    stream, sizes = LogStream(scene.run_id), [0]
+    while sum(sizes) < 12 * PIECE:
+        sizes.append(len(await read_on(stream, scene.client)))
+    for _ in range(12):
+        await scene.write(text)
+    await scene.end(Success())
+    while sum(sizes) < 24 * PIECE:
+        sizes.append(len(await read_on(stream, scene.client)))
+    assert sum(sizes) == 24 * PIECE
+    assert max(sizes) <= 4 * PIECE
 
 
 async def test_a_follower_whose_connection_broke_goes_on_where_it_was(scene: Scene) -> None:

@@ -2,7 +2,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.core.secrets import SHORTEST, check_marks, fill, is_mark, mask, names_in, read_reference
+from mainspring.core.secrets import (
+    SHORTEST,
+    PieceMask,
+    check_marks,
+    fill,
+    is_mark,
+    mask,
+    names_in,
+    read_reference,
+)
 from mainspring.errors import InvalidInput
 
 NAMES = st.text("abcXYZ019._-", min_size=1, max_size=64).filter(lambda name: name not in {".", ".."})
@@ -102,3 +111,43 @@ def test_secrets_that_overlap_have_one_mark() -> None:
     assert mask("x abcdefghi y", ["abcdef", "defghi"]) == "x *** y"
     assert mask("x abcabcabc y", ["abcabc"]) == "x *** y"
     assert mask("abcdefabcdef", ["abcdef"]) == "******"
+
+
+@given(
+    st.lists(st.text("ab*", min_size=1, max_size=9), max_size=3),
+    st.lists(st.text("ab* ", max_size=9), max_size=4),
+    st.data(),
+)
+def test_pieces_show_what_the_whole_text_shows(
+    secrets: list[str], between: list[str], data: st.DataObject
+) -> None:
+    text = "".join(part + data.draw(st.sampled_from([*secrets, ""])) for part in between)
+    pieces, shown, place = PieceMask(), "", 0
+    while place < len(text):
+        size = data.draw(st.integers(1, 4))
+        shown += pieces.add(text[place : place + size], secrets)
+        assert mask(text, secrets, is_cut_after=True).startswith(shown)
+        place += size
+    assert shown + pieces.cut(secrets) == mask(text, secrets, is_cut_after=True)
+
+
+def test_what_cannot_begin_a_secret_is_shown_at_once() -> None:
+    pieces = PieceMask()
+    assert pieces.add("read 8,400 rows\n", [LONG]) == "read 8,400 rows\n"
+    assert pieces.add("oh", [LONG]) == "o"
+    assert pieces.add("unt", [LONG]) == ""
+    assert pieces.add("s\n", [LONG]) == "hunts\n"
+
+
+def test_piece_after_a_gap_may_begin_within_a_secret() -> None:
+    pieces = PieceMask()
+    assert pieces.add("a hunter2-", [LONG]) == "a "
+    assert pieces.cut([LONG]) == "***"
+    assert pieces.add("nter2 a\n", [LONG]) == "*** a\n"
+    assert pieces.add("nter2 a\n", [LONG]) == "nter2 a\n"
+
+
+def test_secret_without_end_is_not_held_back_for_ever() -> None:
+    pieces = PieceMask()
+    shown = "".join(pieces.add("ab" * 50_000, ["ababab"]) for _ in range(20))
+    assert set(shown) == {"*"}

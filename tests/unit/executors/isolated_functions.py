@@ -77,6 +77,22 @@ def spin(path: str) -> None:
         pass
 
 
+def return_twice(path: str) -> str:
+    """Return in a fork, too, and there only when the next call is under way."""
+    if os.fork() == 0:
+        Path(path).read_text()
+        print("printed by a fork")
+        return "of a fork"
+    return "first"
+
+
+def let_go(path: str) -> str:
+    """Let the fork return, and give it time to."""
+    Path(path).write_text("go")
+    time.sleep(0.5)
+    return "second"
+
+
 def fork_and_return(path: str) -> str:
     """Leave a child behind that holds every descriptor of this process."""
     pid = os.fork()

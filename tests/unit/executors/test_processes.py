@@ -169,6 +169,18 @@ async def test_process_that_left_a_fork_behind_has_ended_all_the_same(
     os.kill(pid, signal.SIGKILL)
 
 
+async def test_fork_that_returns_answers_no_later_call(pipe: str) -> None:
+    bench = Bench(limit=1)
+    await bench.executor.start()
+    try:
+        assert await bench.result(functions.return_twice, [pipe]) == "first"
+        outcome = await bench.run(functions.let_go, [pipe])
+        assert outcome == Success(result=b'"second"')
+        assert await bench.result(functions.double, [4]) == 8
+    finally:
+        await bench.executor.stop()
+
+
 @pytest.mark.parametrize(
     "data",
     [

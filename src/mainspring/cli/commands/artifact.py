@@ -69,7 +69,7 @@ def get_command(artifact: str, server: str, *, output: str | None) -> None:
         view = await client.get_artifact(artifact)
         target = Path(output) if output is not None else _own_place(view)
         with _replacing(target) as file:
-            return target, await client.fetch_artifact(artifact, file, sha256=view.sha256)
+            return target, await client.fetch_artifact(artifact, file, sha256=view.sha256, size=view.size)
 
     target, size = call(server, fetch)
     click.echo(f"{target}: {show_size(size)}", err=True)

@@ -232,10 +232,14 @@ async def _read_outputs(
         outputs[found.attempt] = found.attempt, "running", None
     chosen = [each for number, each in outputs.items() if attempt is None or number == attempt]
     if attempt is not None and not chosen:
-        raise InvalidInput("attempt", f"no attempt {attempt} of {run} has begun")
+        raise _not_begun(run, attempt)
     return found, [
         (number, outcome, await _read(client, run, number, output)) for number, outcome, output in chosen
     ]
+
+
+def _not_begun(run: str, attempt: int) -> InvalidInput:
+    return InvalidInput("attempt", f"no attempt {attempt} of {run} has begun")
 
 
 async def _read(client: AsyncClient, run: str, number: int, output: str | None) -> str | None:
@@ -251,6 +255,8 @@ async def _follow(client: AsyncClient, run: str, attempt: int | None) -> None:
     """Print what a run writes until it has ended."""
     from mainspring.sdk.log_streams import LogStream
 
+    if attempt is not None and attempt > (await client.get_run(run)).attempt:
+        raise _not_begun(run, attempt)
     stream = LogStream(run, attempt)
     last, is_line_open = 0, False
     while (event := await stream.read(client)) is not None:

@@ -8,9 +8,10 @@ list in the event, one element has to fit.
 from __future__ import annotations
 
 import json
-import operator
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from math import inf
 from typing import Any, TypeAlias
 
 from mainspring.core.fields import kind
@@ -20,14 +21,11 @@ from mainspring.errors import InvalidInput
 MOST_BYTES = 4096
 MOST_LEAVES = 64
 MOST_DEPTH = 8
+_MOST_COMPILED = 32_768
+"""Patterns that stay ready: more than a process keeps definitions. With fewer, a topic that has more triggers than that
+would have each pattern compiled anew with each event."""
 _MISSING: Any = object()
-_NUMBERS = {
-    "=": operator.eq,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
+_SIGNS = frozenset({"=", "<", "<=", ">", ">="})
 _HEADS = ("prefix", "suffix", "anything-but", "numeric", "exists")
 _Test: TypeAlias = Callable[[Any], bool]
 
@@ -117,7 +115,7 @@ def _check_entry(entry: object, path: str) -> None:
 def _check_numeric(wanted: object, path: str) -> None:
     pairs = wanted if isinstance(wanted, list | tuple) else ()
     fits = len(pairs) in {2, 4} and all(
-        isinstance(sign, str) and sign in _NUMBERS and _is_number(bound)
+        isinstance(sign, str) and sign in _SIGNS and _is_number(bound)
         for sign, bound in zip(pairs[::2], pairs[1::2], strict=True)
     )
     if not fits:
@@ -128,7 +126,7 @@ def _is_number(given: object) -> bool:
     return isinstance(given, int | float) and not isinstance(given, bool)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=_MOST_COMPILED)
 def _compile(text: bytes) -> _Test:
     return _compile_object(json.loads(text))
 
@@ -147,12 +145,10 @@ def _compile_object(pattern: Mapping[str, Any]) -> _Test:
 
 
 def _compile_leaf(entries: Sequence[Any]) -> _Test:
-    tests = [_compile_entry(entry) for entry in entries]
+    fits_one = _compile_entries(entries)
 
     def fits(given: Any) -> bool:
-        if isinstance(given, list):
-            return any(test(one) for one in given for test in tests)
-        return any(test(given) for test in tests)
+        return any(map(fits_one, given)) if isinstance(given, list) else fits_one(given)
 
     def asks(given: Any) -> bool:
         """Answer for leaves with `exists`, which a list answers as a whole."""
@@ -167,25 +163,68 @@ def _compile_leaf(entries: Sequence[Any]) -> _Test:
     return lambda given: asks(given) or fits(given)
 
 
-def _compile_entry(entry: Any) -> _Test:
-    if not isinstance(entry, Mapping):
-        return lambda given: _is_same(entry, given)
-    [(head, wanted)] = entry.items()
-    if head == "prefix":
-        return lambda given: isinstance(given, str) and given.startswith(wanted)
-    if head == "suffix":
-        return lambda given: isinstance(given, str) and given.endswith(wanted)
-    if head == "anything-but":
-        those = wanted if isinstance(wanted, list) else [wanted]
-        return lambda given: given is not _MISSING and not any(_is_same(one, given) for one in those)
-    if head == "numeric":
-        bounds = [(_NUMBERS[sign], bound) for sign, bound in zip(wanted[::2], wanted[1::2], strict=True)]
-        return lambda given: _is_number(given) and all(test(given, bound) for test, bound in bounds)
-    return lambda _: False  # `exists` is asked of the whole leaf
+def _compile_entries(entries: Sequence[Any]) -> _Test:
+    """Return a test that takes hardly longer for many entries than for one: lists in events may have many elements."""
+    tests = [entry for entry in entries if isinstance(entry, Mapping)]
+    plain = frozenset(_key(entry) for entry in entries if not isinstance(entry, Mapping))
+    prefixes = tuple(test["prefix"] for test in tests if "prefix" in test)
+    suffixes = tuple(test["suffix"] for test in tests if "suffix" in test)
+    ranges = _Ranges([test["numeric"] for test in tests if "numeric" in test])
+    others = [_keys(test["anything-but"]) for test in tests if "anything-but" in test]
+    excluded = frozenset.intersection(*others) if others else None
+
+    def fits_one(given: Any) -> bool:
+        if given is _MISSING:
+            return False
+        if isinstance(given, dict | list):
+            return excluded is not None  # no plain value is the same
+        key = _key(given)
+        if key in plain or (excluded is not None and key not in excluded):
+            return True
+        if isinstance(given, str):
+            return given.startswith(prefixes) or given.endswith(suffixes)
+        return _is_number(given) and given in ranges
+
+    return fits_one
 
 
-def _is_same(wanted: Any, given: Any) -> bool:
-    """Compare JSON values: true is not 1."""
-    if isinstance(wanted, bool) or isinstance(given, bool):
-        return wanted is given
-    return bool(wanted == given)
+def _keys(given: Any) -> frozenset[Any]:
+    return frozenset(map(_key, given if isinstance(given, list) else [given]))
+
+
+def _key(given: Any) -> Any:
+    """Return what equal JSON values have in common: true is not 1, and 1 is 1.0."""
+    return (given,) if isinstance(given, bool) else given
+
+
+class _Ranges:
+    """The numbers that one of some comparisons takes.
+
+    A number stands at the place (number, 0). A range reaches from a place up to before another one.
+    """
+
+    def __init__(self, comparisons: Sequence[Sequence[Any]]) -> None:
+        self._starts: list[tuple[float, int]] = []
+        self._stops: list[tuple[float, int]] = []
+        for start, stop in sorted(map(_range_of, comparisons)):
+            if start >= stop:
+                continue
+            if self._stops and start <= self._stops[-1]:
+                self._stops[-1] = max(self._stops[-1], stop)
+            else:
+                self._starts.append(start)
+                self._stops.append(stop)
+
+    def __contains__(self, number: float) -> bool:
+        place = bisect_right(self._starts, (number, 0)) - 1
+        return place >= 0 and (number, 0) < self._stops[place]
+
+
+def _range_of(comparison: Sequence[Any]) -> tuple[tuple[float, int], tuple[float, int]]:
+    start, stop = (-inf, 0), (inf, 1)
+    for sign, bound in zip(comparison[::2], comparison[1::2], strict=True):
+        if sign in {">", ">=", "="}:
+            start = max(start, (bound, int(sign == ">")))
+        if sign in {"<", "<=", "="}:
+            stop = min(stop, (bound, int(sign != "<")))
+    return start, stop

@@ -20,8 +20,8 @@ PERIOD = 1.0
 IDLE = 60.0
 ALIVE = timedelta(seconds=15)
 """How long a follower hears nothing, at most."""
-PARTS = 16
-"""The most parts of one attempt that are read in one look."""
+PARTS = 4
+"""The most parts of one attempt that are read in one look, which each of its followers holds until it has sent them."""
 
 
 class LogFollower:

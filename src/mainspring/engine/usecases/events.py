@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
 
@@ -43,6 +45,14 @@ MOST_TOGETHER = 500
 """Events of different requests in one transaction, at most."""
 _MOST_TRIES = 20
 """So often are listeners read anew if they keep changing."""
+_MOST_JUDGED = 20_000
+"""So often is a small event held against a listener for one transaction, about: what was read is to be new."""
+_MOST_STARTS = 1000
+"""Runs that one transaction starts, about. An event that starts more has one to itself."""
+_TURN = 500
+"""So often is it before the others of this process have their turn: some milliseconds."""
+_SMALL = 256
+"""Bytes of data that are judged as fast as none: a pattern may ask for each element of a list."""
 
 
 @value(kw_only=True)
@@ -68,10 +78,17 @@ class SentEvent:
     result: EventResult
 
 
-@value()
+@dataclass(slots=True, eq=False)
 class _Sent:
+    """An event on its way.
+
+    Attributes:
+        result: what became of it; None until it is stored. A call that is repeated leaves it at that.
+    """
+
     event: Event
     guard: IdempotencyKey | None
+    result: EventResult | None = None
 
 
 class EventInbox:
@@ -122,7 +139,9 @@ class EventInbox:
         return sent
 
     async def send_many(self, tenant: str, requests: Sequence[EventRequest]) -> list[SentEvent]:
-        """Do the same with several events, in order and in one transaction, unless they get in each other's way.
+        """Do the same with several events, in order.
+
+        It is one transaction, unless they get in each other's way or start very many runs.
 
         Raises:
             TooMany: as for `send`; it refuses all of them.
@@ -156,11 +175,11 @@ class EventInbox:
         return _Sent(event, guard)
 
     async def _add_all(self, sent: Sequence[_Sent]) -> list[EventResult]:
-        """Add events. One that starts a run of a job that cancels what is live has its call to itself."""
-        results: list[EventResult] = []
-        while len(results) < len(sent):
-            results += await self._add_some(sent[len(results) :])
-        return results
+        """Add events, in as few transactions as it takes. Those that an earlier try has stored are not sent again."""
+        while left := [one for one in sent if one.result is None]:
+            for one, result in zip(left, await self._add_some(left), strict=False):
+                one.result = result
+        return [one.result for one in sent if one.result is not None]
 
     async def _add_some(self, sent: Sequence[_Sent]) -> list[EventResult]:
         """Add events from the first on, as many as go into one call. Decide anew if their listeners change."""
@@ -173,6 +192,10 @@ class EventInbox:
         raise Conflict("topic", "the jobs that listen to it keep changing; send the event again")
 
     async def _decide(self, sent: Sequence[_Sent]) -> list[NewEvent]:
+        """Decide what events start, of as many as go into one transaction, from the first on.
+
+        One that starts a run of a job that cancels what is live is the only one of its transaction to do so.
+        """
         topics = list(dict.fromkeys((one.event.tenant, one.event.topic) for one in sent))
         heard = dict(zip(topics, await self._store.list_listeners(topics), strict=True))
         keys = [(one.job_id, one.version) for listeners in heard.values() for one in listeners]
@@ -180,13 +203,21 @@ class EventInbox:
         pauses = await self._pauses() if keys else NOTHING_PAUSED
         decided: list[NewEvent] = []
         cancelling = set[JobId]()
+        judged = made = 0
         for one in sent:
             listeners = heard[one.event.tenant, one.event.topic]
-            starts = self._starts(one.event, listeners, specs, pauses)
+            cost = len(listeners) * _weight(one.event)
+            if decided and (judged + cost > _MOST_JUDGED or made >= _MOST_STARTS):
+                break
+            starts = await self._starts(one.event, listeners, specs, pauses)
+            if judged // _TURN < (judged + cost) // _TURN:
+                await _let_others()
+            judged += cost
             in_way = {start.job_id for start in starts if start.overlap is Overlap.CANCEL_RUNNING}
             if in_way & cancelling:
                 break
             cancelling |= in_way
+            made += len(starts)
             decided.append(NewEvent(one.event, one.guard, listeners, starts))
         return decided
 
@@ -196,7 +227,7 @@ class EventInbox:
             self._known = found
         return self._known.pauses
 
-    def _starts(
+    async def _starts(
         self,
         event: Event,
         listeners: Sequence[Listener],
@@ -208,7 +239,10 @@ class EventInbox:
         envelope = envelope_of(event)
         payload = encode_payload({"event": envelope})
         starts = []
-        for one in listeners:
+        share = max(1, _TURN // _weight(event))
+        for place, one in enumerate(listeners, 1):
+            if place % share == 0:
+                await _let_others()
             spec = specs.get((one.job_id, one.version))
             trigger = None if spec is None else spec.trigger
             # A program of an earlier release may have given the job another trigger.
@@ -266,3 +300,12 @@ class EventInbox:
             before: only events with a lower number.
         """
         return await self._store.list_events(tenant, topic=topic, before=before, limit=limit)
+
+
+def _weight(event: Event) -> int:
+    """Return how many small events take as long to judge, at most."""
+    return 1 + len(event.data or b"") // _SMALL
+
+
+async def _let_others() -> None:
+    await asyncio.sleep(0)  # noqa: TID251 -- it waits for no time, and lets others have their turn

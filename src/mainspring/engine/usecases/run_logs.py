@@ -20,6 +20,8 @@ _SOONEST = timedelta(seconds=0.05)
 """What takes less has told nothing: half of the shortest time between two of its parts."""
 _PAGE = 64
 """Parts that are read at a time."""
+_SHARE = 4
+"""Parts that one who follows gets at a time: many who read slowly are not to hold much of a server's memory."""
 
 
 @value()
@@ -186,7 +188,7 @@ class RunLogs:
         """Yield what is kept of an attempt from a place on."""
         place = start
         while True:
-            [page] = await self._store.list_log_parts([LogPlace(run_id, one.token, place)], limit=_PAGE)
+            [page] = await self._store.list_log_parts([LogPlace(run_id, one.token, place)], limit=_SHARE)
             if not page:
                 break
             text = join_parts(page, place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import pytest
@@ -142,3 +143,71 @@ def test_never_fails_on_an_event(pattern: Any, event: dict[str, Any]) -> None:
 @given(st.dictionaries(st.sampled_from("abc"), st.integers() | st.text(max_size=3), min_size=1, max_size=3))
 def test_event_fits_the_pattern_of_its_own_values(event: dict[str, Any]) -> None:
     assert fits({name: [value] for name, value in event.items()}, event)
+
+
+_SIGNS = {"=": operator.eq, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 3)
+    | st.sampled_from([0.5, 1.0, -2.5])
+    | st.text("ab", max_size=2)
+)
+COMPARISON = st.tuples(st.sampled_from(sorted(_SIGNS)), st.integers(-3, 3) | st.just(0.5)).map(list)
+ENTRY = st.one_of(
+    SCALARS,
+    st.builds(lambda text: {"prefix": text}, st.text("ab", max_size=2)),
+    st.builds(lambda text: {"suffix": text}, st.text("ab", max_size=2)),
+    st.builds(lambda those: {"anything-but": those}, SCALARS | st.lists(SCALARS, min_size=1, max_size=3)),
+    st.builds(lambda one: {"numeric": one}, COMPARISON),
+    st.builds(lambda one, other: {"numeric": one + other}, COMPARISON, COMPARISON),
+)
+
+
+def is_same(one: Any, other: Any) -> bool:
+    return bool(isinstance(one, bool) == isinstance(other, bool) and one == other)
+
+
+def fits_entry(entry: Any, found: Any) -> bool:
+    """Say what the how-to says of an entry."""
+    if not isinstance(entry, dict):
+        return is_same(entry, found)
+    [(head, wanted)] = entry.items()
+    if head == "anything-but":
+        return not any(is_same(one, found) for one in (wanted if isinstance(wanted, list) else [wanted]))
+    if head == "numeric":
+        is_number = isinstance(found, int | float) and not isinstance(found, bool)
+        pairs = zip(wanted[::2], wanted[1::2], strict=True)
+        return is_number and all(_SIGNS[sign](found, bound) for sign, bound in pairs)
+    text = found if isinstance(found, str) else None
+    return text is not None and (text.startswith(wanted) if head == "prefix" else text.endswith(wanted))
+
+
+@given(st.lists(ENTRY, min_size=1, max_size=6), SCALARS | st.lists(SCALARS | st.lists(SCALARS), max_size=4))
+def test_one_of_many_entries_fits_as_each_says_alone(entries: list[Any], found: Any) -> None:
+    elements = found if isinstance(found, list) else [found]
+    expected = any(fits_entry(entry, one) for entry in entries for one in elements)
+    assert fits({"a": entries}, {"a": found}) == expected
+
+
+class Counted(int):
+    """A number that counts with what it is compared."""
+
+    count = 0
+
+    def _compare(name: str) -> Any:  # type: ignore[misc]  # noqa: N805 -- it makes methods
+        def compare(self: int, other: Any) -> bool:
+            Counted.count += 1
+            return bool(getattr(int, name)(self, other))
+
+        return compare
+
+    __eq__, __lt__, __le__ = _compare("__eq__"), _compare("__lt__"), _compare("__le__")
+    __gt__, __ge__, __hash__ = _compare("__gt__"), _compare("__ge__"), int.__hash__
+
+
+def test_long_lists_are_not_held_against_each_entry_one_by_one() -> None:
+    """An event of 64 KiB has room for 32,000 elements, and a pattern for 64 entries."""
+    entries = [{"numeric": [">", 10 * place, "<", 10 * place + 5]} for place in range(1, 32)]
+    assert not fits({"a": [*entries, *range(2, 9)]}, {"a": [Counted(1)] * 1000})
+    assert Counted.count <= 20 * 1000
