@@ -36,6 +36,7 @@ if _typing.TYPE_CHECKING:
     from mainspring.sdk.durable import DurableContext, StepFailed
     from mainspring.sdk.notify import Notify
     from mainspring.sdk.once import Debounce, Throttle, Unique
+    from mainspring.sdk.signatures import Canvas, Signature, chain, chord, group
     from mainspring.signals import Call, Done, Failed, FailRun, Outcome, RetryRun, SnoozeRun, current_attempt
 
     __version__: str
@@ -44,6 +45,7 @@ __all__ = [
     "App",
     "Batch",
     "Call",
+    "Canvas",
     "Conflict",
     "Cron",
     "CronError",
@@ -68,6 +70,7 @@ __all__ = [
     "RunSkipped",
     "RunState",
     "SchemaMismatch",
+    "Signature",
     "SnoozeRun",
     "StaleLease",
     "StepFailed",
@@ -79,7 +82,10 @@ __all__ = [
     "UnknownType",
     "Unreachable",
     "__version__",
+    "chain",
+    "chord",
     "current_attempt",
+    "group",
 ]
 
 _HOMES = {
@@ -103,6 +109,7 @@ _HOMES = {
     "SnoozeRun": "mainspring.signals",
     "Throttle": "mainspring.sdk.once",
     "Unique": "mainspring.sdk.once",
+    **dict.fromkeys(("Canvas", "Signature", "chain", "chord", "group"), "mainspring.sdk.signatures"),
     "current_attempt": "mainspring.signals",
 }
 

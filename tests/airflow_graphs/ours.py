@@ -11,6 +11,7 @@ from mainspring.core.definition.workflows import plain_from_workflow, read_workf
 from mainspring.core.states import RunState
 from mainspring.core.workflows.expressions import Expression, Scope
 from mainspring.core.workflows.mail import StepEnded
+from mainspring.core.workflows.places import NO_ITEM
 from mainspring.core.workflows.plan import FlowPlan
 from mainspring.core.workflows.state import StepStatus
 from mainspring.core.workflows.turn import begin_flow, turn
@@ -60,6 +61,7 @@ class Ours:
         ran: set[Place] = set()
         while decided.end is None:
             started = [(self.names[step], UNMAPPED) for step in decided.starts]
+            started += [(self.names[step], item) for step, items in decided.items for item in items]
             live += started
             ran.update(started)
             chosen = order(live)
@@ -71,7 +73,8 @@ class Ours:
 
     def _mail(self, dag: Dag, script: Script, place: Place) -> StepEnded:
         name, item = place
-        return StepEnded(self.names.index(name), _STATES[end_of(script, dag.by_name[name], item).state])
+        state = _STATES[end_of(script, dag.by_name[name], item).state]
+        return StepEnded(self.names.index(name), state, item=NO_ITEM if item == UNMAPPED else item)
 
 
 class _Values:

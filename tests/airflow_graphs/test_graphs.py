@@ -24,6 +24,7 @@ FOUND: dict[str, tuple[int, dict[Difference, int]]] = {
     "example_bash_operator": (55, {FAILURE_BEFORE_SKIP: 17, NO_FAILURE_IS_LOST: 17}),
     "example_branch_operator": (258, {}),
     "example_complex": (534, {}),
+    "example_dynamic_task_mapping": (9, {}),
     "example_latest_only_with_trigger": (18, {FAILURE_BEFORE_SKIP: 2, NO_FAILURE_IS_LOST: 1}),
     "example_nested_branch_dag": (16, {}),
     "example_sensors": (525, {NO_RUN_SKIPS_ITSELF: 301}),
@@ -31,7 +32,9 @@ FOUND: dict[str, tuple[int, dict[Difference, int]]] = {
     "example_setup_teardown_taskflow": (105, {NOT_WANTED: 41}),
     "example_short_circuit_operator": (40, {FAILURE_BEFORE_SKIP: 2, NO_FAILURE_IS_LOST: 13}),
     "example_skip_dag": (112, {FAILURE_BEFORE_SKIP: 14, NO_FAILURE_IS_LOST: 8}),
+    "example_subdag_operator": (6, {}),
     "example_task_group": (16, {}),
+    "example_task_mapping_second_order": (16, {}),
 }
 
 

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from mainspring import App
-from mainspring.sdk.function import SubmitOptions
+from mainspring.sdk.submit_options import SubmitOptions
 from tests.deployment.prometheus import (
     DASHBOARDS,
     Prometheus,
@@ -35,7 +35,7 @@ pytestmark = [
 ]
 _APP = """
 from mainspring import App
-from mainspring.sdk.function import SubmitOptions
+from mainspring.sdk.submit_options import SubmitOptions
 
 app = App()
 

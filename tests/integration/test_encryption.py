@@ -217,7 +217,7 @@ async def test_what_needs_a_key_is_counted(place: Place, tmp_path: Path) -> None
 
 @pytest.mark.postgres
 async def test_transaction_of_a_caller_is_refused(migrated_database: str, tmp_path: Path) -> None:
-    from mainspring.sdk.function import SubmitOptions
+    from mainspring.sdk.submit_options import SubmitOptions
     from mainspring.sdk.transactions import submit_within
 
     store = PostgresStore(migrated_database, random=random.Random(1))
@@ -238,7 +238,7 @@ async def test_a_callers_connection_from_before_is_refused_too(
     migrated_database: str, tmp_path: Path
 ) -> None:
     """The store of a connection is looked for once, but whether it is encrypted is asked each time."""
-    from mainspring.sdk.function import SubmitOptions
+    from mainspring.sdk.submit_options import SubmitOptions
     from mainspring.sdk.transactions import submit_within
 
     store = PostgresStore(migrated_database, random=random.Random(1))

@@ -12,9 +12,9 @@ from typing import Any
 import httpx
 import pytest
 
-from mainspring import App
+from mainspring import App, chain
 from mainspring.core.access import write_token
-from mainspring.errors import InvalidInput, NotAuthenticated
+from mainspring.errors import InvalidInput, NeedsRight, NotAuthenticated
 from tests.processes.processes import await_that, run, running, server
 
 APP = """
@@ -185,6 +185,26 @@ def test_a_worker_stores_the_jobs_of_its_app_if_it_may(tmp_path: Path) -> None:
             )
             assert done.returncode == 0, done.stderr
             assert worker.stop() == 0
+
+
+def test_who_may_submit_and_make_no_jobs_submits_chains_of_known_shapes_only(tmp_path: Path) -> None:
+    with server(*MEMORY, cwd=tmp_path) as (_, url):
+        admin = close(url, tmp_path)
+        at = ("--server", url)
+        say("account", "set", "ci", "--grant", "*=operator", *at, cwd=tmp_path, token=admin)
+        ci = say("token", "create", "--account", "ci", "--role", "operator", *at, cwd=tmp_path, token=admin)[
+            "token"
+        ]
+        apps = {token: App(url, token=token) for token in (ci, admin)}
+        ships = {token: app.job("ship")(lambda number: number) for token, app in apps.items()}
+        try:
+            with pytest.raises(NeedsRight, match="edit"):
+                chain(ships[ci].s(1), ships[ci].s()).enqueue_sync()
+            chain(ships[admin].s(1), ships[admin].s()).enqueue_sync()
+            assert chain(ships[ci].s(2), ships[ci].s()).enqueue_sync().get_sync().payload == {"ship": [2]}
+        finally:
+            for app in apps.values():
+                app.close()
 
 
 @pytest.mark.parametrize(

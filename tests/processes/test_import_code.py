@@ -8,7 +8,7 @@ import pytest
 from tests.processes.processes import run, server
 
 CELERY = """
-from celery import Celery
+from celery import Celery, chain
 from celery.schedules import crontab
 
 app = Celery("shop")
@@ -29,6 +29,9 @@ def flaky(self):
         raise ValueError("try again")
     except ValueError as error:
         raise self.retry(exc=error)
+
+
+app.add_periodic_task(crontab(hour=4, minute=0), chain(add.s(1, 2), add.s(4)), name="in-turn")
 """
 SCHEDULER = """
 import shop_work
@@ -50,7 +53,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("what", "reference", "jobs"),
     [
-        ("celery", "shop_jobs", ["nightly", "shop_jobs.add", "shop_jobs.flaky"]),
+        ("celery", "shop_jobs", ["in-turn", "nightly", "shop_jobs.add", "shop_jobs.flaky"]),
         ("apscheduler", "shop_sched", ["nightly"]),
     ],
 )
@@ -71,6 +74,9 @@ def test_what_is_written_runs(folder: Path, what: str, reference: str, jobs: lis
         done = run("job", "run", "nightly", "--wait", "30", "--json", "--server", url)
         assert done.returncode == 0, done.stdout + done.stderr
         assert json.loads(done.stdout)["result"] == 5
+        if what == "celery":
+            done = run("job", "run", "in-turn", "--wait", "30", "--json", "--server", url)
+            assert json.loads(done.stdout)["result"] == 7
         if (
             what == "celery"
         ):  # self.retry outside Celery raises what it was given, and the job's own rule retries

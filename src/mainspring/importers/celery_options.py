@@ -8,12 +8,14 @@ from types import CodeType
 from typing import Any
 
 from mainspring.errors import InvalidInput
+from mainspring.importers.celery_source import EXAMPLE, tell_source
 
 _DEFAULT_QUEUE = "celery"
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _FOREVER = 1000
 _CANVAS = frozenset({"chain", "chord", "group", "chunks", "xmap", "xstarmap"})
 _SUBMITS = frozenset({"delay", "apply_async", "send_task"})
+_TO_CELERY = "which still goes to Celery: submit with app.submit_sync(NAME, [PAYLOAD]) instead"
 
 
 def read_options(app: Any, task: Any, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -41,7 +43,7 @@ def read_options(app: Any, task: Any, given: Mapping[str, Any]) -> tuple[dict[st
         notes.append(f"rate_limit {rate} was each worker's, and is that of all workers together here")
     expires = given.get("expires", getattr(task, "expires", None))
     if expires is not None:
-        body["expires_after"] = _seconds(expires, "expires")
+        body["expires_after"] = seconds_of(expires, "expires")
     if given.get("priority", getattr(task, "priority", None)) is not None:
         notes.append("priority is not imported: choose HIGH, MEDIUM or LOW")
     return body, notes
@@ -49,16 +51,17 @@ def read_options(app: Any, task: Any, given: Mapping[str, Any]) -> tuple[dict[st
 
 def tell_code(task: Any) -> list[str]:
     """Return notes on what a task's function does through Celery itself."""
-    names = _names(_function(task))
+    function = _function(task)
+    if (told := tell_source(function)) is not None:
+        canvases, submits = told
+        return [*canvases, *([f"calls {', '.join(submits)}, {_TO_CELERY}"] if submits else [])]
+    names = _names(function)
     notes = []
     if names & _CANVAS:
         words = ", ".join(sorted(names & _CANVAS))
-        notes.append(f"uses {words}: workflows come later, so this still goes through Celery")
+        notes.append(f"uses {words}, which still goes to Celery; write it like {EXAMPLE}")
     if names & _SUBMITS:
-        words = ", ".join(sorted(names & _SUBMITS))
-        notes.append(
-            f"calls {words}, which still goes to Celery: submit with app.submit_sync(NAME, [PAYLOAD]) instead"
-        )
+        notes.append(f"calls {', '.join(sorted(names & _SUBMITS))}, {_TO_CELERY}")
     return notes
 
 
@@ -122,7 +125,12 @@ def _rate(rate: Any) -> str:
     raise InvalidInput("rate_limit", f"{rate!r} cannot be told in whole numbers; choose one like 90/h")
 
 
-def _seconds(value: Any, field: str) -> float:
+def seconds_of(value: Any, field: str) -> float:
+    """Return a length of time in seconds.
+
+    Raises:
+        InvalidInput: it is none.
+    """
     if isinstance(value, timedelta):
         return value.total_seconds()
     if isinstance(value, int | float) and not isinstance(value, bool):

@@ -10,6 +10,7 @@ from mainspring.core.definition import read_definition
 from mainspring.core.triggers import Trigger, next_fires
 from mainspring.core.values import value
 from mainspring.errors import InvalidInput
+from mainspring.importers.canvas import ImportedPart
 
 Place = int | str
 """Where something stands: the number of a line, from 1, or words like `beat 'tidy'`."""
@@ -25,6 +26,7 @@ class ImportedJob:
         is_paused: the other tool does not fire it now.
         call: for an app that is written: the expression that gives the function.
         needs: for an app that is written: the line that imports what the expression begins with.
+        canvas: what it runs, if it is a workflow of calls of other jobs.
     """
 
     place: Place
@@ -33,6 +35,7 @@ class ImportedJob:
     is_paused: bool = False
     call: str = ""
     needs: str = ""
+    canvas: ImportedPart | None = None
 
     @property
     def name(self) -> str:

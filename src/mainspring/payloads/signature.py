@@ -70,6 +70,10 @@ class FunctionTypes:
         named = {name: self.encode_one(name, value) for name, value in kwargs.items()}
         return [_encode(value, *_codec_at(codecs, place)) for place, value in enumerate(args)], named
 
+    def encode_at(self, place: int, value: object) -> object:
+        """Do the same for one argument at a place."""
+        return _encode(value, *_codec_at(self._codecs(), place))
+
     def encode_one(self, name: str, value: object) -> object:
         """Do the same for one argument with a name."""
         codecs = self._codecs()

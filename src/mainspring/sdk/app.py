@@ -18,10 +18,11 @@ from mainspring.sdk.async_facade import AsyncFacade
 from mainspring.sdk.batch import Batch
 from mainspring.sdk.credentials import check_token
 from mainspring.sdk.definitions import JobOptions, WorkflowOptions, job_body
-from mainspring.sdk.function import NO_PAYLOAD, Function, SubmitOptions, check_payloads
+from mainspring.sdk.function import NO_PAYLOAD, Function, check_payloads
 from mainspring.sdk.places import START_WITH_APP, add_place, refuse_callable
 from mainspring.sdk.portal import Portal
 from mainspring.sdk.runs import RunHandle, wait_for_run
+from mainspring.sdk.submit_options import SubmitOptions
 from mainspring.signals import Call, current_attempt
 
 if TYPE_CHECKING:

@@ -4,33 +4,44 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import update_wrapper
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar, cast
 
-from mainspring.core.definition.keys import KEYED_OPTIONS, refuse_text_for_path
-from mainspring.core.fields import kind, read_delay
-from mainspring.core.keypath import parse
+from mainspring.core.definition.keys import refuse_text_for_path
+from mainspring.core.fields import kind
 from mainspring.core.model import Priority
-from mainspring.core.priorities import read_priority
 from mainspring.core.triggers import TRIGGERS
-from mainspring.core.triggers.moments import read_moment_or_delay
 from mainspring.core.triggers.on_event import OnEventType
 from mainspring.core.triggers.reading import HEADS
 from mainspring.errors import Conflict, InvalidInput
 from mainspring.payloads.signature import FunctionTypes, types_of
 from mainspring.sdk.direct import call_directly
+from mainspring.sdk.keyed import keyed_arguments, keys_of
+from mainspring.sdk.references import ValueReference
+from mainspring.sdk.submit_options import SubmitOptions, read_submit_options
 
 if TYPE_CHECKING:
     from mainspring.sdk.app import App
     from mainspring.sdk.runs import RunHandle
+    from mainspring.sdk.signatures import Signature
     from mainspring.sdk.transactions import DatabaseConnection
 
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 _NAMELESS = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
+_MANY = (
+    ": f.enqueue_many([…]) submits many runs, and App.workflow(…).map(…) runs a step for each item of a list"
+)
+_OTHER_NAMES = {
+    "apply_async": ": f.enqueue(…) or enqueue_sync(…) submits a run, after f.options(…) with options",
+    "apply": ": f(…) calls it here",
+    **dict.fromkeys(("signature", "subtask"), ": f.s(…) makes one, or f.si(…)"),
+    **dict.fromkeys(("map", "starmap", "chunks"), _MANY),
+    "retry": ": raise RetryRun(…) in the function",
+}
+"""What to use for the names that Celery has. Only a refusal looks them up."""
 NO_PAYLOAD = object()
 """Stands for a submission without arguments, which uses the job's own payload."""
 
@@ -44,25 +55,6 @@ def check_payloads(payloads: object) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubmitOptions:
-    """How a run is submitted.
-
-    Attributes:
-        run_at: the earliest instant to start; None means at once.
-        delay: the same, as a time from the store's now; give only one of the two.
-        priority: the run's tier, or the class that names it; None means the job's.
-        idempotency_key: the same key with the same arguments returns the same run for 24 h.
-        connection: submit within this connection's transaction; None asks the server.
-    """
-
-    run_at: datetime | None = None
-    delay: timedelta | None = None
-    priority: Priority | str | None = None
-    idempotency_key: str | None = None
-    connection: DatabaseConnection | None = None
-
-
 class Function(Generic[P, R, T]):
     """A job's function. Call it to call the function; use `enqueue` to submit a run of the job.
 
@@ -70,6 +62,7 @@ class Function(Generic[P, R, T]):
     awaiting the call gives.
 
     Attributes:
+        app: the app that it is a job of.
         name: the job's name; workers register the function under it, too.
         definition: the body for the upsert when a process starts.
         types: the annotations, by which arguments are written and results read; None if it has none.
@@ -83,23 +76,41 @@ class Function(Generic[P, R, T]):
         update_wrapper(self, call)
         self.name = name
         self.definition: dict[str, Any] = dict(definition)
-        self._app = app
+        self.app: App = app
         self._call = call
         self._signature = inspect.signature(call)
         self.types: FunctionTypes | None = types_of(call, self._signature)
         sorts = {parameter.kind for parameter in self._signature.parameters.values()}
-        for field, key in _keys_of(definition):
+        for field, key in keys_of(definition):
             refuse_text_for_path(field, key, self._signature.parameters)
-        self._keyed = _keyed_arguments(definition) if sorts.isdisjoint(_NAMELESS) else None
+        self._keyed = keyed_arguments(definition) if sorts.isdisjoint(_NAMELESS) else None
         self._check_own_payload()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if self.definition.get("batch") is not None:  # each of its calls brings its own attempt
             return self._call(*args, **kwargs)
-        return cast("R", call_directly(self.name, self._app.tenant, self._call, args, kwargs))
+        return cast("R", call_directly(self.name, self.app.tenant, self._call, args, kwargs))
 
     def __repr__(self) -> str:
         return f"<job {self.name!r}: {self._call.__qualname__}>"
+
+    if not TYPE_CHECKING:  # type checkers are to find names that there are not
+
+        def __getattr__(self, name: str) -> NoReturn:
+            own = vars(self).get("name")  # a copy that is being made has none yet
+            raise AttributeError(f"job {own!r} has no {name!r}{_OTHER_NAMES.get(name, '')}")
+
+    def s(self, *args: Any, **kwargs: Any) -> Signature:
+        """Return a call for a `chain`, `group` or `chord`; what runs before it gives it its first argument."""
+        from mainspring.sdk.signatures import Signature  # costs a start, and few put calls together
+
+        return Signature(self, args, kwargs)
+
+    def si(self, *args: Any, **kwargs: Any) -> Signature:
+        """Return the same, but what runs before it gives it nothing."""
+        from mainspring.sdk.signatures import Signature
+
+        return Signature(self, args, kwargs, is_immutable=True)
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> RunHandle[T]:
         """Submit a run with these arguments; return when it is durably stored.
@@ -153,19 +164,14 @@ class Function(Generic[P, R, T]):
         Raises:
             InvalidInput: an option is wrong.
         """
-        if run_at is not None and delay is not None:
-            raise InvalidInput("delay", "says the same as 'run_at'; give one of them")
-        moment = None if run_at is None else read_moment_or_delay(run_at, "run_at")
-        if isinstance(moment, timedelta):  # by the server's clock, not by this one
-            moment, delay = None, moment
-        options = SubmitOptions(
-            run_at=None if moment is None else moment.at,
-            delay=None if delay is None else read_delay(delay, "delay"),
-            priority=None if priority is None else read_priority(priority, "priority"),
+        options = read_submit_options(
+            run_at=run_at,
+            delay=delay,
+            priority=priority,
             idempotency_key=idempotency_key,
             connection=connection,
         )
-        return Submitter(self._app, self, options)
+        return Submitter(self.app, self, options)
 
     def delay(self, wait: timedelta | str) -> Submitter[P, T]:
         """Return an object whose `enqueue` submits runs that start after this time: `f.delay("5m").enqueue(x=1)`.
@@ -234,6 +240,35 @@ class Function(Generic[P, R, T]):
             else:
                 by_name[name] = value
         return by_name or NO_PAYLOAD
+
+    def arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any] | list[Any]:
+        """Return arguments of which some are references: by their names, or as a list if some have no name.
+
+        Raises:
+            InvalidInput: the arguments do not fit the function or its annotations.
+        """
+        bound = self._bind(args, kwargs)
+        if any(self._signature.parameters[name].kind in _NAMELESS for name in bound.arguments):
+            if kwargs:
+                message = f"of {self.name!r} go either all by position or all by name, as some have no name"
+                raise InvalidInput("payload", message)
+            return [self._encode_at(place, value) for place, value in enumerate(args)]
+        self._add_defaults(bound.arguments, self._keyed or ())
+        by_name: dict[str, Any] = {}
+        for name, value in bound.arguments.items():
+            is_rest = self._signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD
+            by_name |= value if is_rest else {name: value}
+        return {name: self._encode_named(name, value) for name, value in by_name.items()}
+
+    def _encode_at(self, place: int, value: object) -> object:
+        if self.types is None or isinstance(value, ValueReference):
+            return value
+        return self.types.encode_at(place, value)
+
+    def _encode_named(self, name: str, value: object) -> object:
+        if self.types is None or isinstance(value, ValueReference):
+            return value
+        return self.types.encode_one(name, value)
 
     def _check_own_payload(self) -> None:
         """Refuse what each fire would pass, if the function does not take it. Its types are read when it is called."""
@@ -349,24 +384,3 @@ def _accepted(handle: RunHandle[T]) -> RunHandle[T]:
     if handle.status == "rejected":
         raise Conflict("unique", f"{handle.id} has the same key, and the job lets no second run in")
     return handle
-
-
-def _keyed_arguments(definition: Mapping[str, Any]) -> list[str] | None:
-    """Return which arguments keys of the job name; None if it has no key that depends on their names."""
-    keys = _keys_of(definition)
-    is_whole = definition.get("unique") is not None and all(field != "unique.key" for field, _ in keys)
-    names = [step for _, key in keys for step in parse(key).steps[:1] if isinstance(step, str)]
-    return names if names or is_whole else None
-
-
-def _keys_of(definition: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the keys of a job as its body says them, each with its field."""
-    found: list[tuple[str, str]] = []
-    for option in KEYED_OPTIONS:
-        given = definition.get(option)
-        rules = given if isinstance(given, list | tuple) else [given]
-        for place, rule in enumerate(rules):
-            key = rule.get("key") if isinstance(rule, Mapping) else rule
-            if isinstance(key, str):
-                found.append((f"{option}[{place}].key" if rules is given else f"{option}.key", key))
-    return found

@@ -61,14 +61,14 @@ def plain_payload(payload: object) -> dict[str, Any]:
     if not isinstance(payload, Mapping) or not any(
         isinstance(one, ValueReference) for one in payload.values()
     ):
-        _refuse_deep(payload, "payload")
+        refuse_deep(payload, "payload")
         return {"payload": payload}
     made: dict[Any, Any] = {}
     for name, one in payload.items():
         if isinstance(one, ValueReference):
             made[name] = _mark(one)
         else:
-            _refuse_deep(one, f"payload.{name}")
+            refuse_deep(one, f"payload.{name}")
             made[name] = one
     return {"with": made}
 
@@ -77,13 +77,18 @@ def _mark(reference: ValueReference) -> dict[str, str]:
     return {MARK: str(reference)}
 
 
-def _refuse_deep(value: object, path: str) -> None:
+def refuse_deep(value: object, path: str) -> None:
+    """Refuse a reference in a value that is passed as it is.
+
+    Raises:
+        InvalidInput: there is one.
+    """
     if isinstance(value, ValueReference):
         message = f"{value} must be the payload, or one of its fields; deeper it is not found"
         raise InvalidInput(path, message)
     if isinstance(value, Mapping):
         for name, one in value.items():
-            _refuse_deep(one, f"{path}.{name}")
+            refuse_deep(one, f"{path}.{name}")
     elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
         for place, one in enumerate(value):
-            _refuse_deep(one, f"{path}[{place}]")
+            refuse_deep(one, f"{path}[{place}]")

@@ -15,8 +15,9 @@ from mainspring.core.fields import read_payload
 from mainspring.core.ids import format_run_id
 from mainspring.core.outcomes import succeeded
 from mainspring.errors import Conflict, InvalidInput, NotFound, StaleLease
-from mainspring.sdk.function import NO_PAYLOAD, SubmitOptions
+from mainspring.sdk.function import NO_PAYLOAD
 from mainspring.sdk.places import START_WITH_APP
+from mainspring.sdk.submit_options import SubmitOptions
 from mainspring.signals import trace_headers
 
 if TYPE_CHECKING:

@@ -12,14 +12,17 @@ from mainspring.core.model import Delivery, Priority
 from mainspring.core.workflows.expressions import STEPS
 from mainspring.errors import InvalidFields, InvalidInput
 from mainspring.sdk.definitions import Causes, WorkflowOptions, check_body, plain_options
-from mainspring.sdk.function import NO_PAYLOAD, Function, SubmitOptions
+from mainspring.sdk.function import NO_PAYLOAD, Function
 from mainspring.sdk.once import Duration
 from mainspring.sdk.places import refuse_callable
 from mainspring.sdk.references import ValueReference, plain_payload
+from mainspring.sdk.submit_options import SubmitOptions
 
 if TYPE_CHECKING:
     from mainspring.sdk.app import App
+    from mainspring.sdk.canvas_added import AddedSteps
     from mainspring.sdk.runs import RunHandle
+    from mainspring.sdk.signatures import Canvas, Signature
 
 RuleName: TypeAlias = Literal[
     "all_success",
@@ -223,6 +226,27 @@ class AppWorkflow:
         self.steps.append(step)
         return step
 
+    def add(
+        self, canvas: Signature | Canvas, *, after: AppStep | str | Sequence[AppStep | str] = ()
+    ) -> AddedSteps:
+        """Add the steps of a `chain`, `group` or `chord`. They are named after their jobs.
+
+        An argument of a signature may be what another step has left, or the workflow's `input`, or a field of these.
+
+        Args:
+            after: the steps that its first calls wait for, or their names.
+
+        Raises:
+            InvalidInput: its parts do not go together, or a field of a step is wrong.
+        """
+        from mainspring.sdk.canvas_added import add_canvas  # costs a start, and few use it
+
+        names = [one.name if isinstance(one, AppStep) else one for one in _listed(after)]
+        try:
+            return add_canvas(self.steps, canvas, names, check=self._check)
+        except InvalidInput as error:
+            raise _add_place(error, self.name, None, sys._getframe(1)).with_traceback(None) from None
+
     def _make(
         self,
         name: str,
@@ -236,8 +260,7 @@ class AppWorkflow:
         """Return the body of a step, checked as far as it can be alone. Its function gets known to the app."""
         try:
             body = {**self._body_of(name, call, options), **own}
-            parents = [after] if isinstance(after, AppStep | str) else list(after)
-            body |= {"after": [one.name if isinstance(one, AppStep) else one for one in parents]}
+            body |= {"after": [one.name if isinstance(one, AppStep) else one for one in _listed(after)]}
             body |= {"rule": rule} if rule != "all_success" else {}
             body |= {"allow_failure": allow_failure} if allow_failure is not False else {}
             self._check(body)
@@ -340,6 +363,10 @@ def _add_place(error: InvalidInput, workflow: object, step: object, frame: Frame
     call = f"app.workflow({workflow!r}, …)" if step is None else f"the step {step!r} of {workflow!r}"
     error.add_note(f"in {call}: {frame.f_code.co_filename}, line {frame.f_lineno}")
     return error
+
+
+def _listed(after: AppStep | str | Sequence[AppStep | str]) -> list[AppStep | str]:
+    return [after] if isinstance(after, AppStep | str) else list(after)
 
 
 def _own_fields(job: str | None, at_end: bool, when: ValueReference | str | None) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from mainspring.core.model import JobSpec, Run
 from mainspring.core.outcomes import Failure
 from mainspring.core.states import RunState
 from mainspring.core.values import value
+from mainspring.core.workflows.places import is_workflow_route
 from mainspring.core.workflows.step_jobs import (
     is_step_job,
     is_workflow,
@@ -129,7 +130,7 @@ class EngineRoom:
             )
             worker = await self._offer()
             leases = await worker.claim(limit=1)
-            if not leases and not self._is_settled:
+            if not leases and not (self._is_settled and not self._has_workflow()):
                 await self._settle()
                 leases = await worker.claim(limit=1)
             for lease in leases:
@@ -193,6 +194,10 @@ class EngineRoom:
         version, step = split_step_version(row.version)
         spec = versions[workflow_job_id(row.job_id), version]
         return f"{spec.name}.{spec.target.params['steps'][step]['name']}"
+
+    def _has_workflow(self) -> bool:
+        """Say whether a workflow waits for the engine, which begins it: a submission alone unsettles nothing."""
+        return any(is_workflow_route(lane.key.route) and lane.ready for lane in self._tables.lanes.values())
 
     async def _settle(self) -> None:
         """Let every service do what it has to do at this instant."""

@@ -7,6 +7,7 @@ import pytest
 from celery import Celery, chain, chord, group
 from celery.schedules import crontab, schedule, solar
 
+from mainspring.cli.imported_canvas import weave
 from mainspring.core.definition import read_definition
 from mainspring.core.triggers import next_fires
 from mainspring.errors import InvalidInput
@@ -134,7 +135,7 @@ def test_schedules_that_cannot_be_had_are_refused_with_a_way_on(kept: Any, words
 
 
 def read(app: Celery) -> Imported:
-    return read_celery(app, "shop.celery:app", now=NOW, fires=20)
+    return read_celery(app, "shop.celery:app", now=NOW, fires=20, weave=weave)
 
 
 def task_body(**options: Any) -> dict[str, Any]:
@@ -281,7 +282,9 @@ def test_arguments() -> None:
         ({"args": (1, 2)}, "args"),
         ({"kwargs": {"words": "x"}}, "args"),
         ({"args": (float("nan"),)}, "args"),
-        ({"options": {"link": 1}}, "options"),
+        ({"options": {"link": 1}}, "link"),
+        ({"options": {"link_error": 1}}, "link_error"),
+        ({"task": "celery.chain", "kwargs": {"tasks": []}}, "tasks"),
         ({"options": {"expires": "soon"}}, "expires"),
     ],
     ids=repr,
@@ -321,8 +324,13 @@ def test_what_a_task_does_through_celery_is_named() -> None:
         chord([task.s()])(task.s())
 
     words = " ".join(note.message for note in read(app).notes)
-    assert "uses chain, chord, group: workflows come later" in words
-    assert "calls delay" in words
+    assert "chain(task.s(), group(task.s())).delay() still goes to Celery; write " in words
+    assert (
+        "write chain(task.s(), group(task.s())).enqueue_sync(), with from mainspring import chain, group"
+        in words
+    )
+    assert "write chord([task.s()], task.s()).enqueue_sync(), with from mainspring import chord" in words
+    assert "calls delay" not in words
 
 
 def test_periodic_tasks_that_the_app_adds_itself() -> None:

@@ -47,3 +47,12 @@ def test_what_a_step_fails_with_is_raised_after_its_retries() -> None:
     with app.testing(), pytest.raises(ValueError, match="no"):
         app.submit_sync("flow", [None])
     assert done.count("second") == 4
+
+
+def test_each_run_of_a_workflow_starts() -> None:
+    done: list[str] = []
+    app = make_app(done)
+    with app.testing():
+        for _ in range(3):
+            app.submit_sync("flow", [None])
+    assert done.count("first") == 3

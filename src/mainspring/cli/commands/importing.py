@@ -111,6 +111,7 @@ def celery_command(reference: str, write: str | None, *, skip_refused: bool, as_
     from mainspring.host.loading import load_object
 
     _check_library("celery", "Celery")
+    from mainspring.cli.imported_canvas import weave
     from mainspring.importers.celery import NAME, is_celery, read_celery
 
     check_target(write)
@@ -118,7 +119,7 @@ def celery_command(reference: str, write: str | None, *, skip_refused: bool, as_
     if not is_celery(value):
         raise InvalidInput("MODULE:APP", f"{whole!r} is a {type(value).__name__}, not a Celery app")
     now = host_time()
-    found = read_celery(value, whole, now=now, fires=MORE)
+    found = read_celery(value, whole, now=now, fires=MORE, weave=weave)
     setup = [f"{NAME}.loader.import_default_modules()  # its tasks"]
     code = Code(f"the Celery app {whole}", f"celery:{whole}", setup)
     return show_code(found, now, code, write=write, skips=skip_refused, as_json=as_json)
