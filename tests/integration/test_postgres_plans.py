@@ -216,6 +216,7 @@ async def test_query_can_be_prepared(watch: Any, name: str) -> None:
         (Role.FLOW, "save_flows", {"flow_pkey"}),
         (Role.FLOW, "delete_flows", {"flow_pkey"}),
         (Role.FLOW, "delete_flow_values", {"flow_value_pkey"}),
+        (Role.FLOW, "read_flow_seeds", {"run_pkey"}),
         (Role.FLOW, "read_flow_values", {"flow_value_pkey"}),
         (Role.FLOW, "find_step_runs", {"run_flow"}),
         (Role.FLOW, "request_cancels", {"run_pkey"}),

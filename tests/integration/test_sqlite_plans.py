@@ -174,6 +174,7 @@ JOB_KEY = "SEARCH job sqlite_autoindex_job_1"
         ("read_flows", [f"SEARCH flow {KEY}", f"SEARCH run {KEY}"]),
         ("lock_flow", [f"SEARCH flow {KEY}"]),
         ("save_flow", [f"SEARCH flow {KEY}"]),
+        ("read_flow_seed", [f"SEARCH run {KEY}"]),
         ("read_flow_value", ["SEARCH flow_value PRIMARY KEY"]),
         ("delete_flow_values", ["SEARCH flow_value PRIMARY KEY"]),
         ("find_step_end", ["SEARCH run_history run_history_flow", "SEARCH dead_run dead_run_flow"]),

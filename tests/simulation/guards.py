@@ -888,6 +888,18 @@ GUARDS: tuple[Guard, ...] = (
         staging="with_workflows",
     ),
     Guard(
+        "order of undos",
+        "what was done last is undone first",
+        (Edit("mainspring.core.workflows.undoing", "for step in reversed(ends)", "for step in ends"),),
+        staging="with_workflows",
+    ),
+    Guard(
+        "steps taken over",
+        "a workflow that is run again takes over what had succeeded: here, nothing",
+        (Edit("mainspring.core.workflows.seeds", "    if not taken:\n", "    if taken:\n"),),
+        staging="with_workflows",
+    ),
+    Guard(
         "rule of a step",
         "a step starts only once its rule allows it: here, once one of its parents has ended",
         (

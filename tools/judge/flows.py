@@ -11,7 +11,9 @@ from operator import itemgetter
 from mainspring.core.ids import RunId, format_run_id
 from mainspring.core.model import Run
 from mainspring.core.states import FINAL_STATES, RunState
+from tools.judge.flow_redrives import judge_redrives
 from tools.judge.model import Event, FlowStory, History, Violation
+from tools.judge.undos import judge_undos
 
 _LETTERS = {RunState.SUCCEEDED: "s", RunState.FAILED: "f", RunState.CANCELLED: "f", RunState.SKIPPED: "k"}
 _ENDS = {"SUCCEEDED": "s", "FAILED": "f", "CANCELLED": "f", "UPSTREAM_FAILED": "f", "SKIPPED": "k"}
@@ -74,6 +76,8 @@ def judge_flows(history: History, counts: Counter[str]) -> Iterator[Violation]:
         counts["flows_overdue"] += story.run.reason == "deadline"
         for rule, why in _judge(story, events, order, history, counts):
             yield Violation(rule, format_run_id(story.run.id), (*_tell(story, events), why))
+    for story, why in judge_redrives(history.flows, counts):
+        yield Violation("W10", format_run_id(story.run.id), (*_tell(story, events), why))
 
 
 def _judge(
@@ -100,6 +104,7 @@ def _judge(
     yield from _judge_values(story, counts)
     if story.steps is not None:
         yield from _judge_result(story, story.steps)
+        yield from judge_undos(story, story.steps, events, order, counts)
 
 
 def _judge_starts(
@@ -149,12 +154,16 @@ def _judge_maps(
     for step, (count, most, tolerated) in story.maps.items():
         runs = [run for run in story.runs if run.place is not None and run.place.step == step]
         items = sorted(run.place.item for run in runs if run.place is not None)
-        if items != list(range(len(items))) or len(items) > count:
+        taken = story.taken_items.get(step, frozenset())
+        expected = [item for item in range(count) if item not in taken][: len(items)]
+        if items != expected:
             yield "W8", f"step {step} ran for the items {items} of {count}"
         counts["flow_items_judged"] += len(items)
         failed = sum(_LETTERS[run.state] == "f" for run in runs)
         status = None if story.steps is None else story.steps[step]
-        if status == "SUCCEEDED" and (len(items) < count or failed > tolerated):
+        if step in story.taken:
+            continue
+        if status == "SUCCEEDED" and (len(items) + len(taken) < count or failed > tolerated):
             yield "W8", f"step {step} succeeded with {len(items)} of {count} items, of which {failed} failed"
         if status == "FAILED" and failed <= tolerated:
             yield "W8", f"step {step} failed, and {failed} failures are no more than {tolerated}"
@@ -179,11 +188,15 @@ def _letter(story: FlowStory, ended_at: Mapping[int, tuple[int, str]], step: int
 
     A step that never ran had ended once its rule could not say "run" any more. When that was, its parents tell.
     """
+    if step in story.taken:
+        return "s"
     if any(run.place is not None and run.place.step == step for run in story.runs):
         found = ended_at.get(step)
         return found[1] if found is not None and found[0] < before else None
     if story.has_skips and story.steps is not None and story.steps[step] == "SKIPPED":
         return "k"  # someone may have skipped it, at any time
+    if story.taken_items.get(step) and story.steps is not None and story.steps[step] == "SUCCEEDED":
+        return "s"  # all its items were taken over
     letters = [_letter(story, ended_at, parent, before) for parent in story.links[step]]
     ended = "".join(letter for letter in letters if letter is not None)
     verdicts = {
@@ -206,7 +219,8 @@ def _is_false(story: FlowStory, step: int) -> bool:
 
 def _run_of(story: FlowStory, step: int | None) -> Run | None:
     found = (run for run in story.runs if step is not None and run.place is not None)
-    return next((run for run in found if run.place is not None and run.place.step == step), None)
+    own = next((run for run in found if run.place is not None and run.place.step == step), None)
+    return own if own is not None or step is None else story.taken.get(step)
 
 
 def _returned(run: Run) -> int:
@@ -312,14 +326,19 @@ def _judge_pauses(story: FlowStory, history: History) -> Iterator[tuple[str, str
 def _judge_result(story: FlowStory, steps: Sequence[str]) -> Iterator[tuple[str, str]]:
     """W4: the steps have ended as their runs have and as their rules say, and the workflow as its steps."""
     runs: dict[int, Run] = {run.place.step: run for run in story.runs if run.place is not None}
-    is_late = story.run.reason == "deadline"
+    error = story.run.error or ""  # a cancel that came, too, is the reason of the end then
+    is_late = story.run.reason == "deadline" or error.startswith("the deadline of the workflow passed")
     for step, status in enumerate(steps):
         if any(steps[parent] not in _ENDS for parent in story.links[step]):
             yield "W4", f"step {step} waits for one that has not ended"
             continue
+        if status == "SUCCEEDED" and step not in runs and (step in story.taken or step in story.taken_items):
+            continue
         parents = "".join(_ENDS[steps[parent]] for parent in story.links[step])
         said = says(story.rules[step], parents)
         run = runs.get(step)
+        if step in story.undoes:
+            continue
         if step in story.maps and run is not None:
             if said != "run":
                 yield "W4", f"step {step} ran, and its rule says {said}"

@@ -436,6 +436,13 @@ class FlowStory:
         has_skips: someone asked for steps to be skipped.
         whens: of steps that run only if another one has not returned an even number, that other one.
         givens: of steps that get what another one has returned, that other one.
+        taken: of a run that repeats another one, the steps that it has taken over, each with the run in which it
+            succeeded; None where it ran for many items.
+        taken_items: of steps that it has taken over in part, the items.
+        again: the steps that were asked to run again; None: nobody knows what was asked for.
+        undoes: of the steps that undo others, which ones. They are in `at_end`, too.
+        ends: the steps that have ended, in that order, with those that were taken over first; None if that is not on
+            record.
     """
 
     run: Run
@@ -452,6 +459,11 @@ class FlowStory:
     at_end: frozenset[int] = frozenset()
     whens: Mapping[int, int] = field(default_factory=dict)
     givens: Mapping[int, int] = field(default_factory=dict)
+    taken: Mapping[int, Run | None] = field(default_factory=dict)
+    taken_items: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    again: frozenset[int] | None = None
+    undoes: Mapping[int, int] = field(default_factory=dict)
+    ends: tuple[int, ...] | None = None
 
 
 @dataclass(slots=True, kw_only=True)

@@ -120,7 +120,8 @@ REQUIRED = (
     *("changes_audited", "changes_refused", "starts_at_a_bound_worker", "ends_counted"),
     *("tokens_admitted", "tokens_refused"),
     *("flow_started", "flow_turned", "flow_lost", "flow_fenced", "flow_cancelled_its_steps"),
-    *("flow_starts_judged", "flows_failed", "flows_cancelled"),
+    *("flow_starts_judged", "flows_failed", "flows_cancelled", "flows_redriven", "flow_steps_taken_over"),
+    "flow_undos_judged",
     *(
         "step_kept",
         "step_known",

@@ -34,7 +34,7 @@ def make_flowed(seed: int, seconds: float) -> Plan:
     random = Random(f"made flowed:{seed}")
     servers = random.choice([1, 2, 3])
     workers = tuple(random.random() < 0.3 for _ in range(random.choice([2, 3])))
-    jobs = tuple(_make_job(random, place) for place in range(random.choice([1, 2, 4])))
+    jobs = tuple(_make_job(random, seed, place) for place in range(random.choice([1, 2, 4])))
     actions: list[Action] = []
     for job in jobs:
         actions.append(Action(at=round(random.uniform(1, 4), 3), kind="create_flow", job=job.name))
@@ -52,6 +52,7 @@ def make_flowed(seed: int, seconds: float) -> Plan:
             if random.random() < 0.2:
                 late = round(at + random.uniform(0, 4), 3)
                 actions.append(Action(at=late, kind="skip_step", job=job.name))
+    actions += _redrive(seed, jobs, seconds)
     names = [f"server-{index}" for index in range(servers)]
     return Plan(
         seed=seed,
@@ -69,7 +70,36 @@ def make_flowed(seed: int, seconds: float) -> Plan:
     )
 
 
-def _make_job(random: Random, place: int) -> JobPlan:
+def _redrive(seed: int, jobs: Sequence[JobPlan], seconds: float) -> list[Action]:
+    """Draw when runs of workflows are run again. A random source of its own leaves other draws alone."""
+    random = Random(f"redriven flows:{seed}")
+    return [
+        Action(at=round(random.uniform(8, seconds * 0.95), 3), kind="redrive_flow", job=job.name)
+        for job in jobs
+        for _ in range(random.choice([0, 2, 6]))
+    ]
+
+
+def _undo(seed: int, place: int, steps: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Draw steps that undo others. A random source of its own leaves other draws alone."""
+    random = Random(f"undone flows:{seed}:{place}")
+    share = random.choice([0.0, 0.0, 0.5, 1.0])
+    return [
+        {
+            "name": f"u{number}",
+            "after": [],
+            "rule": StepRule.ALL_SUCCESS.value,
+            "allow_failure": False,
+            "max_retries": random.choice([0, 1]),
+            "at_end": False,
+            "undoes": one["name"],
+        }
+        for number, one in enumerate(steps)
+        if not one["at_end"] and "items" not in one and random.random() < share
+    ]
+
+
+def _make_job(random: Random, seed: int, place: int) -> JobPlan:
     steps: list[dict[str, Any]] = []
     for number in range(random.choice([1, 3, 6, 12])):
         after = random.sample([one["name"] for one in steps], k=random.randint(0, min(number, 4)))
@@ -106,6 +136,7 @@ def _make_job(random: Random, place: int) -> JobPlan:
                 "at_end": True,
             }
         )
+    steps += _undo(seed, place, steps)
     return JobPlan(
         name=f"flow-{place}",
         body={"steps": steps, "deadline": random.choice([None, None, 2.0, 8.0])},
@@ -134,6 +165,7 @@ def _make_step(drawn: Mapping[str, Any]) -> WorkflowStep:
         allow_failure=drawn["allow_failure"],
         map=_make_map(drawn) if "items" in drawn else None,
         at_end=drawn["at_end"],
+        undoes=drawn.get("undoes"),
         retry=RetryPolicy(max_retries=drawn["max_retries"], backoff=Backoff.FIXED, delay=delay),
         when=None if drawn.get("when") is None else _condition(drawn["when"]),
         given=None if drawn.get("given") is None else _given(drawn["given"]),

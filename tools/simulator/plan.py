@@ -39,7 +39,7 @@ class Action:
     Attributes:
         kind: create, edit, pause, resume, delete, submit, cancel, flood, weigh, order, limit, calendar,
             calendar_of_moves, channel, bound, hold, release, cap, backfill, change_backfill, redrive,
-            redrive_one, change_redrive, discard, write_still, set_still, urge, create_flow, submit_flow,
+            redrive_one, change_redrive, discard, write_still, set_still, urge, create_flow, submit_flow, redrive_flow,
             cancel_flow, pause_flow, resume_flows, skip_step.
         job: the name of the job; empty for those that are about queues, tenants and others.
         body: the patch of an edit; for a submission `delay` (seconds), `key`, `payload` and `priority`; for a flood of

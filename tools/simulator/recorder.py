@@ -98,6 +98,7 @@ class Recorder:
         flow_pauses: from when on, and until when, a workflow's run was paused, by the turns that have read of it.
         flow_skips: the workflows' runs of which someone skipped a step.
         steps: what happened to the steps of durable functions, in order.
+        flow_redrives: of workflows' runs that repeat others, the steps that were asked to run again.
         log: one line per event, in order. It is the same for the same seed, byte for byte.
     """
 
@@ -123,6 +124,7 @@ class Recorder:
         self.flow_pauses: dict[RunId, list[tuple[datetime, datetime | None]]] = defaultdict(list)
         self.flow_skips: set[RunId] = set()
         self.steps: list[StepNote] = []
+        self.flow_redrives: dict[RunId, frozenset[str]] = {}
         self.events: list[Event] = []
         self.replacements: list[Replacement] = []
         self.pausings: list[Pausing] = []
@@ -627,6 +629,8 @@ class Recorder:
                 self._jobs[result.run_id] = run.job_id
                 if is_workflow_route(run.lane.route):
                     self.flow_runs.add(result.run_id)
+                    self.reached["flow_redriven"] += run.redrive_of is not None
+                    self.reached["flow_took_over"] += run.flow_seed is not None
                 if result.skipped is not None:
                     self.reached["holder_skipped_as_expired"] += 1
                     self._event(result.skipped, RunState.SKIPPED, 0, "expired", actor, given["now"])

@@ -26,8 +26,10 @@ from mainspring.core.model import Attempt, FireRange, Run
 from mainspring.core.notifications import AlertState
 from mainspring.core.states import FINAL_STATES, RunState
 from mainspring.core.workflows.maps import most_failures
+from mainspring.core.workflows.places import StepPlace
 from mainspring.core.workflows.plan import FlowPlan
 from mainspring.core.workflows.state import StepStatus
+from mainspring.core.workflows.taken import Taken, unpack_items
 from mainspring.engine.claiming import lane_rounds
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.flow_codec import decode_flow_state
@@ -293,7 +295,9 @@ async def _read_flow(world: World, run: Run) -> FlowStory:
     assert spec is not None
     plan = FlowPlan.of(workflow_from_plain(spec.target.params))
     (kept,) = await world.store.read_flow_states([run.id])
-    steps = None if kept is None else decode_flow_state(kept).steps
+    state = None if kept is None else decode_flow_state(kept)
+    steps = None if state is None else state.steps
+    whole, in_part = await _read_taken(world, () if state is None else state.taken)
     whens, givens = asked_by(plan.workflow.steps)
     return FlowStory(
         run=run,
@@ -310,14 +314,42 @@ async def _read_flow(world: World, run: Run) -> FlowStory:
         },
         pauses=tuple(world.recorder.flow_pauses.get(run.id, ())),
         at_end=frozenset(step for step, is_last in enumerate(plan.at_end) if is_last),
-        has_skips=run.id in world.recorder.flow_skips,
+        has_skips=any(one in world.recorder.flow_skips for one in await _read_chain(world, run)),
         whens=whens,
         givens=givens,
+        taken={step: one for step, one in whole.items() if step not in plan.maps}
+        | {step: None for step in whole if step in plan.maps},
+        taken_items=in_part,
+        undoes=plan.undoes,
+        ends=None if state is None else state.order_of_ends(),
+        again=_steps_again(plan, world.recorder.flow_redrives.get(run.id)),
     )
 
 
 async def _read_kept(world: World, run_id: RunId) -> list[Checkpoint]:
     return await world.store.list_checkpoints(run_id, limit=1000)
+
+
+async def _read_taken(world: World, taken: Taken) -> tuple[dict[int, Run | None], dict[int, frozenset[int]]]:
+    """Return the steps that were taken over, each with the run in which it succeeded, and those taken in part."""
+    whole = [one for one in taken if one.is_whole]
+    runs = await world.store.read_step_ends([StepPlace(one.flow_id, one.place) for one in whole])
+    found = {one.step: run for one, run in zip(whole, runs, strict=True)}
+    return found, {one.step: frozenset(unpack_items(one.items)) for one in taken if not one.is_whole}
+
+
+async def _read_chain(world: World, run: Run) -> list[RunId]:
+    """Return a run, the one that it repeats, and so on."""
+    chain, at = [run.id], run.redrive_of
+    while at is not None:
+        chain.append(at)
+        (before,) = await world.store.get_runs([at])
+        at = None if before is None else before.redrive_of
+    return chain
+
+
+def _steps_again(plan: FlowPlan, names: frozenset[str] | None) -> frozenset[int] | None:
+    return None if names is None else frozenset(plan.places[name] for name in names)
 
 
 async def _until_told(world: World) -> None:

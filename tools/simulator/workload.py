@@ -21,6 +21,7 @@ from mainspring.core.limits import CLUSTER
 from mainspring.core.model import Priority
 from mainspring.core.pauses import PauseScope
 from mainspring.core.redrives import RedriveChange
+from mainspring.core.redriving import RedriveFrom
 from mainspring.core.rights import ALL_TENANTS, AccessRole
 from mainspring.engine.assembly import Engine
 from mainspring.engine.usecases.access import MadeToken
@@ -202,6 +203,21 @@ class Clients:
         for run_id in [run_id for job, run_id in self._flow_runs if job == action.job]:
             with suppress(Conflict):
                 await self._ask(partial(_resume, tenant, run_id))
+
+    async def _redrive_flow(self, action: Action) -> None:
+        """Run one of the last runs of a workflow again: from where it failed, from some step, or from the start."""
+        own = [run_id for job, run_id in self._flow_runs if job == action.job][-5:]
+        if not own:
+            return
+        run_id, tenant = self._random.choice(own), self._tenant(action.job)
+        names = [one["name"] for one in self._plans[action.job].body["steps"]]
+        drawn: list[RedriveFrom] = [*["failed"] * 4, "start", (self._random.choice(names),)]
+        begin = self._random.choice(drawn)
+        result = await self._ask(lambda engine: engine.client.redriving.redrive(tenant, run_id, begin=begin))
+        assert result.run_id is not None
+        again = {"failed": [], "start": names}[begin] if isinstance(begin, str) else begin
+        self._world.recorder.flow_redrives[result.run_id] = frozenset(again)
+        self._flow_runs.append((action.job, result.run_id))
 
     async def _skip_step(self, action: Action) -> None:
         """Skip a step of one of the last runs of a workflow."""

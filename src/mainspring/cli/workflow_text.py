@@ -71,6 +71,8 @@ def _notes(step: GraphStepView) -> Iterator[str]:
         yield "may fail"
     if step.at_end:
         yield "at the end"
+    if step.undoes is not None:
+        yield f"undoes {step.undoes}"
 
 
 def write_mermaid(view: GraphView, name: str) -> Iterator[str]:

@@ -25,11 +25,10 @@ class EncryptedFlows(EncryptedRuns):
 
     async def start_flows(self, starts: Sequence[FlowStart], *, now: datetime) -> list[FlowVerdict]:
         """See `FlowStore`."""
-        places = await self._find_places([one.run_id for one in starts if holds_words(one.state)])
+        telling = [one.run_id for one in starts if one.values or holds_words(one.state)]
+        places = await self._find_places(telling)
         encrypted = [
-            replace(one, state=self._encrypt_state(one.state, places[one.run_id], one.run_id))
-            if one.run_id in places
-            else one
+            self._encrypt_start(one, places[one.run_id]) if one.run_id in places else one
             for one in self._encrypt_in(starts)
         ]
         return await self._store.start_flows(encrypted, now=now)
@@ -102,16 +101,23 @@ class EncryptedFlows(EncryptedRuns):
     def _encrypt_state(self, state: bytes, place: Place, flow_id: RunId) -> bytes:
         return self._fields.encrypt_flow(state, _STATE, place, flow_id) if holds_words(state) else state
 
+    def _encrypt_start(self, start: FlowStart, place: Place) -> FlowStart:
+        state = self._encrypt_state(start.state, place, start.run_id)
+        return replace(start, state=state, values=self._encrypt_values(start.values, place, start.run_id))
+
     def _encrypt_turn(self, turn: TurnedFlow, place: Place | None) -> TurnedFlow:
         if place is None or not (turn.values or holds_words(turn.state)):
             return turn
-        fields, flow_id = self._fields, turn.flow_id
-        values = [
-            FlowValue(one.step, fields.encrypt_flow(one.value, _value_at(one.step), place, flow_id))
-            for one in turn.values
-        ]
-        state = self._encrypt_state(turn.state, place, flow_id)
-        return replace(turn, state=state, values=tuple(values))
+        state = self._encrypt_state(turn.state, place, turn.flow_id)
+        return replace(turn, state=state, values=self._encrypt_values(turn.values, place, turn.flow_id))
+
+    def _encrypt_values(
+        self, values: Sequence[FlowValue], place: Place, flow_id: RunId
+    ) -> tuple[FlowValue, ...]:
+        encrypt = self._fields.encrypt_flow
+        return tuple(
+            [FlowValue(one.step, encrypt(one.value, _value_at(one.step), place, flow_id)) for one in values]
+        )
 
     def _decrypt_flow(self, flow: KeptFlow) -> KeptFlow:
         place = Place(flow.lane.tenant, flow.job_id)

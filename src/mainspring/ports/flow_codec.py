@@ -12,9 +12,11 @@ from typing import Any
 
 import msgspec
 
+from mainspring.core.ids import RunId
 from mainspring.core.values import value
 from mainspring.core.workflows.maps import MapState
 from mainspring.core.workflows.state import FlowPhase, FlowState, Maps, UnreadableFlow
+from mainspring.core.workflows.taken import Taken, TakenStep
 from mainspring.core.workflows.timers import FlowTimer, TimerKind, Timers, sort_timers
 
 _PLAIN, _MORE = 1, 2
@@ -104,6 +106,14 @@ def _read_maps(kept: list[_KeptMap]) -> Maps:
     return tuple([(one[0], MapState.restore(*one[1:])) for one in kept])
 
 
+def _write_taken(taken: Taken) -> list[tuple[int, int, int, bytes]]:
+    return [(one.step, one.flow_id, one.place, one.items) for one in taken]
+
+
+def _read_taken(kept: list[tuple[int, int, int, bytes]]) -> Taken:
+    return tuple([TakenStep(step, RunId(flow_id), place, items) for step, flow_id, place, items in kept])
+
+
 def _write_timers(timers: Timers) -> list[tuple[int, int, int]]:
     return [(write_micros(timer.at), int(timer.kind), timer.step) for timer in timers]
 
@@ -132,5 +142,6 @@ _PARTS: dict[str, _Part] = {
     "is_paused": _Part(bool, bool, bool, False),
     "errors": _Part(tuple[tuple[int, str], ...], tuple, tuple, ()),
     "maps": _Part(list[_KeptMap], _write_maps, _read_maps, ()),
+    "taken": _Part(list[tuple[int, int, int, bytes]], _write_taken, _read_taken, ()),
 }
 """What only some flows have, by name: that of the attribute, too."""

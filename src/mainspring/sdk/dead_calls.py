@@ -18,7 +18,10 @@ class DeadCalls(Transport):
     """A part of `AsyncClient`."""
 
     async def redrive_run(self, run_id: str, body: Mapping[str, Any] | None = None) -> SubmittedView:
-        """Run a FAILED or CANCELLED run again. `body` may have `definition` (`newest` or `kept`) and `payload`."""
+        """Run a FAILED or CANCELLED run again. `body` may have `definition` (`newest` or `kept`) and `payload`.
+
+        A workflow goes on where it failed. With `from`, it takes nothing over (`start`), or these steps run again, too.
+        """
         return await self.call(operations.REDRIVE_RUN, run_id, body=body or {})
 
     async def list_dead_runs(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic
 
@@ -89,25 +89,32 @@ class RunHandle(Generic[T_co]):
         """Like `logs`, for code without an event loop."""
         return follow_lines_sync(self._app.perform_sync, self.id, attempt)
 
-    async def retry(self, *, definition: str = "newest", **body: Any) -> RunHandle:
+    async def retry(
+        self, *, definition: str = "newest", begin: str | Sequence[str] | None = None, **body: Any
+    ) -> RunHandle:
         """Run it again, if it FAILED or was CANCELLED, and return the new run.
 
         A run is repeated once: a second call returns the same new run.
 
         Args:
             definition: `newest`: run the job as it is defined now; `kept`: as it was for this run.
+            begin: of a workflow, where it is taken up again. `failed`: the new run takes over what had succeeded;
+                `start`: it runs all steps; or the names of steps that run again, too, with all that follows. None is
+                `failed`, but `start` with a payload.
             body: may have `payload`, for the new run instead of this one's.
 
         Raises:
             Conflict: it is in another state, its job was deleted, or it was repeated in another way.
         """
-        wanted = {"definition": definition, **body}
+        wanted = _retry_body(definition, begin, body)
         answer = await self._app.perform(lambda client: client.redrive_run(self.id, wanted))
         return RunHandle(self._app, answer.run_id)
 
-    def retry_sync(self, *, definition: str = "newest", **body: Any) -> RunHandle:
+    def retry_sync(
+        self, *, definition: str = "newest", begin: str | Sequence[str] | None = None, **body: Any
+    ) -> RunHandle:
         """Like `retry`, for code without an event loop."""
-        wanted = {"definition": definition, **body}
+        wanted = _retry_body(definition, begin, body)
         answer = self._app.perform_sync(lambda client: client.redrive_run(self.id, wanted))
         return RunHandle(self._app, answer.run_id)
 
@@ -220,3 +227,13 @@ async def wait_for_run(client: AsyncClient, run_id: str, timeout: float | timede
             pause = rest
         await waiter.wait(pause)
         pause = min(pause * 1.3, _LAST_PAUSE)
+
+
+def _retry_body(
+    definition: str, begin: str | Sequence[str] | None, body: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the body of a request to run a run again."""
+    wanted = {"definition": definition, **body}
+    if begin is not None:
+        wanted["from"] = begin if isinstance(begin, str) else list(begin)
+    return wanted

@@ -509,7 +509,10 @@ class SyncClient(Lists):
         return self._perform(lambda client: client.list_versions(job_id, before=before, limit=limit))
 
     def redrive_run(self, run_id: str, body: Mapping[str, Any] | None = None) -> SubmittedView:
-        """Run a FAILED or CANCELLED run again. `body` may have `definition` (`newest` or `kept`) and `payload`."""
+        """Run a FAILED or CANCELLED run again. `body` may have `definition` (`newest` or `kept`) and `payload`.
+
+        A workflow goes on where it failed. With `from`, it takes nothing over (`start`), or these steps run again, too.
+        """
         return self._perform(lambda client: client.redrive_run(run_id, body))
 
     def list_dead_runs(

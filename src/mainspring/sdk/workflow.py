@@ -160,6 +160,7 @@ class AppWorkflow:
         rule: RuleName = "all_success",
         allow_failure: bool = False,
         at_end: bool = False,
+        undoes: AppStep | str | None = None,
         when: ValueReference | str | None = None,
         **options: Unpack[StepOptions],
     ) -> AppStep:
@@ -174,6 +175,7 @@ class AppWorkflow:
             rule: what it asks of them.
             allow_failure: the workflow may succeed although this step has failed.
             at_end: run it once all other steps have ended, whatever has happened.
+            undoes: the step that it undoes, if that has succeeded and the workflow does not. It waits for nothing else.
             when: an expression; the step is skipped if it is false by the time that the rule lets the step run.
             options: fields of a step (`retries`, `timeout`, `queue`, `payload`, …). The payload may be what another
                 step has left, such as `extract.result`, and so may each of its fields: then the step waits for that.
@@ -182,6 +184,7 @@ class AppWorkflow:
             InvalidInput: a field is wrong, or the name is taken.
         """
         own = _own_fields(job, at_end, when)
+        own |= {} if undoes is None else {"undoes": undoes.name if isinstance(undoes, AppStep) else undoes}
         step = AppStep(name, self._make(name, call, own, after, rule, allow_failure, options))
         self.steps.append(step)
         return step
@@ -287,7 +290,7 @@ class AppWorkflow:
         """Check a step by itself, where the user wrote it. What its parents are is checked with the whole."""
         if any(step.name == body["name"] for step in self.steps):
             raise InvalidInput("name", f"{self.name!r} has a step {body['name']!r} already")
-        of_others = {"after", "when", "with"}  # they name other steps
+        of_others = {"after", "when", "with", "undoes"}  # they name other steps
         alone = {field: value for field, value in body.items() if field not in of_others}
         is_over_made = "map" in body and isinstance(body["map"]["over"], str)
         if is_over_made:

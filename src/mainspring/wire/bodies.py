@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType, defstruct
+from msgspec import field as struct_field
 
 from mainspring.core.definition.schema import body_schemas
 
@@ -77,6 +78,16 @@ class RedriveBody(Struct, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = "newest"
     payload: Annotated[Any | UnsetType, Meta(description="Instead of the one that the run had.")] = UNSET
+    begin: Annotated[
+        str | list[str] | None,
+        Meta(
+            description=(
+                "Of a workflow, where it is taken up again. `failed`: what had succeeded is taken over, and all "
+                "else runs. `start`: all of it runs. A list: these steps run again though they succeeded, and all "
+                "that follows. Null: `failed`, but `start` with a payload."
+            )
+        ),
+    ] = struct_field(default=None, name="from")
 
 
 class BulkSubmitItem(Struct, kw_only=True, forbid_unknown_fields=True):

@@ -73,6 +73,10 @@ class GraphStepView(Struct, kw_only=True):
     at_end: Annotated[
         bool, Meta(description="It runs once all other steps have ended, whatever has happened.")
     ]
+    undoes: Annotated[
+        str | None,
+        Meta(description="The step that it undoes, if the workflow does not succeed; null: it is no undo."),
+    ]
     when: Annotated[
         str | None, Meta(description="The expression that says whether it runs; null: its rule alone does.")
     ]
@@ -267,6 +271,7 @@ def _view_report(plan: FlowPlan, report: StepReport) -> StepView:
         rule=graph.rule,
         allow_failure=graph.allow_failure,
         at_end=graph.at_end,
+        undoes=graph.undoes,
         when=graph.when,
         level=graph.level,
         status=report.status.name.lower(),
@@ -342,6 +347,7 @@ def _view_step(step: WorkflowStep, level: int) -> GraphStepView:
         rule=step.rule.value,
         allow_failure=step.allow_failure,
         at_end=step.at_end,
+        undoes=step.undoes,
         when=step.when,
         level=level,
     )

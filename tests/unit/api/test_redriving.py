@@ -86,6 +86,52 @@ async def test_another_payload_is_other_work(http: AsyncClient, runtime: ManualR
     assert f"{old} was redriven as {new}, with another definition or payload" in other.text
 
 
+async def test_where_a_workflow_is_taken_up_again(http: AsyncClient, runtime: ManualRuntime) -> None:
+    body = {
+        "steps": [
+            {"name": "a", "function": "work", "payload": {"n": 0}},
+            {
+                "name": "b",
+                "function": "work",
+                "payload": {"n": 1},
+                "after": ["a"],
+                "retry": {"max_retries": 0},
+            },
+        ]
+    }
+    job = (await http.post("/api/v1/jobs", json={"name": "flow", "workflow": body})).json()
+    worker = await runtime.worker()
+
+    async def work() -> None:
+        for _ in range(6):
+            for name in ("flow_starts", "flows"):
+                await runtime.services[name].tick(runtime.clock.now())
+            await worker.work()
+
+    submitted = await http.post(f"/api/v1/jobs/{job['job_id']}/runs", json={})
+    old = submitted.json()["run_id"]
+    await work()
+    assert runtime.seen == [0, 1]  # type: ignore[attr-defined]
+    url = f"/api/v1/runs/{old}/redrive"
+    for given, words in (
+        ("middle", "from: must be 'failed', 'start' or a list of steps' names, not 'middle'"),
+        ([], "from: names no step"),
+        (["c"], "from[0]: there is no step 'c'"),
+        (7, "from"),
+    ):
+        answer = await http.post(url, json={"from": given})
+        assert (answer.status_code, words in answer.text) == (422, True), answer.text
+    answer = await http.post(url, json={"from": ["b"]})
+    assert answer.status_code == 201
+    await work()
+    assert runtime.seen == [0, 1, 1]  # type: ignore[attr-defined]
+    steps = (await http.get(f"/api/v1/runs/{answer.json()['run_id']}/steps")).json()
+    assert [one["reason"] for one in steps["items"]] == [f"taken over from {old}", "retries_exhausted"]
+    dead = [one["run_id"] for one in steps["items"] if one["run_id"]]
+    refused = await http.post(f"/api/v1/runs/{dead[0]}/redrive")
+    assert (refused.status_code, "redrive that run" in refused.text) == (409, True)
+
+
 async def test_the_definition_is_the_newest_or_the_one_of_the_run(
     http: AsyncClient, runtime: ManualRuntime
 ) -> None:

@@ -110,6 +110,7 @@ async def test_check_answers_the_graph_and_stores_nothing(http: AsyncClient) -> 
         "rule": "all_success",
         "allow_failure": True,
         "at_end": False,
+        "undoes": None,
         "when": None,
         "level": 1,
     }

@@ -144,11 +144,12 @@ async def test_whole_life_of_a_flow(store: Store, bare: MemoryStore) -> None:
     secret = f'"{CANARY}"'.encode()
     held = await running_run(store, job, payload=secret)
     steps = [make_step_run(job, held.run_id, step, payload=secret) for step in range(2)]
-    start = make_start(job, held, runs=(steps[0],), live=1)
+    start = make_start(job, held, runs=(steps[0],), live=1, values=(FlowValue(7, secret),))
     assert await store.start_flows([start], now=at(1)) == [FlowVerdict.STARTED]
     [flow] = await store.read_flows([held.run_id])
     assert flow is not None
     assert flow.payload == secret
+    assert await store.read_flow_values([StepPlace(held.run_id, 7)]) == [secret]
     turn = await make_turn(store, held.run_id, live=2, runs=(steps[1],))
     assert await store.turn_flows([turn], epochs=epochs, now=at(2)) == [FlowVerdict.TURNED]
     assert [run.payload for run in await store.list_flow_runs(held.run_id)] == [secret] * 2

@@ -200,6 +200,104 @@ def test_what_starts_long_after_the_deadline_breaks_w7() -> None:
         assert broken(history) == found
 
 
+def tell_redrive(runs: Sequence[Run], steps: Sequence[str], **fields: object) -> History:
+    """Tell of a workflow whose second step failed, and of a run that repeats it with these runs of steps."""
+    failed = replace(SECOND, state=FAILED)
+    history = tell((FIRST, failed), whole=replace(WHOLE, state=FAILED), steps=("SUCCEEDED", "FAILED"))
+    whole = replace(run(10, SUCCEEDED), redrive_of=WHOLE.id)
+    more = tell(runs, whole=whole, steps=steps)
+    history.flow_events = [*history.flow_events, *more.flow_events]
+    story = replace(more.flows[0], **fields)  # type: ignore[arg-type]  # the test's
+    history.flows = [*history.flows, story]
+    return history
+
+
+def test_a_redrive_that_takes_over_what_succeeded_breaks_nothing() -> None:
+    again = run(11, SUCCEEDED, step=1)
+    good = tell_redrive([again], ["SUCCEEDED", "SUCCEEDED"], taken={0: FIRST}, again=frozenset())
+    verdict = judge(good)
+    assert verdict.is_good, verdict.violations
+    assert (verdict.counts["flows_redriven"], verdict.counts["flow_steps_taken_over"]) == (1, 1)
+
+
+def test_a_success_that_is_repeated_breaks_w10_unless_someone_asked_for_it() -> None:
+    runs = [run(11, SUCCEEDED, step=0), run(12, SUCCEEDED, step=1)]
+    ends = ["SUCCEEDED", "SUCCEEDED"]
+    assert broken(tell_redrive(runs, ends, again=frozenset())) == {"W10"}
+    assert broken(tell_redrive(runs, ends, again=frozenset({0}))) == set()
+    assert broken(tell_redrive(runs, ends, again=None)) == set(), "nobody knows what was asked for"
+
+
+def test_what_had_not_succeeded_and_is_taken_over_breaks_w10() -> None:
+    ends = ["SUCCEEDED", "SUCCEEDED"]
+    taken = {0: FIRST, 1: SECOND}
+    assert broken(tell_redrive([], ends, taken=taken, again=frozenset())) == {"W10"}
+
+
+def test_an_item_that_succeeded_and_is_repeated_breaks_w10() -> None:
+    def item(number: int, state: RunState, place: int) -> Run:
+        return replace(run(number, state, step=1), place=StepPlace(FLOW, 1, place))
+
+    fields = {"maps": {1: (2, None, 0)}, "taken": {0: FIRST}, "again": frozenset[int]()}
+    first = tell([FIRST, item(3, SUCCEEDED, 0), item(4, FAILED, 1)], steps=("SUCCEEDED", "FAILED"))
+    former = replace(first.flows[0], run=replace(WHOLE, state=FAILED), maps=fields["maps"])  # type: ignore[arg-type]
+    for again, taken, found in (
+        ([item(12, SUCCEEDED, 1)], frozenset({0}), set[str]()),
+        ([item(11, SUCCEEDED, 0), item(12, SUCCEEDED, 1)], frozenset[int](), {"W10"}),
+        ([], frozenset({0, 1}), {"W10"}),
+    ):
+        history = tell_redrive(again, ["SUCCEEDED", "SUCCEEDED"], **fields, taken_items={1: taken})
+        history.flows = [former, history.flows[1]]
+        assert broken(history) & {"W10", "W8"} == found
+
+
+@pytest.mark.parametrize(
+    ("undone", "ends", "found"),
+    [
+        ([3, 2], (0, 1), set()),
+        ([2, 3], (1, 0), set()),
+        ([2, 3], (0, 1), {"W11"}),
+        ([3], (0, 1), {"W11"}),
+        ([], (0, 1), {"W11"}),
+    ],
+)
+def test_undos_in_another_order_break_w11(undone: list[int], ends: tuple[int, int], found: set[str]) -> None:
+    for state, expected in ((FAILED, found), (SUCCEEDED, {"W11"} if undone else set())):
+        last = run(4, state, step=4)
+        undos = [run(5 + place, SUCCEEDED, step=step) for place, step in enumerate(undone)]
+        words = ["SUCCEEDED", "SUCCEEDED", *["SUCCEEDED" if step in undone else "SKIPPED" for step in (2, 3)]]
+        history = tell(
+            [FIRST, replace(SECOND, state=SUCCEEDED), last, *undos], whole=replace(WHOLE, state=state)
+        )
+        history.flows = [
+            replace(
+                history.flows[0],
+                links=((), (0,), (), (), (1,)),
+                rules=("all_success",) * 5,
+                steps=(*words, state.value),
+                at_end=frozenset({2, 3}),
+                undoes={2: 0, 3: 1},
+                ends=(*ends, 4, *undone),
+            )
+        ]
+        assert broken(history) == expected
+
+
+def test_undos_at_the_same_time_break_w11() -> None:
+    last = run(4, FAILED, step=4)
+    undos = [run(5, SUCCEEDED, step=3), run(6, SUCCEEDED, step=2)]
+    history = tell(
+        [FIRST, SECOND, last, *undos],
+        whole=replace(WHOLE, state=FAILED),
+        order=lambda events: [*events[:7], events[8], events[7], *events[9:]],
+    )
+    story = replace(history.flows[0], links=((), (0,), (), (), (1,)), rules=("all_success",) * 5)
+    words = ("SUCCEEDED", "SUCCEEDED", "SUCCEEDED", "SUCCEEDED", "FAILED")
+    story = replace(story, steps=words, at_end=frozenset({2, 3}), undoes={2: 0, 3: 1}, ends=(0, 1, 4, 3, 2))
+    history.flows = [story]
+    assert broken(history) == {"W11"}
+
+
 def test_what_starts_while_it_is_paused_breaks_w9() -> None:
     history = tell((FIRST, run(3, SUCCEEDED, step=1, made_at=20)))
     for since, until, found in ((10, None, {"W9"}), (10, 30, {"W9"}), (10, 20, set()), (30, None, set())):

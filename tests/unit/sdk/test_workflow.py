@@ -159,9 +159,22 @@ def test_names_of_workflows_and_jobs_are_one_another_s() -> None:
         app.job("night")(extract)
 
 
+def test_a_step_undoes_another() -> None:
+    trip = App().workflow("trip")
+    book = trip.step("book", "book")
+    trip.step("free", "free", undoes=book, payload={"room": book.result})
+    trip.step("forget", "forget", undoes="pay")
+    trip.step("pay", "pay", after=[book])
+    steps = trip.definition["workflow"]["steps"]
+    assert [one.get("undoes") for one in steps] == [None, "book", "pay", None]
+    trip.step("late", "late", undoes="nobody")
+    with pytest.raises(InvalidFields, match="there is no step 'nobody'"):
+        _ = trip.definition
+
+
 def test_arguments_are_those_of_steps_and_jobs() -> None:
     own = {"name", "function", "after", "rule", "allow_failure", "at_end", "when", "given", "workflow"}
-    own |= {"job", "map"}
+    own |= {"job", "map", "undoes"}
     forms = {option.name for option in STEP_OPTIONS} | {
         field for field in known_step_fields() if field not in STEP_OPTIONS.by_form
     }

@@ -29,6 +29,7 @@ from mainspring.core.fields import (
 from mainspring.core.ids import JobId, format_run_id
 from mainspring.core.model import RunKind
 from mainspring.core.priorities import read_priority
+from mainspring.core.redriving import FROM_FAILED, FROM_START, RedriveFrom
 from mainspring.core.states import RunState
 from mainspring.core.triggers.moments import read_moment_or_delay
 from mainspring.engine.usecases.browsing import RunFilter
@@ -214,14 +215,28 @@ async def cancel_run(call: Call) -> CancelView:
 @handles(operations.REDRIVE_RUN)
 async def redrive_run(call: Call, body: RedriveBody) -> Answer[SubmittedView]:
     is_newest = read_one_of(body.definition, "definition", ["newest", "kept"]) == "newest"
-    payload = _payload(body.payload, "payload")
+    payload, begin = _payload(body.payload, "payload"), _begin(body.begin)
     redriven = await call.engine.redriving.redrive(
-        call.tenant, path_run_id(call.key), is_newest=is_newest, payload=payload, by=call.actor
+        call.tenant, path_run_id(call.key), is_newest=is_newest, payload=payload, begin=begin, by=call.actor
     )
     assert redriven.run_id is not None, "a redrive stands for a run"
     is_new = redriven.status is SubmissionVerdict.SUBMITTED
     view = SubmittedView(run_id=format_run_id(redriven.run_id), is_new=is_new)
     return Answer(view, status=201 if is_new else 200)
+
+
+def _begin(given: str | list[str] | None) -> RedriveFrom | None:
+    """Return where a workflow is taken up again."""
+    if isinstance(given, list):
+        if not given:
+            raise InvalidInput(
+                "from", f"names no step; leave it out, or give {FROM_FAILED!r} or {FROM_START!r}"
+            )
+        return tuple(dict.fromkeys(given))
+    if given not in {None, FROM_FAILED, FROM_START}:
+        message = f"must be {FROM_FAILED!r}, {FROM_START!r} or a list of steps' names, not {given[:70]!r}"
+        raise InvalidInput("from", message)
+    return given
 
 
 @handles(operations.COUNT_RUNS)

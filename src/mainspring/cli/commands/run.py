@@ -39,6 +39,7 @@ T = TypeVar("T")
 _Retried = dict[str, "SubmittedView | MainspringError"]
 _PAGE = 1000
 _WIDTH = 60
+_FROM = "Of a workflow, also run this step again, and all that follows it. Repeatable."
 _OPTIONS = {"job_id": "job"}
 """The options of the API's parameters that are called otherwise."""
 _WORDS = {**_OPTIONS, "state=FAILED": "--state FAILED", "GET /backfills": "mainspring backfill list"}
@@ -235,13 +236,25 @@ def cancel_command(runs: tuple[str, ...], server: str, *, as_json: bool) -> int:
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @click.option("--kept", is_flag=True, help="Run the definition that the run had, not the job's newest.")
 @click.option("--payload", metavar="JSON", help="Run with this payload instead of the run's own.")
+@click.option("--from", "steps", multiple=True, metavar="STEP", help=_FROM)
+@click.option("--whole", is_flag=True, help="Of a workflow, run all steps again, those too that succeeded.")
 @wait_option("the new runs to end")
 @caller_options
 @json_option
 def retry_command(
-    runs: tuple[str, ...], payload: str | None, wait: str | None, server: str, *, kept: bool, as_json: bool
+    runs: tuple[str, ...],
+    payload: str | None,
+    steps: tuple[str, ...],
+    wait: str | None,
+    server: str,
+    *,
+    kept: bool,
+    whole: bool,
+    as_json: bool,
 ) -> int:
     """Run failed or cancelled runs again, each once: a new run that names the old one.
+
+    A workflow goes on where it failed: the new run takes over what had succeeded.
 
     If some of them are refused, the others are run all the same, and the exit code is 2.
     """
@@ -249,6 +262,10 @@ def retry_command(
     body: dict[str, Any] = {"definition": "kept" if kept else "newest"}
     if payload is not None:
         body["payload"] = read_json_text(payload, "payload")
+    if steps and whole:
+        raise InvalidInput("--from", "does not go with --whole, which runs all steps; give one of them")
+    if steps or whole:
+        body["from"] = list(steps) or "start"
     wanted = list(dict.fromkeys(map(checked_run, runs)))
 
     async def work(client: AsyncClient) -> tuple[_Retried, dict[str, RunView | None]]:

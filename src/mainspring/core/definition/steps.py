@@ -145,6 +145,14 @@ STEP_OPTIONS = _step_options(
         detail="Also after a cancel, and after the deadline. `after` may name other steps at the end only.",
     ),
     Option(
+        name="undoes",
+        kind=StepName(),
+        summary="The step that it undoes, if that has succeeded and the workflow does not.",
+        detail="It waits for nothing else. [Undo what was done](../howto/undo-what-was-done.md) has an example.",
+        is_nullable=True,
+        example="charge",
+    ),
+    Option(
         name="map",
         kind=MAP,
         summary="For which items it runs, each in a run of its own.",
@@ -184,6 +192,7 @@ OTHER_STEP_NAMES = MappingProxyType(
         **dict.fromkeys(
             ("needs", "depends", "depends_on", "dependsOn", "dependencies", "parents", "upstream"), "after"
         ),
+        **dict.fromkeys(("undo", "undo_of", "compensates", "compensation", "rollback"), "undoes"),
         **dict.fromkeys(("finally", "is_teardown", "onExit", "on_exit"), "at_end"),
         **dict.fromkeys(("trigger_rule", "triggerRule"), "rule"),
         **dict.fromkeys(

@@ -21,6 +21,7 @@ from mainspring.core.definition.steps import (
     step_from_plain,
 )
 from mainspring.core.definition.timeouts import check_timeouts
+from mainspring.core.definition.undos import check_undos, undone_by
 from mainspring.core.expressions import Compile
 from mainspring.core.fields import check_known, encode_payload, kind, show_key
 from mainspring.core.model import JobSpec, Target
@@ -322,7 +323,8 @@ def _waiting_for(steps: Sequence[WorkflowStep], links: Sequence[list[int]]) -> t
     """
     whole: list[WorkflowStep] = []
     for step, parents in zip(steps, links, strict=True):
-        names = [steps[parent].name for parent in parents if steps[parent].at_end is step.at_end]
+        of_its_kind = [parent for parent in parents if steps[parent].at_end is step.at_end]
+        names = [] if step.undoes is not None else [steps[parent].name for parent in of_its_kind]
         whole.append(step if len(step.after) == len(names) else replace(step, after=tuple(names)))
     return tuple(whole)
 
@@ -345,6 +347,7 @@ def _check_graph(bodies: Sequence[object], path: str, findings: _Findings) -> li
         links.append(_find_parents(body, f"{path}[{place}]", bodies, places, findings))
         if findings.are_many:
             return None
+    check_undos(bodies, places, path, findings.add, findings.hint)
     names = [str(_field(body, "name")) for body in bodies]
     cycles = list(find_cycles(links, _MOST_CYCLES))
     for cycle in cycles:
@@ -354,19 +357,24 @@ def _check_graph(bodies: Sequence[object], path: str, findings: _Findings) -> li
         findings.add(f"{path}[{cycle[0]}].{field}", f"cycle: {_show_cycle(cycle, names)}")
     lasts = [_field(body, "at_end") is True for body in bodies]
     waits_for_last = any(
-        lasts[parent] > lasts[step] for step, parents in enumerate(links) for parent in parents
+        lasts[parent] > lasts[step] or undone_by(bodies[parent]) is not None
+        for step, parents in enumerate(links)
+        for parent in parents
     )
     return None if cycles or waits_for_last else links
 
 
 def _add_ended_before(bodies: Sequence[object], links: Sequence[list[int]]) -> list[list[int]]:
-    """Return the links with those from steps at the end to all others, which have ended when they start."""
-    others = [place for place, body in enumerate(bodies) if _field(body, "at_end") is not True]
-    if len(others) == len(bodies):
+    """Return the links with those from undos, and steps at the end, to what has ended when they start."""
+    lasts = [_field(body, "at_end") is True for body in bodies]
+    undoing = [undone_by(body) is not None and not last for body, last in zip(bodies, lasts, strict=True)]
+    if not any(lasts) and not any(undoing):
         return list(links)
+    undos = [place for place, is_undo in enumerate(undoing) if is_undo]
+    work = [place for place in range(len(bodies)) if not lasts[place] and not undoing[place]]
     return [
-        [*parents, *others] if _field(body, "at_end") is True else parents
-        for body, parents in zip(bodies, links, strict=True)
+        [*parents, *work, *undos] if lasts[place] else [*work] if undoing[place] else parents
+        for place, parents in enumerate(links)
     ]
 
 
@@ -398,7 +406,8 @@ def _find_parents(
     implied = {name: field for name, field in steps_named(body).items() if name in places}
     for name, field in implied.items():
         message = _why_not_after(body, bodies[places[name]], name)
-        if message is not None and _field(body, "at_end") is not True:
+        is_last = _field(body, "at_end") is True or undone_by(body) is not None
+        if message is not None and not is_last:
             findings.add(f"{path}.{field}", message)
     found |= dict.fromkeys(places[name] for name in implied)
     rule = _field(body, "rule")
@@ -410,6 +419,8 @@ def _find_parents(
 
 def _why_not_after(body: object, parent: object, name: str) -> str | None:
     """Return why a step may not wait for another one: one of them runs at the end."""
+    if undone_by(parent) is not None:
+        return f"{name!r} runs only to undo another step; leave it out"
     is_last, is_parent_last = _field(body, "at_end") is True, _field(parent, "at_end") is True
     if is_last and not is_parent_last:
         return f"{name!r} has ended anyway when a step at the end starts; leave it out"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from mainspring.core.expressions import ExpressionError
@@ -101,7 +101,7 @@ class Asking:
             raise ExpressionError(f"makes {len(made)} items; at most {MOST_ITEMS} fit")
         return made
 
-    def prepare_items(self, step: int, items: range) -> bool:
+    def prepare_items(self, step: int, items: Sequence[int]) -> bool:
         """Make what these items of a map get. Return whether they can start; the step fails if not."""
         given = self._plan.given.get(step)
         is_made = given is not None and self._is_of_items(step)

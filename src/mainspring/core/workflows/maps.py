@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from mainspring.core.states import RunState
 from mainspring.core.values import value
+from mainspring.core.workflows.taken import has_item
 
 MOST_ITEMS = 10_000
 """Items of a map, unless a server says otherwise."""
@@ -108,6 +109,25 @@ class MapState:
             self.floor,
             self.ended,
         )
+
+    def start_around(self, how_many: int, taken: bytes) -> tuple[MapState, list[int]]:
+        """Return it with so many more items started, and these. Those that it comes to and are taken over succeed.
+
+        Args:
+            taken: as `core.workflows.taken` packs items.
+        """
+        items: list[int] = []
+        passed: list[tuple[int, RunState]] = []
+        item = self.started
+        while item < self.count:
+            if has_item(taken, item):
+                passed.append((item, RunState.SUCCEEDED))
+            elif len(items) < how_many:
+                items.append(item)
+            else:
+                break
+            item += 1
+        return self.start(item - self.started).take_ends(passed), items
 
 
 def is_exceeded(own: StepMap, state: MapState) -> bool:

@@ -23,6 +23,8 @@ class WorkflowStep:
         after: the names of its parents, the steps whose ends its rule judges.
         allow_failure: the workflow may succeed although this step has failed.
         at_end: it runs once all others have ended, whatever has happened. Its parents are of this kind, too.
+        undoes: the name of the step that it undoes, after that has succeeded and the workflow has not. It waits for
+            nothing else. None: it is no undo.
         when: an expression; the step is skipped if it is false once the rule has said that the step runs.
         map: for which items it runs; None: it runs once.
         payload: JSON text in UTF-8 for the target; None means that of the workflow's run, or of the job that it runs.
@@ -39,6 +41,7 @@ class WorkflowStep:
     rule: StepRule = StepRule.ALL_SUCCESS
     allow_failure: bool = False
     at_end: bool = False
+    undoes: str | None = None
     when: str | None = None
     map: StepMap | None = None
     payload: bytes | None = None

@@ -30,7 +30,9 @@ class FlowPlan:
         jobs: by step, the names of the jobs that steps run.
         maps: by step, for which items steps run that do not run once.
         overs: of the maps whose items are made, what makes them.
-        at_end: which steps run once all others have ended.
+        at_end: which steps run once all others have ended. Undos are among them.
+        undoes: of the undos, the steps that they undo.
+        undo_of: the other way round.
         places: of the steps, by name.
         when: of the steps that have one, the expression.
         given: of the steps whose payload is made, what makes it.
@@ -49,6 +51,8 @@ class FlowPlan:
     maps: Mapping[int, StepMap]
     overs: Mapping[int, Expression]
     at_end: tuple[bool, ...]
+    undoes: Mapping[int, int]
+    undo_of: Mapping[int, int]
     places: Mapping[str, int]
     when: Mapping[int, Expression]
     given: Mapping[int, GivenPayload]
@@ -75,7 +79,10 @@ class FlowPlan:
         """Make the plan of a workflow that was checked when it was defined."""
         places = {step.name: place for place, step in enumerate(workflow.steps)}
         graph = Graph.of([[places[name] for name in step.after] for step in workflow.steps])
-        at_end = tuple(step.at_end for step in workflow.steps)
+        at_end = tuple(step.at_end or step.undoes is not None for step in workflow.steps)
+        undoes = {
+            place: places[step.undoes] for place, step in enumerate(workflow.steps) if step.undoes is not None
+        }
         if any(at_end):
             graph = graph.put_last(at_end)
         when = {place: Expression(step.when) for place, step in enumerate(workflow.steps) if step.when}
@@ -97,6 +104,8 @@ class FlowPlan:
             maps=maps,
             overs=overs,
             at_end=at_end,
+            undoes=undoes,
+            undo_of={step: undo for undo, step in undoes.items()},
             places=places,
             when=when,
             given=given,

@@ -8,6 +8,7 @@ from mainspring.core.workflows.judging import judge_step
 from mainspring.core.workflows.plan import FlowPlan, Statuses
 from mainspring.core.workflows.rules import StepRule
 from mainspring.core.workflows.state import JOB, FlowPhase, FlowState, StepStatus
+from mainspring.core.workflows.undoing import is_well
 
 _MOST_NAMED = 5
 _OPEN = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.LIVE})
@@ -36,6 +37,8 @@ def explain_step(plan: FlowPlan, state: FlowState, step: int) -> str | None:
     """
     statuses, status = state.steps, state.status(step)
     parents = plan.graph.parents[step]
+    if step in plan.undoes and status in {StepStatus.WAITING, StepStatus.SKIPPED}:
+        return _explain_undo(plan, state, step)
     if status is StepStatus.WAITING and plan.at_end[step] and state.phase is not FlowPhase.FINISHING:
         return "runs once all other steps have ended"
     if status is StepStatus.WAITING:
@@ -58,6 +61,23 @@ def explain_step(plan: FlowPlan, state: FlowState, step: int) -> str | None:
         return None
     option = error.partition(":")[0]
     return "its job cannot run" if option == JOB else f"its {option} cannot be evaluated"
+
+
+def _explain_undo(plan: FlowPlan, state: FlowState, undo: int) -> str:
+    """Return why an undo has not run, or does not."""
+    step = plan.undoes[undo]
+    name = _name(plan, [step])
+    if state.status(undo) is StepStatus.WAITING:
+        if state.phase is FlowPhase.UNDOING:
+            return "waits until what ended after its step is undone"
+        return f"undoes {name} if the workflow does not succeed"
+    status = state.status(step)
+    if status in _WORDS and status is not StepStatus.SUCCEEDED:
+        return f"{name} {_WORDS[status]}"
+    is_over = state.phase in {FlowPhase.FINISHING, FlowPhase.ENDED}
+    return (
+        "nothing had to be undone" if is_over and is_well(plan, state, state.cause) else "someone skipped it"
+    )
 
 
 def _why_skipped(plan: FlowPlan, statuses: Statuses, step: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mainspring.core.ids import format_run_id
 from mainspring.core.model import Run
 from mainspring.core.states import FINAL_STATES
 from mainspring.core.values import value
@@ -49,8 +50,8 @@ def report_step(
     if own is not None:
         reason = own.reason
     elif items is None or error is not None:
-        reason = explain_step(plan, state, place)
-    else:
+        reason = _tell_taken(state, place) or explain_step(plan, state, place)
+    elif (reason := _tell_taken(state, place)) is None:
         has_failed = state.status(place) is StepStatus.FAILED
         reason = f"{items.failed} of {items.count} items failed" if has_failed else None
     return StepReport(
@@ -61,6 +62,14 @@ def report_step(
         error=None if error is None else error.partition(": ")[2],
         items=items,
     )
+
+
+def _tell_taken(state: FlowState, place: int) -> str | None:
+    """Return whose success a step has taken over as a whole; None if it has not."""
+    for one in state.taken:
+        if one.step == place and one.is_whole:
+            return f"taken over from {format_run_id(one.flow_id)}"
+    return None
 
 
 def _not_begun(run: Run, place: int) -> StepReport:

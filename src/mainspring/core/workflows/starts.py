@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
 from mainspring.core.states import RunState
@@ -31,6 +31,7 @@ class Draft:
         ended: the steps that have ended in this turn, in that order.
         starts: the steps whose runs are made.
         items: of maps, the items whose runs are made.
+        taken: of maps, the items that were taken over.
         asking: asks the workflow's expressions; None if it has none.
     """
 
@@ -46,6 +47,7 @@ class Draft:
         "room",
         "starts",
         "steps",
+        "taken",
     )
 
     def __init__(
@@ -68,7 +70,8 @@ class Draft:
         self.refused = refused
         self.room = room
         self.starts: list[int] = []
-        self.items: dict[int, range] = {}
+        self.items: dict[int, Sequence[int]] = {}
+        self.taken = {one.step: one.items for one in state.taken if not one.is_whole}
         self.asking = ask_for(plan, steps, ended, self.errors, self.maps, evaluate)
 
     def take_items(self, mails: Iterable[StepEnded]) -> None:
@@ -144,12 +147,17 @@ class Draft:
     def _start_items(self, step: int) -> None:
         """Start as many items of a map as there is room for."""
         count = min(self._count_startable(step), self.room)
-        started = self.maps[step].started
-        items = range(started, started + count)
-        if count > 0 and (self.asking is None or self.asking.prepare_items(step, items)):
-            self.maps[step] = self.maps[step].start(count)
-            self.items[step] = items
-            self.room -= count
+        if count <= 0:
+            return
+        before = self.maps[step]
+        items: Sequence[int] = range(before.started, before.started + count)
+        state = before.start(count)
+        if step in self.taken:
+            state, items = before.start_around(count, self.taken[step])
+        if self.asking is None or self.asking.prepare_items(step, items):
+            self.maps[step] = state
+            self.items |= {step: items} if items else {}
+            self.room -= len(items)
 
     def _open_maps(self) -> list[int]:
         return [step for step in self.maps if self.steps[step] == _LIVE]

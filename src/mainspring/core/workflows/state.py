@@ -9,6 +9,7 @@ from struct import pack, unpack
 from mainspring.core.states import RunState
 from mainspring.core.values import value
 from mainspring.core.workflows.maps import MapState
+from mainspring.core.workflows.taken import Taken
 from mainspring.core.workflows.timers import Timers
 
 Errors = tuple[tuple[int, str], ...]
@@ -27,6 +28,7 @@ class FlowPhase(IntEnum):
         live.
     - `ENDED`: it has ended.
     - `FINISHING`: all others have ended, and it starts the steps at the end.
+    - `UNDOING`: before that: the steps have ended without success, and what had succeeded is undone, one by one.
     """
 
     OPEN = 0
@@ -34,6 +36,7 @@ class FlowPhase(IntEnum):
     ENDED = 2
     OVERDUE = 3
     FINISHING = 4
+    UNDOING = 5
 
     @property
     def is_stopping(self) -> bool:
@@ -91,6 +94,7 @@ class FlowState:
         is_paused: it starts nothing until it is resumed.
         errors: of the steps that have failed because they could not start, in order of place: the step, and why.
         maps: how far the steps have come that run once for each of many items, from when they start.
+        taken: what it has taken over from the run that its run repeats.
     """
 
     phase: FlowPhase
@@ -102,6 +106,7 @@ class FlowState:
     is_paused: bool = False
     errors: Errors = ()
     maps: Maps = ()
+    taken: Taken = ()
 
     @classmethod
     def restore(
@@ -116,6 +121,7 @@ class FlowState:
         is_paused: bool = False,
         errors: Errors = (),
         maps: Maps = (),
+        taken: Taken = (),
     ) -> FlowState:
         """Return the state that these kept parts are.
 
@@ -128,7 +134,8 @@ class FlowState:
             raise UnreadableFlow(f"phase {phase} is not known") from None
         if steps.translate(None, _KNOWN):
             raise UnreadableFlow("a status of a step is not known")
-        if not all(0 <= step < len(steps) for step, _ in (*errors, *maps)):
+        told = *(step for step, _ in (*errors, *maps)), *(one.step for one in taken)
+        if not all(0 <= step < len(steps) for step in told):
             raise UnreadableFlow("it tells of steps that do not exist")
         expected = steps.count(StepStatus.LIVE)
         expected += sum(one.live - (steps[step] == StepStatus.LIVE) for step, one in maps)
@@ -136,10 +143,12 @@ class FlowState:
             raise UnreadableFlow(f"{live} runs do not fit {expected} of live steps")
         if known_phase is FlowPhase.ENDED and len(steps.translate(None, _OPEN)) < len(steps):
             raise UnreadableFlow("the flow has ended, and a step has not")
-        state = cls(known_phase, steps, live, ends, timers, cause, is_paused, errors, maps)
+        state = cls(known_phase, steps, live, ends, timers, cause, is_paused, errors, maps, taken)
         begun = dict(maps)  # a map may be kept from starting further items
         if any(steps[step] != StepStatus.FAILED and step not in begun for step, _ in errors):
             raise UnreadableFlow("there are errors of steps that have not failed")
+        if any(one.is_whole and steps[one.step] != StepStatus.SUCCEEDED for one in taken):
+            raise UnreadableFlow("it has taken over steps that have not succeeded")
         if len(ends) % _END or max(state.order_of_ends(), default=-1) >= len(steps):
             raise UnreadableFlow("the order of ends names steps that do not exist")
         return state

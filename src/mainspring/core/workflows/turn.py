@@ -18,42 +18,21 @@ from mainspring.core.values import value
 from mainspring.core.workflows.asking import Asking
 from mainspring.core.workflows.commands import is_paused_after, skip_steps
 from mainspring.core.workflows.expressions import Evaluate
-from mainspring.core.workflows.judging import find_all
+from mainspring.core.workflows.flow_ends import FlowEnd, find_end
 from mainspring.core.workflows.mail import FlowNotice, Mail, StepEnded
 from mainspring.core.workflows.places import NO_ITEM
 from mainspring.core.workflows.plan import FlowPlan
 from mainspring.core.workflows.starts import Draft
 from mainspring.core.workflows.state import STATUS_OF_END, FlowPhase, FlowState, StepStatus, pack_ends
 from mainspring.core.workflows.timers import FlowTimer, TimerKind, split_due
+from mainspring.core.workflows.undoing import finish
 
 MOST_STARTS = 500
 """Runs that a turn starts, at most, unless a server says otherwise."""
 
-_WAITING, _READY, _LIVE, _FAILED, _CANCELLED = map(
-    int,
-    (StepStatus.WAITING, StepStatus.READY, StepStatus.LIVE, StepStatus.FAILED, StepStatus.CANCELLED),
-)
+_WAITING, _READY, _LIVE = map(int, (StepStatus.WAITING, StepStatus.READY, StepStatus.LIVE))
 _NOBODY: tuple[int, ...] = ()
 _NOTHING: Mapping[int, str] = MappingProxyType({})
-
-
-@value()
-class FlowEnd:
-    """How a flow has ended.
-
-    Attributes:
-        state: SUCCEEDED, FAILED or CANCELLED. A success wins over a cancel that kept nothing from being done.
-        failed: of a flow that FAILED, the names of the steps that made it fail, in the order of their ends.
-        is_overdue: it FAILED because its deadline passed, whatever its steps say.
-        result: of a flow that SUCCEEDED, what it returns, as JSON text; None if it returns nothing.
-        error: why its result could not be made, which has made it fail.
-    """
-
-    state: RunState
-    failed: tuple[str, ...] = ()
-    is_overdue: bool = False
-    result: bytes | None = None
-    error: str | None = None
 
 
 @value()
@@ -73,7 +52,7 @@ class FlowTurn:
 
     state: FlowState
     starts: tuple[int, ...] = _NOBODY
-    items: tuple[tuple[int, range], ...] = ()
+    items: tuple[tuple[int, Sequence[int]], ...] = ()
     cancels: tuple[int, ...] = _NOBODY
     goes_on: bool = False
     end: FlowEnd | None = None
@@ -87,18 +66,30 @@ def begin_flow(
     evaluate: Evaluate | None = None,
     most_starts: int = MOST_STARTS,
     refused: Mapping[int, str] = _NOTHING,
+    seed: FlowState | None = None,
 ) -> FlowTurn:
     """Return the first turn of a flow: the steps without parents start, and so does the time until its deadline.
 
     For its other arguments, see `turn`.
+
+    Args:
+        seed: what it takes over (`core.workflows.seeds`); what follows that starts, too.
+
+    Raises:
+        ValueError: the seed is of another number of steps.
     """
     deadline = plan.workflow.deadline
     timers = () if deadline is None else (FlowTimer(now + deadline, TimerKind.DEADLINE),)
     state = FlowState(FlowPhase.OPEN, bytes(len(plan.rules)), 0, b"", timers)
+    if seed is not None:
+        _check_size(plan, seed)
+        state = replace(seed, timers=timers)
     draft = Draft(
         plan, state, bytearray(state.steps), [], evaluate=evaluate, refused=refused, room=most_starts
     )
     draft.judge_roots()
+    if seed is not None:
+        draft.judge_children([step for step, status in enumerate(seed.steps) if status != _WAITING])
     return _close(draft, state, _NOBODY)
 
 
@@ -123,8 +114,7 @@ def turn(
     Raises:
         ValueError: the state is that of a flow with another number of steps.
     """
-    if len(state.steps) != len(plan.rules):
-        raise ValueError(f"the flow has {len(state.steps)} steps, and the workflow {len(plan.rules)}")
+    _check_size(plan, state)
     steps, is_open = bytearray(state.steps), state.phase is FlowPhase.OPEN
     ended, items = _take_ends(plan, steps, mails)
     skipped = skip_steps(steps, mails)
@@ -148,6 +138,11 @@ def turn(
     if is_cancelled or (due and is_open and (_LIVE in steps or _READY in steps)):
         cancels = draft.stop(FlowPhase.CANCELLING if is_cancelled else FlowPhase.OVERDUE)
     return _close(draft, replace(state, timers=timers, is_paused=is_paused), cancels, old=state)
+
+
+def _check_size(plan: FlowPlan, state: FlowState) -> None:
+    if len(state.steps) != len(plan.rules):
+        raise ValueError(f"the flow has {len(state.steps)} steps, and the workflow {len(plan.rules)}")
 
 
 def _may_start(steps: bytearray, state: FlowState) -> bool:
@@ -186,24 +181,26 @@ def _close(
     draft.start()
     live, is_ready = draft.count_live(), draft.goes_on()
     if not (live or is_ready) and _WAITING in draft.steps:
-        # But for those at the end, all have ended.
-        cause, draft.phase, timers = draft.phase, FlowPhase.FINISHING, ()
-        draft.judge_last()
-        draft.start()
+        # But for undos and those at the end, all have ended.
+        cause, timers = finish(draft, state), ()
         live, is_ready = draft.count_live(), draft.goes_on()
     steps, ends = bytes(draft.steps), state.ends + pack_ends(draft.ended)
     errors, maps, asking = tuple(sorted(draft.errors.items())), tuple(draft.maps.items()), draft.asking
     if live or is_ready:
-        new = FlowState(draft.phase, steps, live, ends, timers, cause, state.is_paused, errors, maps)
+        new = FlowState(
+            draft.phase, steps, live, ends, timers, cause, state.is_paused, errors, maps, state.taken
+        )
         goes_on = is_ready and not state.is_paused
         if new == old:
             return FlowTurn(old, goes_on=goes_on)
         starts, items = tuple(sorted(draft.starts)), tuple(draft.items.items())
         payloads = () if asking is None else tuple(asking.payloads.items())
         return FlowTurn(new, starts, items, cancels, goes_on=goes_on, payloads=payloads)
-    cause = cause if draft.phase is FlowPhase.FINISHING else draft.phase
-    over = FlowState(FlowPhase.ENDED, steps, 0, ends, cause=cause, errors=errors, maps=maps)
-    end = _find_end(draft.plan, over)
+    cause = cause if draft.phase in {FlowPhase.UNDOING, FlowPhase.FINISHING} else draft.phase
+    over = FlowState(
+        FlowPhase.ENDED, steps, 0, ends, cause=cause, errors=errors, maps=maps, taken=state.taken
+    )
+    end = find_end(draft.plan, over)
     return FlowTurn(over, cancels=cancels, end=end if asking is None else _add_result(end, asking))
 
 
@@ -215,20 +212,3 @@ def _add_result(end: FlowEnd, asking: Asking) -> FlowEnd:
         return replace(end, result=asking.make_result())
     except ExpressionError as error:
         return FlowEnd(RunState.FAILED, error=f"result: {error}")
-
-
-def _find_end(plan: FlowPlan, state: FlowState) -> FlowEnd:
-    """Return how a flow of which nothing is live has ended."""
-    steps = state.steps
-    unwell = [step for step in state.order_of_ends() if steps[step] in {_FAILED, _CANCELLED}]
-    failed = [plan.workflow.steps[step].name for step in unwell if not plan.may_fail[step]]
-    if state.cause is FlowPhase.CANCELLING and (failed or _was_cut_short(plan, steps)):
-        return FlowEnd(RunState.CANCELLED)
-    if state.cause is FlowPhase.OVERDUE:
-        return FlowEnd(RunState.FAILED, tuple(failed), is_overdue=True)
-    return FlowEnd(RunState.FAILED, tuple(failed)) if failed else FlowEnd(RunState.SUCCEEDED)
-
-
-def _was_cut_short(plan: FlowPlan, steps: bytes) -> bool:
-    """Say whether a cancel kept anything from being done. Steps at the end are none of its business."""
-    return any(not plan.at_end[step] for step in find_all(bytearray(steps), _CANCELLED))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import structlog
@@ -22,13 +23,29 @@ from mainspring.core.ids import RunId, format_run_id
 from mainspring.core.limits import KeyMaker
 from mainspring.core.model import INLINE_LIMIT, Job, JobSpec, LaneKey, Run, RunKind
 from mainspring.core.once_keys import canonical
-from mainspring.core.redriving import REDRIVABLE, redrive_hash, redrive_key
+from mainspring.core.redriving import (
+    FROM_FAILED,
+    FROM_START,
+    REDRIVABLE,
+    RedriveFrom,
+    redrive_hash,
+    redrive_key,
+)
 from mainspring.core.states import RunState
 from mainspring.core.times import write_instant
 from mainspring.engine.common.queue_expiries import QueueExpiryFollower
 from mainspring.engine.usecases import auditing
+from mainspring.engine.usecases.flow_redrives import FlowRedrives
 from mainspring.engine.usecases.intake import Intake
-from mainspring.errors import CannotDecrypt, Conflict, NotFound, PayloadTooLarge, StoreUnavailable
+from mainspring.errors import (
+    CannotDecrypt,
+    Conflict,
+    InvalidInput,
+    MainspringError,
+    NotFound,
+    PayloadTooLarge,
+    StoreUnavailable,
+)
 from mainspring.ports.clock import Clock
 from mainspring.ports.store import Store
 from mainspring.ports.store.runs import IdempotencyKey, NewRun, SubmitResult
@@ -65,6 +82,7 @@ class Redriving:
         self._intake = intake
         self._expiries = expiries
         self._insert = insert
+        self._flows = FlowRedrives(store)
 
     async def redrive(
         self,
@@ -73,16 +91,19 @@ class Redriving:
         *,
         is_newest: bool = True,
         payload: bytes | None = None,
+        begin: RedriveFrom | None = None,
         by: Actor | None = None,
     ) -> SubmitResult:
         """Run a FAILED or CANCELLED run again. Of any number of calls, one makes a run; the others get its id.
 
         The new run has the old one's payload, fire time and idempotency key, so that a target can tell that it is the
-        same work; with another payload it is other work, and has a key of its own.
+        same work; with another payload it is other work, and has a key of its own. One of a workflow takes over what
+        had succeeded, unless it is other work.
 
         Args:
             is_newest: run the job's newest definition, not the one that the run had.
             payload: run with this payload instead.
+            begin: of a workflow, where it is taken up again. None: where it failed; at the start with a payload.
             by: who does it, for the audit.
 
         Returns:
@@ -92,31 +113,34 @@ class Redriving:
             NotFound: this tenant has no run with that id.
             Conflict: it has not ended, or not so; it is of a workflow's step; it was discarded; its job was deleted;
                 or it was redriven with another definition or payload.
+            InvalidInput: there is no such step to begin with, or it does not go with the payload.
             PayloadTooLarge: the payload is too large.
             TooMany: as for a submission.
             CannotDecrypt: its payload or definition cannot be decrypted here.
         """
         if payload is not None and len(payload) > INLINE_LIMIT:
             raise PayloadTooLarge("payload", f"{len(payload)} bytes; at most {INLINE_LIMIT} fit")
+        begin = _settle_begin(begin, payload)
         for _ in range(_TRIES):
             [run] = await self._store.get_runs([run_id])
             if run is None or run.tenant != tenant:
                 raise NotFound("run", format_run_id(run_id))
             _check(run)
-            [new] = await self._make_all([run], payload, is_newest=is_newest, is_alone=True)
+            [new] = await self._make_all([run], payload, begin, is_newest=is_newest, is_alone=True)
             if new is None:
                 raise _gone(run)
             await self._intake.admit(tenant, [new])
             after = {"definition": "newest" if is_newest else "kept"}
             after |= {} if payload is None else {"payload": HIDDEN}
+            after |= {} if begin is None else {"from": begin if isinstance(begin, str) else ", ".join(begin)}
             audit = auditing.run_changed(by, run, self._clock.now(), after=after)
             [result] = await self._insert([new], audit)
             if result.status is SubmissionVerdict.JOB_MISSING:
                 raise _gone(run)
             if result.status is SubmissionVerdict.KEY_MISMATCH and result.run_id is not None:
                 again = format_run_id(result.run_id)
-                message = f"was redriven as {again}, with another definition or payload; redrive that run"
-                raise Conflict("run", f"{format_run_id(run_id)} {message}")
+                message = f"was redriven as {again}, with another definition or payload, or from elsewhere"
+                raise Conflict("run", f"{format_run_id(run_id)} {message}; redrive that run")
             if result.status is SubmissionVerdict.SETTLED:
                 return await self._settled(run_id, result)
             if result.status is not SubmissionVerdict.JOB_CHANGED:
@@ -158,12 +182,18 @@ class Redriving:
         raise StoreUnavailable(f"the job of {format_run_id(left[0])} kept changing")
 
     async def _make_all(
-        self, runs: Sequence[Run], payload: bytes | None = None, *, is_newest: bool, is_alone: bool = False
+        self,
+        runs: Sequence[Run],
+        payload: bytes | None = None,
+        begin: RedriveFrom | None = None,
+        *,
+        is_newest: bool,
+        is_alone: bool = False,
     ) -> list[NewRun | None]:
         """Return the runs that repeat others; None for those whose job is deleted.
 
         Args:
-            is_alone: it is an error if something cannot be decrypted; else it is None, too.
+            is_alone: it is an error if something cannot be decrypted, or is not kept any more; else it is None, too.
         """
         now = self._clock.now()
         job_ids = list({run.job_id: None for run in runs})
@@ -183,11 +213,28 @@ class Redriving:
                 _log.error("run_cannot_be_decrypted", run=format_run_id(run.id), then="not redriven", why=why)
                 made.append(None)
                 continue
-            made.append(self._make(run, job, kept, payload, is_newest=is_newest, now=now))
+            try:
+                seed = await self._flows.make(run, kept, job.spec if is_newest else kept, begin)
+            except MainspringError as error:
+                if is_alone:
+                    raise
+                _log.error("run_cannot_be_redriven", run=format_run_id(run.id), why=str(error))
+                made.append(None)
+                continue
+            new = self._make(run, job, kept, payload, begin, is_newest=is_newest, now=now)
+            made.append(new if seed is None else replace(new, flow_seed=seed))
         return made
 
     def _make(
-        self, run: Run, job: Job, kept: JobSpec, payload: bytes | None, *, is_newest: bool, now: datetime
+        self,
+        run: Run,
+        job: Job,
+        kept: JobSpec,
+        payload: bytes | None,
+        begin: RedriveFrom | None,
+        *,
+        is_newest: bool,
+        now: datetime,
     ) -> NewRun:
         spec, version = (job.spec, job.version) if is_newest else (kept, run.version)
         own = run.payload if payload is None else payload
@@ -206,7 +253,9 @@ class Redriving:
             IdempotencyKey(
                 key=redrive_key(run.id),
                 request_hash=redrive_hash(
-                    None if payload is None else canonical(payload), is_newest=is_newest
+                    None if payload is None else canonical(payload),
+                    is_newest=is_newest,
+                    begin=begin or FROM_FAILED,
                 ),
                 expires_at=now + (_KEPT_IF_DEAD if run.state is RunState.FAILED else _KEPT),
             ),
@@ -216,6 +265,18 @@ class Redriving:
             None,  # like a fire, it passes by what the job says about submissions
             run.id,
         )
+
+
+def _settle_begin(begin: RedriveFrom | None, payload: bytes | None) -> RedriveFrom | None:
+    """Return where a workflow is taken up again; None: where nothing has to be said about it."""
+    if payload is None:
+        return begin
+    if begin not in {None, FROM_START}:
+        message = (
+            f"goes with {FROM_START!r} only when a payload is given: what succeeded did so with the old one"
+        )
+        raise InvalidInput("from", message)
+    return begin
 
 
 def _why_hidden(run: Run, spec: JobSpec, payload: bytes | None) -> str | None:

@@ -25,8 +25,9 @@ from mainspring.engine.common.queue_expiries import QueueExpiryFollower
 from mainspring.engine.common.run_counts import RunCounts
 from mainspring.engine.common.wakeups import RunsNews, Wakeups, lanes_of
 from mainspring.engine.workflows.job_lookup import JobLookup
+from mainspring.engine.workflows.seeds import SeedReader, TakenSeed
 from mainspring.engine.workflows.step_runs import FlowFacts, make_step_runs
-from mainspring.engine.workflows.values import FlowValues
+from mainspring.engine.workflows.values import FlowValues, values_to_keep
 from mainspring.ports.clock import Clock, Waiter
 from mainspring.ports.executor import Snooze
 from mainspring.ports.expressions import Expressions
@@ -43,7 +44,7 @@ from mainspring.ports.gateway import (
     Stopped,
 )
 from mainspring.ports.store import Store
-from mainspring.ports.store.flows import FlowStart, FlowVerdict
+from mainspring.ports.store.flows import FlowStart, FlowValue, FlowVerdict
 from mainspring.ports.store.restrictions import TELLS_FLOWS
 from mainspring.ports.store.runs import NewRun
 from mainspring.ports.telemetry import Measure
@@ -136,6 +137,7 @@ class FlowStarter:
         expressions: Expressions | None = None,
     ) -> None:
         self._store = store
+        self._seeds = SeedReader(store)
         self._gateway = gateway
         self._lanes = lanes
         self._definitions = definitions
@@ -248,8 +250,9 @@ class FlowStarter:
         """Hand over the leases that are held, and begin their flows."""
         batch: list[FlowStart] = []
         lookup = JobLookup(self._store)
+        seeds = await self._seeds.find(self._held)
         for lease in self._held:
-            start = await self._plan(lease, now, lookup)
+            start = await self._plan(lease, seeds.get(lease.run_id), now, lookup)
             if isinstance(start, Report):
                 await self._gateway.report(self._session_id, (start,))
                 self._held = tuple(one for one in self._held if one is not lease)
@@ -260,13 +263,16 @@ class FlowStarter:
             batch.append(start)
         await self._write(batch, now)
 
-    async def _plan(self, lease: Lease, now: datetime, lookup: JobLookup) -> FlowStart | Report:
+    async def _plan(
+        self, lease: Lease, kept_seed: bytes | None, now: datetime, lookup: JobLookup
+    ) -> FlowStart | Report:
         """Return how a flow begins; a report instead if its run was cancelled, or cannot be begun by this program."""
         if lease.is_cancel_requested:
             return Report(lease.run_id, lease.token, Stopped())
         try:
             plan = self._definitions.plans.find((lease.job_id, lease.version), lease.spec)
-            begun, runs = await self._take_first(lease, plan, now, lookup)
+            seed = await self._seeds.read(plan, kept_seed)
+            begun, runs = await self._take_first(lease, plan, seed, now, lookup)
         except UnreadableFlow as error:  # as of a later release: one that can read it decides about it
             meaning = "it waits for a server that can read it"
             _log.error(
@@ -285,18 +291,21 @@ class FlowStarter:
             runs=runs,
             goes_on=begun.goes_on or begun.end is not None,
             wake_at=earliest(begun.state.timers),
+            values=_values_of(plan, begun, seed),
         )
 
     async def _take_first(
-        self, lease: Lease, plan: FlowPlan, now: datetime, lookup: JobLookup
+        self, lease: Lease, plan: FlowPlan, seed: TakenSeed | None, now: datetime, lookup: JobLookup
     ) -> tuple[FlowTurn, tuple[NewRun, ...]]:
         """Return the first turn of a flow, and the runs that it makes."""
         facts, values = _facts_of(lease), None
         if plan.asks:
             values = FlowValues(self._expressions, plan, lease.spec, facts, attempt=lease.attempt)
+            values.known |= {} if seed is None else seed.values
 
         def decide(refused: Mapping[int, str]) -> FlowTurn:
-            return begin_flow(plan, now=now, evaluate=values, refused=refused)
+            taken = None if seed is None else seed.state
+            return begin_flow(plan, now=now, evaluate=values, refused=refused, seed=taken)
 
         def make(decided: FlowTurn, jobs: Mapping[str, Job]) -> tuple[NewRun, ...]:
             expiries = self._expiries.by_queue
@@ -339,6 +348,13 @@ def note_step_runs(counts: RunCounts, runs: Sequence[NewRun]) -> None:
     """Count runs of steps that were made."""
     for (tenant, queue), count in Counter((run.lane.tenant, run.lane.queue) for run in runs).items():
         counts.note_made(tenant, queue, RunKind.WORKFLOW, count)
+
+
+def _values_of(plan: FlowPlan, begun: FlowTurn, seed: TakenSeed | None) -> tuple[FlowValue, ...]:
+    """Return what later turns may ask for of what was taken over."""
+    if seed is None:
+        return ()
+    return values_to_keep(plan, begun.state.steps, seed.values, seed.values)
 
 
 def _facts_of(lease: Lease) -> FlowFacts:

@@ -13,11 +13,12 @@ from mainspring.core.model import Job, JobSpec
 from mainspring.core.outcomes import AttemptFacts, Failure, Transition, cancelled, failed, succeeded
 from mainspring.core.retry import Random
 from mainspring.core.states import RunState
+from mainspring.core.workflows.flow_ends import FlowEnd
 from mainspring.core.workflows.mail import StepEnded
 from mainspring.core.workflows.plan import FlowPlan
 from mainspring.core.workflows.state import FlowPhase, FlowState, UnreadableFlow
 from mainspring.core.workflows.timers import earliest
-from mainspring.core.workflows.turn import FlowEnd, FlowTurn, turn
+from mainspring.core.workflows.turn import FlowTurn, turn
 from mainspring.engine.workflows.job_lookup import JobLookup
 from mainspring.engine.workflows.step_runs import FlowFacts, make_step_runs
 from mainspring.engine.workflows.values import FlowValues, values_to_keep

@@ -41,6 +41,10 @@ class FlowStore(Protocol):
         """
         ...
 
+    async def read_flow_seeds(self, run_ids: Sequence[RunId]) -> list[bytes | None]:
+        """Return with what the flows of live runs begin (`NewRun.flow_seed`); None where that is nothing."""
+        ...
+
     async def post_mail(
         self, mails: Sequence[PostedMail], *, audit: Sequence[AuditEntry] = ()
     ) -> list[PostVerdict]:
@@ -148,6 +152,14 @@ class FlowStore(Protocol):
         ...
 
 
+@value()
+class FlowValue:
+    """What a step has left for expressions of later turns: its result as JSON text, or its error as text."""
+
+    step: int
+    value: bytes
+
+
 @value(kw_only=True)
 class FlowStart:
     """A run of a workflow that the engine takes over, and how its flow begins.
@@ -159,6 +171,7 @@ class FlowStart:
         runs: of the first steps. Each has a `place` in this flow.
         goes_on: the flow gets mail to go on (`FlowNotice.GO_ON`).
         wake_at: when it has a turn though no mail came: the first of its timers; None if it has none.
+        values: as of `TurnedFlow`: of what it has taken over.
     """
 
     run_id: RunId
@@ -169,6 +182,7 @@ class FlowStart:
     runs: tuple[NewRun, ...]
     goes_on: bool = False
     wake_at: datetime | None = None
+    values: tuple[FlowValue, ...] = ()
 
 
 class FlowVerdict(StrEnum):
@@ -266,14 +280,6 @@ class KeptFlow:
     payload: bytes | None
     trace: bytes | None
     parent: RunId | None = None
-
-
-@value()
-class FlowValue:
-    """What a step has left for expressions of later turns: its result as JSON text, or its error as text."""
-
-    step: int
-    value: bytes
 
 
 @value(kw_only=True)

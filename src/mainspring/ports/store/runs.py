@@ -54,6 +54,8 @@ class NewRun:
         redrive_of: the ended run that this one repeats. It needs a `submit_key`, so that one run repeats it at most.
         trace: its trace context (`core.tracing`), which its leases have, too.
         place: of a run of a workflow's step, which of which flow. The statement that ends the run tells the flow.
+        flow_seed: with `redrive_of`, of a run of a workflow: the state with which its flow begins, as
+            `ports.flow_codec` encodes it. It is there as long as the run is live.
     """
 
     job_id: JobId
@@ -75,6 +77,7 @@ class NewRun:
     redrive_of: RunId | None = None
     trace: bytes | None = None
     place: StepPlace | None = None
+    flow_seed: bytes | None = None
 
     @property
     def shard(self) -> int:

@@ -15,6 +15,7 @@ from mainspring.core.workflows.mail import FlowNotice, StepEnded
 from mainspring.core.workflows.places import StepPlace
 from mainspring.ports.store.flows import (
     FlowStart,
+    FlowValue,
     FlowVerdict,
     KeptFlow,
     KeptMail,
@@ -62,7 +63,16 @@ class MemoryFlowStore:
             tables.flows.post(run.id, FlowNotice.GO_ON)
         for new in start.runs:
             tables.add_run(new, now=now)
+        self._keep_values(run.id, start.values)
         return FlowVerdict.STARTED
+
+    def _keep_values(self, flow_id: RunId, values: Sequence[FlowValue]) -> None:
+        for kept in values:
+            self._tables.flows.values.setdefault(StepPlace(flow_id, kept.step), kept.value)
+
+    async def read_flow_seeds(self, run_ids: Sequence[RunId]) -> list[bytes | None]:
+        runs = [self._tables.runs.get(run_id) for run_id in run_ids]
+        return [None if run is None or run.state in FINAL_STATES else run.flow_seed for run in runs]
 
     async def post_mail(
         self, mails: Sequence[PostedMail], *, audit: Sequence[AuditEntry] = ()
@@ -134,8 +144,7 @@ class MemoryFlowStore:
             row = flows.rows[turn.flow_id]
             row.state, row.live, row.wake_at = turn.state, turn.live, turn.wake_at
             row.revision += 1
-            for kept in turn.values:
-                flows.values.setdefault(StepPlace(turn.flow_id, kept.step), kept.value)
+            self._keep_values(turn.flow_id, turn.values)
         else:
             del flows.rows[turn.flow_id]
             if turn.drops_values:

@@ -122,6 +122,7 @@ class RunRow:
     redrive_of: RunId | None = None
     trace: bytes | None = None
     place: StepPlace | None = None
+    flow_seed: bytes | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
     deadline_at: datetime | None = None

@@ -275,6 +275,7 @@ class Tables:
             redrive_of=new.redrive_of,
             trace=new.trace,
             place=new.place,
+            flow_seed=new.flow_seed,
             finished_at=None if reason is None else now,
             reason=reason,
             keys=tuple(self.limits.key_of(new.lane.tenant, key).id for key in new.keys)

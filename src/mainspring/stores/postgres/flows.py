@@ -17,6 +17,7 @@ from mainspring.core.workflows.mail import FlowNotice, Mail, columns_of_mail, ma
 from mainspring.core.workflows.places import StepPlace
 from mainspring.ports.store.flows import (
     FlowStart,
+    FlowValue,
     FlowVerdict,
     KeptFlow,
     KeptMail,
@@ -52,13 +53,24 @@ class PostgresFlowStore:
             for wave in _in_waves(starts):
                 handed = await _hand_over(transaction, [starts[place] for place in wave])
                 begun |= {place for place in wave if starts[place].run_id in handed}
-            runs = [run for place in sorted(begun) for run in starts[place].runs]
+            own = [starts[place] for place in sorted(begun)]
+            await _keep_values(transaction, [(one.run_id, one.values) for one in own])
+            runs = [run for one in own for run in one.runs]
             await insert_steps(transaction, self._lane_ids, runs, now=now)
             return [
                 FlowVerdict.STARTED if place in begun else FlowVerdict.STALE for place in range(len(starts))
             ]
 
         return await self._connections.transact(Role.FLOW, work)
+
+    async def read_flow_seeds(self, run_ids: Sequence[RunId]) -> list[bytes | None]:
+        if not run_ids:
+            return []
+        rows = await self._connections.fetch(
+            Role.FLOW, "read_flow_seeds", is_repeatable=True, run_ids=sorted(set(run_ids))
+        )
+        found: dict[RunId, bytes] = {row["id"]: row["flow_seed"] for row in rows}
+        return [found.get(run_id) for run_id in run_ids]
 
     async def post_mail(
         self, mails: Sequence[PostedMail], *, audit: Sequence[AuditEntry] = ()
@@ -283,7 +295,7 @@ async def _turn(
             states=[one.state for one in going],
             wakes_at=[one.wake_at for one in going],
         )
-    await _keep_values(transaction, turns)
+    await _keep_values(transaction, [(one.flow_id, one.values) for one in turns])
     await insert_steps(transaction, lane_ids, [run for one in turns for run in one.runs], now=now)
     if more := [one.flow_id for one in turns if one.goes_on]:
         await transaction.execute("add_notices", flow_ids=more, what=FlowNotice.GO_ON.value)
@@ -291,8 +303,8 @@ async def _turn(
     return locked
 
 
-async def _keep_values(transaction: Transaction, turns: Sequence[TurnedFlow]) -> None:
-    kept = [(StepPlace(one.flow_id, new.step), new.value) for one in turns for new in one.values]
+async def _keep_values(transaction: Transaction, left: Sequence[tuple[RunId, Sequence[FlowValue]]]) -> None:
+    kept = [(StepPlace(flow_id, new.step), new.value) for flow_id, values in left for new in values]
     if kept:
         columns = _columns_of_places([place for place, _ in kept])
         await transaction.execute("add_flow_values", **columns, values=[text for _, text in kept])

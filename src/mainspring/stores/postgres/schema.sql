@@ -740,6 +740,7 @@ CREATE TABLE run (
     flow_id bigint,
     step smallint,
     item integer,
+    flow_seed bytea,
     CONSTRAINT run_is_held_while_running CHECK (((state = 'RUNNING'::text) = (session_id IS NOT NULL))),
     CONSTRAINT run_pkey PRIMARY KEY (id),
     CONSTRAINT run_state CHECK ((state = ANY (ARRAY['PENDING'::text, 'BLOCKED'::text, 'RUNNING'::text, 'RETRYING'::text])))

@@ -80,7 +80,9 @@ async def _insert(
     )
     for run, run_id in new:
         if run.redrive_of is not None:  # rare, and one at a time
-            await transaction.execute("mark_redrive", run_id=run_id, redrive_of=run.redrive_of)
+            await transaction.execute(
+                "mark_redrive", run_id=run_id, redrive_of=run.redrive_of, flow_seed=run.flow_seed
+            )
 
 
 def _redriven(runs: Sequence[NewRun], results: Sequence[SubmitResult]) -> dict[RunId, RunId]:

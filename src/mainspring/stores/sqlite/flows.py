@@ -18,6 +18,7 @@ from mainspring.core.workflows.mail import FlowNotice, columns_of_mail, make_mai
 from mainspring.core.workflows.places import StepPlace
 from mainspring.ports.store.flows import (
     FlowStart,
+    FlowValue,
     FlowVerdict,
     KeptFlow,
     KeptMail,
@@ -63,6 +64,14 @@ class SqliteFlowStore:
             return []
         at = to_micros(now)
         return await self._writer.call(lambda db: [_start(db, self._lane_ids, start, at) for start in starts])
+
+    async def read_flow_seeds(self, run_ids: Sequence[RunId]) -> list[bytes | None]:
+        """See `FlowStore`."""
+        if not run_ids:
+            return []
+        return await self._reader.call(
+            lambda db: [fetch_value(db, "read_flow_seed", {"run_id": run_id}) for run_id in run_ids]
+        )
 
     async def post_mail(
         self, mails: Sequence[PostedMail], *, audit: Sequence[AuditEntry] = ()
@@ -219,8 +228,15 @@ def _start(db: apsw.Connection, lane_ids: InternedLanes, start: FlowStart, now: 
         execute(db, "add_notice", {"flow_id": start.run_id, "what": FlowNotice.CANCEL.value})
     if start.goes_on:
         execute(db, "add_notice", {"flow_id": start.run_id, "what": FlowNotice.GO_ON.value})
+    _keep_values(db, start.run_id, start.values)
     insert_steps(db, lane_ids, start.runs, now)
     return FlowVerdict.STARTED
+
+
+def _keep_values(db: apsw.Connection, flow_id: RunId, values: Sequence[FlowValue]) -> None:
+    if values:
+        kept = [{**_place_values(StepPlace(flow_id, one.step)), "value": one.value} for one in values]
+        execute_many(db, "add_flow_value", kept)
 
 
 def _post(db: apsw.Connection, posted: PostedMail) -> bool:
@@ -238,11 +254,7 @@ def _turn(db: apsw.Connection, lane_ids: InternedLanes, turn: TurnedFlow, now: d
     if turn.end is not None and not _is_engines(db, turn.end):
         return FlowVerdict.LOST
     execute_many(db, "remove_mail", _values_of(turn.mails))
-    if turn.values:
-        kept = [
-            {**_place_values(StepPlace(turn.flow_id, one.step)), "value": one.value} for one in turn.values
-        ]
-        execute_many(db, "add_flow_value", kept)
+    _keep_values(db, turn.flow_id, turn.values)
     insert_steps(db, lane_ids, turn.runs, to_micros(now))
     if turn.goes_on:
         execute(db, "add_notice", {**key, "what": FlowNotice.GO_ON.value})

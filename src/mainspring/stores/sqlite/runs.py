@@ -109,7 +109,8 @@ class SqliteRunStore:
             (run_id,) = insert_runs(db, self._lane_ids, [run], to_micros(now))
             result = SubmitResult(SubmissionVerdict.SUBMITTED, run_id)
             if run.redrive_of is not None:
-                execute(db, "mark_redrive", {"run_id": run_id, "redrive_of": run.redrive_of})
+                mark = {"run_id": run_id, "redrive_of": run.redrive_of, "flow_seed": run.flow_seed}
+                execute(db, "mark_redrive", mark)
         else:
             result = submit_once(db, self._lane_ids, run, now)
         key = run.submit_key

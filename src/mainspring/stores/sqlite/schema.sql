@@ -775,7 +775,7 @@ CREATE TABLE run (
     payload BLOB,
     target_key TEXT,
     fire_range_id INTEGER,
-    redrive_of INTEGER, key_id INTEGER, second_key_id INTEGER, third_key_id INTEGER, preemption TEXT, trace BLOB, flow_id INTEGER, step INTEGER, item INTEGER,
+    redrive_of INTEGER, key_id INTEGER, second_key_id INTEGER, third_key_id INTEGER, preemption TEXT, trace BLOB, flow_id INTEGER, step INTEGER, item INTEGER, flow_seed BLOB,
     CONSTRAINT run_is_held_while_running CHECK ((state = 'RUNNING') = (session_id IS NOT NULL))
 ) STRICT;
 

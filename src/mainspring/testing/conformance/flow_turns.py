@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from mainspring.core.admission import SubmissionVerdict
 from mainspring.core.fencing import ENGINE_SESSION
 from mainspring.core.ids import SHARDS, RunId, run_shard
 from mainspring.core.outcomes import AttemptOutcome, Transition
@@ -12,10 +13,13 @@ from mainspring.core.workflows.mail import FlowNotice, StepEnded
 from mainspring.core.workflows.places import StepPlace
 from mainspring.ports.store import Store
 from mainspring.ports.store.flows import FlowValue, WokenFlow
+from mainspring.ports.store.runs import SubmitResult
 from mainspring.testing.conformance.completion import fail, read_run, succeed
+from mainspring.testing.conformance.dead_letters import bury, redrive_of
 from mainspring.testing.conformance.flows import (
     FENCED,
     LOST,
+    STALE,
     STARTED,
     TURNED,
     claim_step,
@@ -28,7 +32,15 @@ from mainspring.testing.conformance.flows import (
     read_mail,
     start_flow,
 )
-from mainspring.testing.factories import add_job, add_session, at, claim, own_shards, read_held
+from mainspring.testing.factories import (
+    add_job,
+    add_session,
+    at,
+    claim,
+    make_new_run,
+    own_shards,
+    read_held,
+)
 
 
 class FlowTurns:
@@ -76,6 +88,33 @@ class FlowTurns:
         assert await store.turn_flows([turn], epochs=epochs, now=at(3)) == [TURNED]
         assert await store.read_flow_values(places) == [None] * 4
         assert await store.read_flow_values([StepPlace(other_id, 0)]) == [b"[1]"]
+
+    async def test_a_flow_begins_with_what_it_takes_over(self, store: Store) -> None:
+        epochs = await own_shards(store)
+        job = await add_job(store)
+        former = await bury(store, job)
+        new = replace(redrive_of(job, former), flow_seed=b"seed\0")
+        plain = make_new_run(job)
+        made, other = [one.run_id for one in await store.submit_runs([new, plain], now=at(5))]
+        assert made is not None
+        assert other is not None
+        again = await store.submit_runs([replace(new, flow_seed=b"other")], now=at(6))
+        assert again == [SubmitResult(SubmissionVerdict.DUPLICATE, made)]
+        wanted = [other, made, RunId(2**40), made, former]
+        assert await store.read_flow_seeds(wanted) == [None, b"seed\0", None, b"seed\0", None]
+        assert await store.read_flow_seeds([]) == []
+        await claim(store, await add_session(store), limit=2, now=at(6))
+        start = make_start(job, await read_held(store, made), values=(FlowValue(2, b"[1]"),))
+        late = replace(start, token=start.token + 7, values=(FlowValue(3, b"late"),))
+        assert await store.start_flows([late, start], now=at(6)) == [STALE, STARTED]
+        places = [StepPlace(made, step) for step in (2, 3)]
+        assert await store.read_flow_values(places) == [b"[1]", None]
+        assert await store.read_flow_seeds([made]) == [b"seed\0"], "for its next attempt"
+        ending = await end_of(store, made, RunState.SUCCEEDED)
+        turn = await make_turn(store, made, end=ending, drops_values=True)
+        assert await store.turn_flows([turn], epochs=epochs, now=at(7)) == [TURNED]
+        assert await store.read_flow_seeds([made]) == [None]
+        assert await store.read_flow_values(places) == [None, None]
 
     async def test_what_steps_have_left_is_read(self, store: Store) -> None:
         job = await add_job(store)

@@ -13,6 +13,7 @@ from mainspring.core.expressions import ExpressionError
 from mainspring.core.model import Target
 from mainspring.core.states import RunState
 from mainspring.core.workflows.expressions import Expression, GivenPayload, Scope, follow
+from mainspring.core.workflows.flow_ends import FlowEnd
 from mainspring.core.workflows.mail import Mail, StepEnded
 from mainspring.core.workflows.maps import MapState, StepMap
 from mainspring.core.workflows.model import Workflow, WorkflowStep
@@ -21,7 +22,7 @@ from mainspring.core.workflows.plan import FlowPlan
 from mainspring.core.workflows.reasons import explain_step
 from mainspring.core.workflows.rules import StepRule
 from mainspring.core.workflows.state import FlowPhase, FlowState, StepStatus
-from mainspring.core.workflows.turn import FlowEnd, begin_flow, turn
+from mainspring.core.workflows.turn import begin_flow, turn
 from tests.unit.core.workflows.test_turn import FINALLY, LETTER, NOW, Links, Player, scenes
 
 SUCCEEDED, FAILED = RunState.SUCCEEDED, RunState.FAILED

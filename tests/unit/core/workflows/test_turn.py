@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from mainspring.core.model import Target
 from mainspring.core.states import RunState
 from mainspring.core.workflows.expressions import Evaluate
+from mainspring.core.workflows.flow_ends import FlowEnd
 from mainspring.core.workflows.mail import FlowNotice, Mail, SkipStep, StepEnded
 from mainspring.core.workflows.model import Workflow, WorkflowStep
 from mainspring.core.workflows.plan import FlowPlan
@@ -21,7 +22,7 @@ from mainspring.core.workflows.reasons import explain_step
 from mainspring.core.workflows.rules import Parents, StepRule, StepVerdict, judge
 from mainspring.core.workflows.state import FlowPhase, FlowState, StepStatus
 from mainspring.core.workflows.timers import FlowTimer, TimerKind
-from mainspring.core.workflows.turn import FlowEnd, FlowTurn, begin_flow, turn
+from mainspring.core.workflows.turn import FlowTurn, begin_flow, turn
 from mainspring.ports.flow_codec import decode_flow_state, encode_flow_state
 from tests.unit.core.workflows.graphs import acyclic_links, layers
 

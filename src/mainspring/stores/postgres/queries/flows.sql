@@ -43,6 +43,12 @@ SELECT
 FROM held
 RETURNING id;
 
+-- name: read_flow_seeds
+SELECT run.id, run.flow_seed
+FROM unnest(:run_ids::bigint[]) AS wanted (id)
+CROSS JOIN LATERAL (SELECT run.id, run.flow_seed FROM run WHERE run.id = wanted.id LIMIT 1) AS run
+WHERE run.flow_seed IS NOT NULL;
+
 -- name: post_mail
 INSERT INTO mail (shard, flow_id, step, what)
 SELECT flow.id & 255, flow.id, wanted.step, wanted.what

@@ -171,7 +171,7 @@ CROSS JOIN LATERAL (
 ) AS known;
 
 -- name: mark_redrive
-UPDATE run SET redrive_of = :redrive_of::bigint WHERE id = :run_id::bigint;
+UPDATE run SET redrive_of = :redrive_of::bigint, flow_seed = :flow_seed::bytea WHERE id = :run_id::bigint;
 
 -- name: request_cancels
 -- Nobody but the engine asks for what it holds (session 0), so it is told.

@@ -78,6 +78,9 @@ ON CONFLICT (flow_id, step, item) DO NOTHING;
 -- name: delete_flow_values
 DELETE FROM flow_value WHERE flow_id = :flow_id;
 
+-- name: read_flow_seed
+SELECT flow_seed FROM run WHERE id = :run_id;
+
 -- name: read_flow_value
 SELECT value FROM flow_value WHERE flow_id = :flow_id AND step = :step AND item = :item;
 

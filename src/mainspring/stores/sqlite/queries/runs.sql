@@ -51,7 +51,7 @@ ON CONFLICT (tenant, key) DO UPDATE SET
 WHERE idempotency.expires_at <= :now;
 
 -- name: mark_redrive
-UPDATE run SET redrive_of = :redrive_of WHERE id = :run_id;
+UPDATE run SET redrive_of = :redrive_of, flow_seed = :flow_seed WHERE id = :run_id;
 
 -- name: request_cancel
 UPDATE run SET cancel_requested_at = :now, cancel_reason = :reason
