@@ -73,7 +73,18 @@ def test_locks_hold_every_dependency_and_agree() -> None:
     assert [name for name in names if name not in runtime] == []
     names = [re.split(r"[^a-z0-9-]", requirement, maxsplit=1)[0] for requirement in extras["dev"]]
     assert [name for name in names if name not in dev] == []
-    for extra in ("archive", "cel", "crypto", "grpc", "ics", "login", "mail", "objects", "otel"):
+    for extra in (
+        "archive",
+        "cel",
+        "crypto",
+        "grpc",
+        "ics",
+        "kubernetes",
+        "login",
+        "mail",
+        "objects",
+        "otel",
+    ):
         with_extra = locked(f"{extra}.lock")
         names = [re.split(r"[^a-z0-9-]", requirement, maxsplit=1)[0] for requirement in extras[extra]]
         assert [name for name in names if name not in with_extra or name in runtime] == []

@@ -112,6 +112,44 @@ REQUESTS = [
     target('{"type": "container", "image": "a", "memory": 1}', "target.memory", "between 8 and 1048576"),
     target('{"type": "container", "image": "a", "env": {"A=B": "x"}}', "target.env.A=B", "no blank, no ="),
     target('{"type": "container", "image": "a", "volumes": []}', "target.volumes", "there is no such field"),
+    target('{"type": "kubernetes"}', "target.image", "is missing"),
+    target('{"type": "kubernetes", "image": "a", "args": "ls"}', "target.args", "a list of at most 256"),
+    target('{"type": "kubernetes", "image": "a", "namespace": "A"}', "target.namespace", "of a-z, 0-9, -"),
+    target(
+        '{"type": "kubernetes", "image": "a", "node_selector": {"a b": "x"}}',
+        "target.node_selector.a b",
+        "like disk or example.com/pool",
+    ),
+    target(
+        '{"type": "kubernetes", "image": "ab", "node_selector": {"gpu": true}}',
+        "target.node_selector.gpu",
+        "text of at most 63",
+    ),
+    target(
+        '{"type": "kubernetes", "image": "a", "tolerations": {"key": "pool"}}',
+        "target.tolerations",
+        "a list of at most 32 objects",
+    ),
+    target(
+        '{"type": "kubernetes", "image": "a", "tolerations": [{"effect": "NoSchedule"}]}',
+        "target.tolerations[0].key",
+        '"operator" must be "Exists"',
+    ),
+    target(
+        '{"type": "kubernetes", "image": "abcd", "tolerations": [{"key": "a", "effect": "Never"}]}',
+        "target.tolerations[0].effect",
+        "NoExecute",
+    ),
+    target(
+        '{"type": "kubernetes", "image": "ab", "tolerations": [{"key": "a", "seconds": 5}]}',
+        "target.tolerations[0].seconds",
+        "goes with the effect NoExecute",
+    ),
+    target(
+        '{"type": "kubernetes", "image": "abc", "tolerations": [{"key": "a", "until": 5}]}',
+        "target.tolerations[0].until",
+        "there is no such field",
+    ),
     target('{"type": "grpc", "url": "dns:///a", "method": "a.B/C"}', "target.url", "grpcs://"),
     target('{"type": "grpc", "url": "unix:/a", "method": "a.B/C"}', "target.url", "grpcs://"),
     target(

@@ -304,6 +304,14 @@ FILES = [
     file(
         "config check my.toml",
         "my.toml",
+        "[executors.kubernetes]\nnamespaces = ['Batch']\n",
+        "executors.kubernetes.namespaces",
+        "of a-z, 0-9, -",
+        codes=_NOT_WELL,
+    ),
+    file(
+        "config check my.toml",
+        "my.toml",
         "[executors.grpc]\nallow = ['nowhere!']\n",
         "executors.grpc.allow",
         "a host, with or without a port",

@@ -10,6 +10,7 @@ from tests.processes.processes import server
 from tests.wrong_inputs import calls, lines
 from tests.wrong_inputs.trying import Answer, Case, Scene, faults_of
 
+SUPPORT = Path(__file__).parents[1] / "support"
 CASES = [
     *lines.COMMANDS,
     *lines.DSNS,
@@ -22,6 +23,8 @@ CASES = [
 _ENABLED = {
     "MAINSPRING_EXECUTORS_GRPC_ENABLED": "true",
     "MAINSPRING_EXECUTORS_CONTAINER_ENABLED": "true",
+    "MAINSPRING_EXECUTORS_KUBERNETES_ENABLED": "true",
+    "MAINSPRING_EXECUTORS_KUBERNETES_KUBECONFIG": str(SUPPORT / "kubernetes" / "config.json"),
     "MAINSPRING_EXECUTORS_CONTAINER_PROGRAM": "true",  # which every host has, and no case gets as far as that
 }
 _SHOP = """from mainspring import App

@@ -9,9 +9,8 @@ from datetime import timedelta
 
 from mainspring.config.kinds import InternalTarget, OneLine, ResourceLimits, Several
 from mainspring.config.setting import UP, WORKER, Setting
-from mainspring.core.kinds import Flag, Number, Whole
+from mainspring.core.kinds import Flag, Whole
 from mainspring.core.resource_limits import RESOURCE_LIMITS
-from mainspring.core.targets.container import MOST_CPUS, MOST_MEMORY
 from mainspring.core.times import Duration
 
 _EXECUTING = (UP, WORKER)
@@ -232,82 +231,5 @@ EXECUTOR_SETTINGS = (
         field="grpc_client_key",
         used_by=_EXECUTING,
         words="The key of that certificate, as a PEM file.",
-    ),
-    Setting(
-        name="executors.container.enabled",
-        kind=Flag(),
-        default=False,
-        field="container_enabled",
-        words="Allow containers as jobs: the server accepts them, the worker runs them.",
-    ),
-    Setting(
-        name="executors.container.program",
-        kind=OneLine(),
-        metavar="PATH",
-        default="podman",
-        field="container_program",
-        used_by=_EXECUTING,
-        words="The program that runs containers, podman or docker, found in executors.shell.path.",
-    ),
-    Setting(
-        name="executors.container.options",
-        kind=Several(words="list of options"),
-        metavar="OPTION",
-        default=(),
-        field="container_options",
-        used_by=_EXECUTING,
-        words="Options that the program is given in front of its command.",
-    ),
-    Setting(
-        name="executors.container.run_options",
-        kind=Several(words="list of options"),
-        metavar="OPTION",
-        default=(),
-        field="container_run_options",
-        used_by=_EXECUTING,
-        words="Options that `run` is given behind Mainspring's own.",
-    ),
-    Setting(
-        name="executors.container.images",
-        kind=Several(words="list of images, and beginnings of their names that end in *"),
-        metavar="IMAGE",
-        default=(),
-        default_words="no image",
-        field="container_images",
-        used_by=_EXECUTING,
-        words="Images that jobs may run, and beginnings of their names that end in *.",
-    ),
-    Setting(
-        name="executors.container.network",
-        kind=OneLine(),
-        metavar="NAME",
-        default="none",
-        field="container_network",
-        used_by=_EXECUTING,
-        words="The network that containers are in.",
-    ),
-    Setting(
-        name="executors.container.memory",
-        kind=Whole(8, MOST_MEMORY),
-        default=512,
-        field="container_memory",
-        used_by=_EXECUTING,
-        words="MiB of memory that a container has, and the most that a job can ask for.",
-    ),
-    Setting(
-        name="executors.container.cpus",
-        kind=Number(0.01, MOST_CPUS),
-        default=1.0,
-        field="container_cpus",
-        used_by=_EXECUTING,
-        words="Processors that a container has, and the most that a job can ask for.",
-    ),
-    Setting(
-        name="executors.container.grace",
-        kind=Duration(timedelta(0), timedelta(hours=1)),
-        default=timedelta(seconds=5),
-        field="container_grace",
-        used_by=_EXECUTING,
-        words="How long a container has between SIGTERM and SIGKILL.",
     ),
 )

@@ -1,9 +1,9 @@
 """Every setting, described once: name, kind, bounds, default, option, who uses it, and words.
 
 The options of the command line, the readers of environment and files, `Settings`, and the reference page all come
-from this table. The settings of executors stand in `executor_settings`. A setting's name is its place in the file. Its
-variable is MAINSPRING_ and that name in capitals, with _ for each dot. Every command imports this module, so it imports
-nothing slow.
+from this table. The settings of executors stand in `executor_settings` and `container_settings`. A setting's name is
+its place in the file. Its variable is MAINSPRING_ and that name in capitals, with _ for each dot. Every command imports
+this module, so it imports nothing slow.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from mainspring.config.api_settings import API_SETTINGS, DEFAULT_PORT
 from mainspring.config.archive_settings import ARCHIVE_SETTINGS
 from mainspring.config.artifact_settings import ARTIFACT_SETTINGS
 from mainspring.config.channel_settings import CHANNEL_SETTINGS
+from mainspring.config.container_settings import CONTAINER_SETTINGS
 from mainspring.config.executor_settings import EXECUTOR_SETTINGS
 from mainspring.config.keep_settings import KEEP_SETTINGS
 from mainspring.config.kinds import OneLine, SecretUrl, ServerUrl, Several
@@ -266,7 +267,7 @@ GROUPS = MappingProxyType(
         "Backfills": BACKFILL_SETTINGS,
         "Catch-up": CATCH_UP_SETTINGS,
         "Worker": _WORKER,
-        "Executors": EXECUTOR_SETTINGS,
+        "Executors": EXECUTOR_SETTINGS + CONTAINER_SETTINGS,
         "Channels": CHANNEL_SETTINGS,
         "Secrets": SECRET_SETTINGS,
         "Secrets in Vault": VAULT_SETTINGS,

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from mainspring.executors.function import FunctionExecutor
     from mainspring.executors.grpc import GrpcExecutor
     from mainspring.executors.http import HttpExecutor
+    from mainspring.executors.kubernetes import KubernetesExecutor
     from mainspring.executors.shell import ShellExecutor
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "FunctionExecutor",
     "GrpcExecutor",
     "HttpExecutor",
+    "KubernetesExecutor",
     "ShellExecutor",
 ]
 
@@ -27,6 +29,7 @@ _MODULES = {
     "FunctionExecutor": "function",
     "GrpcExecutor": "grpc",
     "HttpExecutor": "http",
+    "KubernetesExecutor": "kubernetes",
     "ShellExecutor": "shell",
 }
 

@@ -25,15 +25,16 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _SECRETS = (
     "auth.admin_token_file",
     "tls.key",
+    "executors.kubernetes.kubeconfig",
     "keys_file",
     "vault.client_key",
     "vault.token_file",
     "vault.secret_id_file",
 )
 _PATIENCE = 5.0
-_EXECUTORS = ("process", "grpc", "container")
+_EXECUTORS = ("process", "grpc", "container", "kubernetes")
 """Executors that only some hosts turn on."""
-_EXTRAS = {"grpc": "grpc"}
+_EXTRAS = {"grpc": "grpc", "kubernetes": "kubernetes_asyncio"}
 """By the executor, which is the extra's name, the library that it cannot do without."""
 
 

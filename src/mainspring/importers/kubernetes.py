@@ -19,6 +19,7 @@ from mainspring.importers.found import (
     refusal,
     refuse_same_names,
 )
+from mainspring.importers.kubernetes_pod import read_pod
 from mainspring.importers.kubernetes_schedule import read_schedule
 from mainspring.importers.yaml_text import read_documents
 
@@ -30,10 +31,6 @@ _NO_YAML = (
     "is not JSON, and to read YAML PyYAML is needed: pip install 'mainspring[yaml]'. "
     "Or give JSON, which needs nothing: kubectl get cronjobs -o json"
 )
-_NO_CONTAINERS = (
-    "runs {image}: jobs in containers come later. To run the command itself on the workers' machines, where all that "
-    "it needs must be installed, give --commands"
-)
 
 
 def read_cron_jobs(texts: Sequence[tuple[str, str]], *, tz: str = "UTC", commands: bool = False) -> Imported:
@@ -42,7 +39,8 @@ def read_cron_jobs(texts: Sequence[tuple[str, str]], *, tz: str = "UTC", command
     Args:
         texts: names of files, and what is in them.
         tz: the zone of CronJobs without `timeZone`.
-        commands: import what a container runs as a command of the worker's machine, without the image.
+        commands: import what a container runs as a command of the worker's machine, without the image. By default
+            it stays a Job of Kubernetes.
     """
     reader = _Reader(tz=tz, commands=commands)
     for file, text in texts:
@@ -104,7 +102,11 @@ class _Reader:
         if not isinstance(spec.get("suspend", False), bool | None):
             raise InvalidInput("spec.suspend", f"must be true or false, not {spec['suspend']!r}")
         zone = spec.get("timeZone") or self.tz
-        body: dict[str, Any] = {"name": full_name, **_timing(spec, zone), "target": self._target(job)}
+        body: dict[str, Any] = {
+            "name": full_name,
+            **_timing(spec, zone),
+            "target": self._target(document, job),
+        }
         body |= {
             "retry": {"max_retries": _whole(job, "backoffLimit", _BACKOFF_LIMIT), **_BACKOFF},
             **_policies(spec, job),
@@ -127,7 +129,7 @@ class _Reader:
                 words = f"{limit} is not used: how long runs are kept is a setting of the server (retention)"
                 self.notes.append(ImportNote(place, words))
 
-    def _target(self, job: Mapping[str, Any]) -> dict[str, Any]:
+    def _target(self, document: Mapping[str, Any], job: Mapping[str, Any]) -> dict[str, Any]:
         for option in ("parallelism", "completions"):
             if _whole(job, option, 1) != 1:
                 raise InvalidInput(
@@ -140,19 +142,15 @@ class _Reader:
         container = containers[0]
         if not isinstance(container, Mapping):
             raise InvalidInput("containers", "must hold an object")
-        if not self.commands:
-            image = container.get("image")
-            told = repr(image) if image else "a container"
-            raise InvalidInput("image", _NO_CONTAINERS.format(image=told))
-        return _shell_target(container)
+        environment = _environment(container)
+        if self.commands:
+            return _shell_target(container, environment)
+        target = read_pod(pod, container, environment, lambda word: _expand(word, environment))
+        namespace = _mapping(document, "metadata").get("namespace")
+        return {**target, "namespace": namespace} if namespace else target
 
 
-def _shell_target(container: Mapping[str, Any]) -> dict[str, Any]:
-    command = [*_list(container, "command"), *_list(container, "args")]
-    if not container.get("command"):
-        raise InvalidInput(
-            "command", "is missing: it is in the image, which Mainspring does not read; write it out"
-        )
+def _environment(container: Mapping[str, Any]) -> dict[str, str]:
     environment: dict[str, str] = {}
     for item in _list(container, "env"):
         if not isinstance(item, Mapping) or "valueFrom" in item:
@@ -161,12 +159,21 @@ def _shell_target(container: Mapping[str, Any]) -> dict[str, Any]:
         environment[str(item.get("name"))] = str(item.get("value", ""))
     if container.get("envFrom"):
         raise InvalidInput("envFrom", "comes from the cluster; write the variables out as env")
+    return environment
+
+
+def _shell_target(container: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
+    command = [*_list(container, "command"), *_list(container, "args")]
+    if not container.get("command"):
+        raise InvalidInput(
+            "command", "is missing: it is in the image, which Mainspring does not read; write it out"
+        )
     target: dict[str, Any] = {
         "type": "shell",
         "command": [_expand(str(word), environment) for word in command],
     }
     if environment:
-        target["env"] = environment
+        target["env"] = dict(environment)
     if container.get("workingDir"):
         target["cwd"] = str(container["workingDir"])
     return target

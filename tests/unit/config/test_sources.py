@@ -69,6 +69,8 @@ def test_every_setting_has_a_variable_and_a_place_in_the_file(tmp_path: Path) ->
         "executors.grpc.ca": ('"/run/ca.pem"', "/run/ca.pem"),
         "executors.grpc.client_cert": ('"/run/cert.pem"', "/run/cert.pem"),
         "executors.grpc.client_key": ('"/run/key.pem"', "/run/key.pem"),
+        "executors.kubernetes.kubeconfig": ('"/run/config"', "/run/config"),
+        "executors.kubernetes.context": ('"prod"', "prod"),
         "tls.cert": ('"/run/cert.pem"', "/run/cert.pem"),
         "tls.key": ('"/run/key.pem"', "/run/key.pem"),
         "tls.client_ca": ('"/run/ca.pem"', "/run/ca.pem"),

@@ -86,6 +86,7 @@ def test_each_type_says_the_route_of_its_targets() -> None:
         "shell": "shell",
         "grpc": "grpc",
         "container": "container",
+        "kubernetes": "kubernetes",
         "workflow": "workflow",
     }
     assert routes == {"function": "function:send", **plain}

@@ -130,11 +130,66 @@ def test_two_of_one_name_are_one_too_many() -> None:
     assert [problem.field for problem in found.problems] == ["name"]
 
 
-def test_a_container_is_refused_with_a_way_on() -> None:
-    found = read(cron_job(), commands=False)
-    (problem,) = found.problems
-    assert str(problem).startswith("jobs.json, CronJob default/report: image: runs 'shop:1': ")
-    assert "--commands" in problem.message
+def in_cluster(**changes: Any) -> dict[str, Any]:
+    pod = {"containers": [{"name": "c", "image": "shop:1", **changes.pop("container", {})}], **changes}
+    document = cron_job()
+    document["spec"]["jobTemplate"]["spec"]["template"]["spec"] = pod
+    return document
+
+
+def test_a_container_stays_a_job_of_kubernetes() -> None:
+    document = in_cluster(
+        container={
+            "command": ["report", "--at=$(AT)"],
+            "args": ["$$(AT)"],
+            "env": [{"name": "AT", "value": "noon"}],
+            "resources": {
+                "requests": {"memory": "1Gi", "cpu": 1},
+                "limits": {"memory": "1500M", "cpu": "250m"},
+            },
+            "imagePullPolicy": "Always",
+        },
+        securityContext={},
+        restartPolicy="OnFailure",
+        serviceAccountName="reporter",
+        nodeSelector={"pool": "batch"},
+        tolerations=[{"key": "pool", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 9}],
+    )
+    document["metadata"]["namespace"] = "shop"
+    assert only(document, commands=False).body["target"] == {
+        "type": "kubernetes",
+        "image": "shop:1",
+        "command": ["report", "--at=noon"],
+        "args": ["$(AT)"],
+        "env": {"AT": "noon"},
+        "memory": 1431,
+        "cpus": 0.25,
+        "namespace": "shop",
+        "service_account": "reporter",
+        "node_selector": {"pool": "batch"},
+        "tolerations": [{"key": "pool", "operator": "Exists", "effect": "NoExecute", "seconds": 9}],
+    }
+    assert only(in_cluster(), commands=False).body["target"] == {"type": "kubernetes", "image": "shop:1"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"container": {"image": ""}}, "image"),
+        ({"container": {"workingDir": "/srv"}}, "workingDir"),
+        ({"container": {"args": "x"}}, "args"),
+        ({"container": {"resources": 5}}, "resources"),
+        ({"container": {"resources": {"limits": {"nvidia.com/gpu": 1}}}}, "resources.nvidia.com/gpu"),
+        ({"container": {"resources": {"limits": {"memory": "much"}}}}, "resources.memory"),
+        ({"volumes": [{"name": "data"}]}, "volumes"),
+        ({"hostNetwork": True}, "hostNetwork"),
+        ({"tolerations": [5]}, "target.tolerations[0]"),
+        ({"serviceAccountName": "A"}, "target.service_account"),
+    ],
+)
+def test_what_a_job_cannot_have_is_named(changes: dict[str, Any], field: str) -> None:
+    (problem,) = read(in_cluster(**changes), commands=False).problems
+    assert problem.field == field
 
 
 @pytest.mark.parametrize(

@@ -84,9 +84,9 @@ def crontab_command(file: str, tz: str | None, server: str, **options: Any) -> i
 def kubernetes_command(files: tuple[str, ...], tz: str, server: str, **options: Any) -> int:
     """Import Kubernetes CronJobs from manifests in JSON or YAML, as kubectl get cronjobs -o json prints them.
 
-    FILE may be - for standard input. There are no jobs in containers yet, so a CronJob is refused, unless --commands
-    says that its command is to run on the workers' own machines. --yes, --skip-refused, --prune and the exit codes
-    are as for crontabs.
+    FILE may be - for standard input. A CronJob becomes a job that runs as a Job of Kubernetes. With --commands, its
+    command is to run on the workers' own machines. --yes, --skip-refused, --prune and the exit codes are as for
+    crontabs.
     """
     from mainspring.importers.kubernetes import read_cron_jobs
 

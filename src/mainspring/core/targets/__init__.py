@@ -13,6 +13,7 @@ from mainspring.core.targets.container import ContainerType
 from mainspring.core.targets.function import FunctionType
 from mainspring.core.targets.grpc import GrpcType
 from mainspring.core.targets.http import HttpType
+from mainspring.core.targets.kubernetes import KubernetesType
 from mainspring.core.targets.shell import ShellType
 from mainspring.core.targets.workflow import WorkflowType
 from mainspring.core.types import Types
@@ -20,7 +21,14 @@ from mainspring.core.types import Types
 __all__ = ["BUILT_IN", "TARGETS", "WORKFLOW", "TargetType", "WorkflowType", "accepted_types", "unknown_type"]
 
 TARGETS: Types[TargetType] = Types(
-    "target", HttpType(), FunctionType(), ShellType(), GrpcType(), ContainerType(), WorkflowType()
+    "target",
+    HttpType(),
+    FunctionType(),
+    ShellType(),
+    GrpcType(),
+    ContainerType(),
+    KubernetesType(),
+    WorkflowType(),
 )
 WORKFLOW = WorkflowType.name
 """The type of jobs that run steps."""
