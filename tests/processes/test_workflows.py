@@ -168,6 +168,42 @@ def test_graph_as_json_is_that_of_the_api() -> None:
     assert graph["levels"] == [["extract"], ["clean", "check"], ["load"], ["report", "page"]]
 
 
+def test_a_workflow_goes_on_where_it_failed_and_undoes_what_it_did(tmp_path: Path) -> None:
+    body = {
+        "name": "again",
+        "workflow": {
+            "steps": [
+                {"name": "first", "function": "etl.extract"},
+                {"name": "second", "function": "etl.clean", "after": ["first"]},
+                {"name": "free", "function": "etl.clean", "undoes": "second"},
+                {"name": "third", "function": "etl.load", "after": ["second"], "retry": {"max_retries": 0}},
+            ]
+        },
+    }
+    file = tmp_path / "again.json"
+    file.write_text(json.dumps(body))
+    assert run_here("job", "add", "--body", file).returncode == 0
+    drawn = run_here("workflow", "graph", "again").stdout
+    assert re.search(r"^free +undoes second$", drawn, re.MULTILINE)
+    run = run_here("job", "run", "again", "--payload", '{"day": "broken"}').stdout.strip()
+    await_that("the run has ended", lambda: _status(run) == "FAILED")
+    assert steps_of(run)["free"]["status"] == "succeeded"
+    refused = run_here("run", "retry", run, "--from", "frist")
+    assert refused.returncode == ExitCode.REFUSED
+    assert "from[0]: there is no step 'frist'; did you mean 'first'?" in refused.stderr
+    refused = run_here("run", "retry", run, "--from", "first", "--whole")
+    assert "--from: does not go with --whole" in refused.stderr
+    retried = run_here("run", "retry", run, "--wait", "30", "--json")
+    again = json.loads(retried.stdout)[0]["retried_as"]
+    steps = steps_of(again)
+    assert (steps["first"]["status"], steps["first"]["reason"]) == ("succeeded", f"taken over from {run}")
+    assert steps["second"]["run_id"] is not None, "it was undone"
+    dead = run_here("run", "retry", steps["third"]["run_id"])
+    assert f"is of a step of {again}; redrive that run" in dead.stderr
+    whole = run_here("run", "retry", again, "--whole", "--wait", "30", "--json")
+    assert steps_of(json.loads(whole.stdout)[0]["retried_as"])["first"]["run_id"] is not None
+
+
 def test_cancel_ends_a_workflow(tmp_path: Path) -> None:
     body = {
         "name": "slow",

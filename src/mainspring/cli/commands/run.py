@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -259,13 +259,7 @@ def retry_command(
     If some of them are refused, the others are run all the same, and the exit code is 2.
     """
     seconds = read_wait(wait)
-    body: dict[str, Any] = {"definition": "kept" if kept else "newest"}
-    if payload is not None:
-        body["payload"] = read_json_text(payload, "payload")
-    if steps and whole:
-        raise InvalidInput("--from", "does not go with --whole, which runs all steps; give one of them")
-    if steps or whole:
-        body["from"] = list(steps) or "start"
+    body = _retry_body(payload, steps, kept=kept, whole=whole)
     wanted = list(dict.fromkeys(map(checked_run, runs)))
 
     async def work(client: AsyncClient) -> tuple[_Retried, dict[str, RunView | None]]:
@@ -287,15 +281,32 @@ def retry_command(
             click.echo(
                 f"{run}: {'runs again' if answer.is_new else 'was run again before'} as {answer.run_id}"
             )
+    _tell_ends(ends, seconds or 0.0, as_json=as_json)
+    is_refused = any(isinstance(answer, MainspringError) for answer in answers.values())
+    return ExitCode.REFUSED if is_refused else code_of(ends.values())
+
+
+def _tell_ends(ends: Mapping[str, RunView | None], seconds: float, *, as_json: bool) -> None:
+    """Say how the new runs have ended for which one waited so many seconds."""
     for run_id, end in ends.items():
         if end is None:
-            tell_not_ended(run_id, seconds or 0.0)
+            tell_not_ended(run_id, seconds)
             continue
         if not as_json:
             click.echo(f"{run_id}  {end.status}")
     tell_failures(end for end in ends.values() if end is not None)
-    is_refused = any(isinstance(answer, MainspringError) for answer in answers.values())
-    return ExitCode.REFUSED if is_refused else code_of(ends.values())
+
+
+def _retry_body(payload: str | None, steps: Sequence[str], *, kept: bool, whole: bool) -> dict[str, Any]:
+    """Return the body of a request to run a run again."""
+    body: dict[str, Any] = {"definition": "kept" if kept else "newest"}
+    if payload is not None:
+        body["payload"] = read_json_text(payload, "payload")
+    if steps and whole:
+        raise InvalidInput("--from", "does not go with --whole, which runs all steps; give one of them")
+    if steps or whole:
+        body["from"] = list(steps) or "start"
+    return body
 
 
 def _plain_retries(answers: _Retried, ends: dict[str, RunView | None]) -> list[dict[str, Any]]:
