@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from mainspring.core.definition.options import OPTIONS
 from mainspring.core.definition.steps import STEP_OPTIONS
 from mainspring.core.expressions import LONGEST
 from mainspring.core.values import value
@@ -20,17 +21,17 @@ _INPUT = "input"
 _LONGEST_NAME = 40
 """Of a step, before its number. It has room for that."""
 _NO_ERROR = json.dumps("a step was cancelled")
+_OF_FIRES = frozenset(
+    {"misfire", "catch_up", "overlap", "calendars", "max_fires", "jitter", "unique", "debounce", "throttle"}
+)
+"""Options that say when a job has runs, which holds no step."""
 _OWN_RUNS_ONLY = (
-    "batch",
-    "concurrency",
-    "rate",
-    "expires_after",
-    "poison_limit",
-    "pause_after_failures",
-    "preempts",
-    "preemptible",
-    "notify",
-    "metrics",
+    *(
+        form
+        for option in OPTIONS
+        if option.name not in _OF_FIRES and option.name not in {own.name for own in STEP_OPTIONS}
+        for form in option.forms
+    ),
     "payload",
 )
 """What of a job a step does not have that calls the job's function by itself."""

@@ -274,6 +274,14 @@ def retry_command(
     answers, ends = call(server, work)
     if as_json:
         print_json(_plain_retries(answers, ends))
+    _tell_retries(answers, as_json=as_json)
+    _tell_ends(ends, seconds or 0.0, as_json=as_json)
+    is_refused = any(isinstance(answer, MainspringError) for answer in answers.values())
+    return ExitCode.REFUSED if is_refused else code_of(ends.values())
+
+
+def _tell_retries(answers: _Retried, *, as_json: bool) -> None:
+    """Say which new runs there are, and what was refused."""
     for run, answer in answers.items():
         if isinstance(answer, MainspringError):
             click.echo(f"error: {answer}", err=True)
@@ -281,9 +289,6 @@ def retry_command(
             click.echo(
                 f"{run}: {'runs again' if answer.is_new else 'was run again before'} as {answer.run_id}"
             )
-    _tell_ends(ends, seconds or 0.0, as_json=as_json)
-    is_refused = any(isinstance(answer, MainspringError) for answer in answers.values())
-    return ExitCode.REFUSED if is_refused else code_of(ends.values())
 
 
 def _tell_ends(ends: Mapping[str, RunView | None], seconds: float, *, as_json: bool) -> None:
