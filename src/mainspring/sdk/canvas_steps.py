@@ -32,6 +32,7 @@ _OWN_RUNS_ONLY = (
         if option.name not in _OF_FIRES and option.name not in {own.name for own in STEP_OPTIONS}
         for form in option.forms
     ),
+    "rate",  # which is short for a limit of `concurrency`
     "payload",
 )
 """What of a job a step does not have that calls the job's function by itself."""
