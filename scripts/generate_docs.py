@@ -27,6 +27,7 @@ from mainspring.core.definition.options import NAME, OPTIONS
 from mainspring.core.definition.policies import MISFIRE, Group
 from mainspring.core.definition.retry import RETRY, RULE
 from mainspring.core.definition.steps import STEP_NAME, STEP_OPTIONS
+from mainspring.core.definition.waits import APPROVAL, EVENT, WAIT
 from mainspring.core.options import REQUIRED, Option
 from mainspring.core.states import EDGES, FINAL_STATES, READY_STATES, RunState
 from mainspring.core.targets import TARGETS
@@ -218,6 +219,9 @@ def job_definition() -> str:
         "triggers": lambda: _forms(TRIGGERS),
         "steps": lambda: _table([STEP_NAME, *STEP_OPTIONS]),
         "map": lambda: _table(MAP.options),
+        "wait": lambda: _table(WAIT.options),
+        "approval": lambda: _table(APPROVAL.options),
+        "event": lambda: _table(EVENT.options),
         "options": lambda: _table([NAME, *OPTIONS, JOB_RATE]),
         "retry": lambda: _table(RETRY.options),
         "retry-rules": lambda: _table(RULE),
@@ -295,6 +299,7 @@ def sync_client() -> str:
             "alert_calls.py",
             "log_calls.py",
             "workflow_calls.py",
+            "answer_calls.py",
             "run_log_calls.py",
         )
     ]

@@ -103,6 +103,8 @@ ONLY_SQLITE = {
     "watch_ended_runs": "likewise",
     "add_flow": "SQLite has no INSERT inside WITH: PostgreSQL begins flows in start_flows",
     "keep_places": "the same",
+    "find_kept_event": "PostgreSQL finds it in open_waits",
+    "add_event_mail": "SQLite has no INSERT inside WITH: PostgreSQL tells in open_waits and meet_waits",
     "count_mail": "PostgreSQL counts what remove_mail has removed, and rolls back",
     "find_flow_runs": "PostgreSQL reads the runs as it finds them, in list_flow_runs",
     "find_runs_of_steps": "the same, in list_runs_of_steps",
@@ -111,6 +113,8 @@ ONLY_SQLITE = {
 }
 # query of PostgreSQL that SQLite has not -> why
 ONLY_POSTGRES = {
+    "lock_buckets": "SQLite has one writer",
+    "share_buckets": "the same",
     "look_at_server": "SQLite has no server",
     "find_unarchived_day": "SQLite asks for the first row of days that are not archived, by find_ended_run",
     "outline_archive": "SQLite cuts a day by time, by weigh_archived_runs",
@@ -206,6 +210,8 @@ ONLY_POSTGRES = {
 # query, by its name in the singular -> (parameters of SQLite alone, of PostgreSQL alone, why)
 _WANTED = {"tenant", "job_id", "queue", "reason", "error", "error_group", "since", "until", "run_id"}
 OTHER_PARAMETERS = {
+    "meet_wait": (set(), {"value", "place"}, "SQLite takes one event, and tells by add_event_mail"),
+    "open_wait": (set(), {"since"}, "SQLite looks for a kept event before, by find_kept_event"),
     "hold_checkpointed_run": (
         {"lease"},
         {"run_id", "token", "session_id"},

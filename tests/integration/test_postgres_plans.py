@@ -218,6 +218,7 @@ async def test_query_can_be_prepared(watch: Any, name: str) -> None:
         (Role.FLOW, "delete_flow_values", {"flow_value_pkey"}),
         (Role.FLOW, "read_flow_seeds", {"run_pkey"}),
         (Role.FLOW, "read_flow_values", {"flow_value_pkey"}),
+        (Role.FLOW, "drop_waits", {"wait_pkey"}),
         (Role.FLOW, "find_step_runs", {"run_flow"}),
         (Role.FLOW, "request_cancels", {"run_pkey"}),
         (Role.UPKEEP, "count_overdue", {"job_clock_due"}),

@@ -31,6 +31,7 @@ BIG = (
     "checkpoint",
     "event",
     "listener",
+    "wait",
     "log_chunk",
     "run_progress",
 )
@@ -176,6 +177,9 @@ JOB_KEY = "SEARCH job sqlite_autoindex_job_1"
         ("save_flow", [f"SEARCH flow {KEY}"]),
         ("read_flow_seed", [f"SEARCH run {KEY}"]),
         ("read_flow_value", ["SEARCH flow_value PRIMARY KEY"]),
+        ("find_kept_event", ["SEARCH event event_key"]),
+        ("meet_waits", ["SEARCH wait wait_topic"]),
+        ("drop_waits", ["SEARCH wait PRIMARY KEY"]),
         ("delete_flow_values", ["SEARCH flow_value PRIMARY KEY"]),
         ("find_step_end", ["SEARCH run_history run_history_flow", "SEARCH dead_run dead_run_flow"]),
         ("find_step_runs", ["SEARCH run run_flow"]),

@@ -79,6 +79,7 @@ TABLES = (
     "checkpoint",
     "event",
     "listener",
+    "wait",
 )
 _OWN_IDS = frozenset({"job", "lane", "fire_range", "key_hold", "concurrency_key", "limit_rule", "mail"})
 """Tables whose new rows have ids that differ from order to order."""

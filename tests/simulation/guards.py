@@ -852,6 +852,42 @@ GUARDS: tuple[Guard, ...] = (
         staging="with_workflows",
     ),
     Guard(
+        "early answers",
+        "an answer that comes before its step waits is kept for it: here, it is lost",
+        (
+            Edit(
+                "mainspring.core.workflows.waiting",
+                "wait.takes(mail.kind) and can_answer(state.steps[mail.step])",
+                "wait.takes(mail.kind) and state.steps[mail.step] == _SUSPENDED",
+            ),
+        ),
+        staging="with_workflows",
+    ),
+    Guard(
+        "look for an event",
+        "an event that came before the step waits for it counts: here, it is not looked for",
+        (
+            Edit(
+                "mainspring.stores.memory.flow_tables",
+                "if _is_met(wait, event) and event.received_at >= wait.since]",
+                "if event.received_at < wait.since and _is_met(wait, event)]",
+            ),
+        ),
+        staging="with_workflows",
+    ),
+    Guard(
+        "length of a sleep",
+        "a step that sleeps ends once its time has passed: here, at once",
+        (
+            Edit(
+                "mainspring.core.workflows.waiting",
+                "return self._now + wait.sleep",
+                "return self._now",
+            ),
+        ),
+        staging="with_workflows",
+    ),
+    Guard(
         "most items at once",
         "a map has so many items under way at once, at most",
         (

@@ -221,7 +221,7 @@ def test_every_row_is_the_same_but_for_names_and_sessions(upgraded: Upgraded) ->
         *("priority_class", "past_session", "ledger_check", "at_start", "after_end", "kept_attempt"),
         *("audit", "audit_horizon", "audit_seal"),
         *("usage_hour", "usage_minute", "slo", "archive_part", "encryption_key", "failover", "artifact"),
-        *("checkpoint", "event", "listener"),
+        *("checkpoint", "event", "listener", "wait"),
         *(
             ("log_chunk", "run_progress") if "sequences" in before else ()
         ),  # SQLite has a file of its own for these

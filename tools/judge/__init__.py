@@ -34,6 +34,7 @@ from tools.judge.model import (
     TokenUse,
     Verdict,
     Violation,
+    WaitStory,
 )
 
 __all__ = [
@@ -66,5 +67,6 @@ __all__ = [
     "TokenUse",
     "Verdict",
     "Violation",
+    "WaitStory",
     "judge",
 ]

@@ -12,6 +12,7 @@ from mainspring.core.ids import RunId, format_run_id
 from mainspring.core.model import Run
 from mainspring.core.states import FINAL_STATES, RunState
 from tools.judge.flow_redrives import judge_redrives
+from tools.judge.flow_waits import judge_waits
 from tools.judge.model import Event, FlowStory, History, Violation
 from tools.judge.undos import judge_undos
 
@@ -102,6 +103,7 @@ def _judge(
     yield from _judge_deadline(story, history)
     yield from _judge_pauses(story, history)
     yield from _judge_values(story, counts)
+    yield from judge_waits(story, history, counts)
     if story.steps is not None:
         yield from _judge_result(story, story.steps)
         yield from judge_undos(story, story.steps, events, order, counts)
@@ -193,6 +195,9 @@ def _letter(story: FlowStory, ended_at: Mapping[int, tuple[int, str]], step: int
     if any(run.place is not None and run.place.step == step for run in story.runs):
         found = ended_at.get(step)
         return found[1] if found is not None and found[0] < before else None
+    wait = story.waits.get(step)
+    if wait is not None and wait.since is not None and story.steps is not None:
+        return _ENDS.get(story.steps[step]) if wait.place <= before else None
     if story.has_skips and story.steps is not None and story.steps[step] == "SKIPPED":
         return "k"  # someone may have skipped it, at any time
     if story.taken_items.get(step) and story.steps is not None and story.steps[step] == "SUCCEEDED":
@@ -297,7 +302,9 @@ def _judge_cancel(story: FlowStory, history: History) -> Iterator[tuple[str, str
 def _judge_deadline(story: FlowStory, history: History) -> Iterator[tuple[str, str]]:
     """W7: nothing is stopped by a deadline that has not come, and nothing starts long after it."""
     late = [run for run in (story.run, *story.runs) if run.reason == "deadline"]
-    begun = min((run.created_at for run in story.runs), default=None)
+    begun_at = [run.created_at for run in story.runs]
+    begun_at += [wait.since for wait in story.waits.values() if wait.since is not None]
+    begun = min(begun_at, default=None)
     if story.deadline is None or begun is None:
         if late:
             yield "W7", f"{format_run_id(late[0].id)} was stopped by a deadline, and it has none"
@@ -352,11 +359,16 @@ def _judge_result(story: FlowStory, steps: Sequence[str]) -> Iterator[tuple[str,
             expected = {"SKIPPED", "CANCELLED"} if may_be_stopped else {"SKIPPED"}
         if run is None and status == "SKIPPED" and story.has_skips:
             continue
+        if step in story.waits and said == "run" and not is_false:
+            if status not in {"SUCCEEDED", "FAILED"} and not (status == "CANCELLED" and may_be_stopped):
+                yield "W4", f"step {step} waited, and counts as {status}"
+            continue
         if run is None and status not in expected:
             yield "W4", f"step {step} counts as {status} without a run, and its rule says {said}"
         if run is None and said == "run" and not is_false and not may_be_stopped:
             yield "W4", f"step {step} never ran, though its rule says so"
     unwell = any(steps[step] in {"FAILED", "CANCELLED"} for step in runs if step not in story.may_fail)
+    unwell |= any(steps[step] == "FAILED" for step in story.waits if step not in story.may_fail)
     is_stopped = any(status == "CANCELLED" for step, status in enumerate(steps) if step not in story.at_end)
     is_cut = story.cancelled_at is not None and (unwell or is_stopped or is_late)
     expected_end = RunState.FAILED if unwell or is_late else RunState.SUCCEEDED

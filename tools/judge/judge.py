@@ -87,6 +87,7 @@ RULES = {
     "W2": "a step of a workflow's run has one run",
     "W3": "a workflow ends once, after all its steps, and nothing starts after its end or long after its cancel",
     "W4": "every workflow ends as its steps have and its rules say, and leaves no mail and no flow",
+    "W5": "a signal or event in time ends the wait of its step, whether it came before or in it; nothing else does",
     "W7": "a workflow is stopped by its deadline, and not before it; a durable function sleeps as long as it says",
     "W9": "a workflow that is paused starts nothing",
     "W12": "what is kept of a step stands, its body never runs again, and each attempt gets what is kept",

@@ -436,6 +436,7 @@ class FlowStory:
         has_skips: someone asked for steps to be skipped.
         whens: of steps that run only if another one has not returned an even number, that other one.
         givens: of steps that get what another one has returned, that other one.
+        waits: of the steps that wait.
         taken: of a run that repeats another one, the steps that it has taken over, each with the run in which it
             succeeded; None where it ran for many items.
         taken_items: of steps that it has taken over in part, the items.
@@ -459,11 +460,33 @@ class FlowStory:
     at_end: frozenset[int] = frozenset()
     whens: Mapping[int, int] = field(default_factory=dict)
     givens: Mapping[int, int] = field(default_factory=dict)
+    waits: Mapping[int, WaitStory] = field(default_factory=dict)
     taken: Mapping[int, Run | None] = field(default_factory=dict)
     taken_items: Mapping[int, frozenset[int]] = field(default_factory=dict)
     again: frozenset[int] | None = None
     undoes: Mapping[int, int] = field(default_factory=dict)
     ends: tuple[int, ...] | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class WaitStory:
+    """A step that waits, as it is in the end.
+
+    Attributes:
+        sleep: how long it sleeps; None: it waits for a signal or an event.
+        timeout: how long it waits for that.
+        since: when it started; None: it never did.
+        told_at: when the first signal or event for it was committed; None: there was none.
+        ended_at: when the turn was decided that has ended it; None: nobody saw it.
+        place: how many events there had been by then.
+    """
+
+    sleep: timedelta | None
+    timeout: timedelta | None
+    since: datetime | None
+    told_at: datetime | None
+    ended_at: datetime | None
+    place: int
 
 
 @dataclass(slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from mainspring.core.retry import Backoff, RetryPolicy
 from mainspring.core.workflows.maps import StepMap
 from mainspring.core.workflows.model import Workflow, WorkflowStep
 from mainspring.core.workflows.rules import StepRule
+from mainspring.core.workflows.waits import EventWait, StepWait
 from tools.simulator.plan import FLOW_VERBS, Action, FaultPlan, JobPlan, Plan
 
 _SHARE = 0.05
@@ -52,6 +53,11 @@ def make_flowed(seed: int, seconds: float) -> Plan:
             if random.random() < 0.2:
                 late = round(at + random.uniform(0, 4), 3)
                 actions.append(Action(at=late, kind="skip_step", job=job.name))
+            for wait, kind in (("signal", "signal_flow"), ("event", "send_event")):
+                if any(wait in step.get("wait", {}) for step in job.body["steps"]):
+                    for _ in range(random.choice([0, 1, 3])):
+                        late = round(at + random.uniform(0, 4), 3)
+                        actions.append(Action(at=late, kind=kind, job=job.name))
     actions += _redrive(seed, jobs, seconds)
     names = [f"server-{index}" for index in range(servers)]
     return Plan(
@@ -113,14 +119,18 @@ def _make_job(random: Random, seed: int, place: int) -> JobPlan:
             "max_retries": random.choice([0, 0, 1]),
             "at_end": False,
         }
-        if random.random() < 0.25:
+        wait = random.choice([*[None] * 6, "sleep", "signal", "event"])
+        if wait is not None:
+            step["wait"] = {wait: random.choice([0.05, 0.5, 3.0])}
+        elif random.random() < 0.25:
             step["items"] = random.choice([1, 4, 12])
             step["max_parallel"] = random.choice([1, 2, 5])
             step["tolerate"] = random.choice([0, 1, 0.5])
-        asked = [name for name in after if not any(one["name"] == name and "items" in one for one in steps)]
+        mute = {one["name"] for one in steps if "items" in one or "wait" in one}
+        asked = [name for name in after if name not in mute]
         if asked and rule not in _EARLY and "items" in step:
             step["over"] = random.choice([None, *asked])
-        elif asked and rule not in _EARLY:  # whoever is asked has ended by then
+        elif asked and rule not in _EARLY and "wait" not in step:  # whoever is asked has ended by then
             step["when"] = random.choice([None, None, *asked])
             step["given"] = random.choice([None, *asked])
         steps.append(step)
@@ -156,6 +166,8 @@ def spec_of_flow(plan: JobPlan) -> JobSpec:
 
 
 def _make_step(drawn: Mapping[str, Any]) -> WorkflowStep:
+    if "wait" in drawn:
+        return _make_wait(drawn)
     delay = timedelta(milliseconds=500)
     return WorkflowStep(
         name=drawn["name"],
@@ -169,6 +181,24 @@ def _make_step(drawn: Mapping[str, Any]) -> WorkflowStep:
         retry=RetryPolicy(max_retries=drawn["max_retries"], backoff=Backoff.FIXED, delay=delay),
         when=None if drawn.get("when") is None else _condition(drawn["when"]),
         given=None if drawn.get("given") is None else _given(drawn["given"]),
+    )
+
+
+def _make_wait(drawn: Mapping[str, Any]) -> WorkflowStep:
+    [(kind, seconds)] = drawn["wait"].items()
+    lasts = timedelta(seconds=seconds)
+    name = drawn["name"]
+    waits = {
+        "sleep": StepWait(sleep=lasts),
+        "signal": StepWait(signal=name, timeout=lasts),
+        "event": StepWait(event=EventWait(topic=name), timeout=lasts),
+    }
+    return WorkflowStep(
+        name=name,
+        wait=waits[kind],
+        after=tuple(drawn["after"]),
+        rule=StepRule(drawn["rule"]),
+        allow_failure=drawn["allow_failure"],
     )
 
 

@@ -40,7 +40,7 @@ class Action:
         kind: create, edit, pause, resume, delete, submit, cancel, flood, weigh, order, limit, calendar,
             calendar_of_moves, channel, bound, hold, release, cap, backfill, change_backfill, redrive,
             redrive_one, change_redrive, discard, write_still, set_still, urge, create_flow, submit_flow, redrive_flow,
-            cancel_flow, pause_flow, resume_flows, skip_step.
+            cancel_flow, pause_flow, resume_flows, skip_step, signal_flow, send_event.
         job: the name of the job; empty for those that are about queues, tenants and others.
         body: the patch of an edit; for a submission `delay` (seconds), `key`, `payload` and `priority`; for a flood of
             submissions their `count`, and among how many `customers`; the `weight` of the job's tenant; the `order` of
@@ -154,10 +154,11 @@ FLOW_VERBS = (
     "turn_flows",
     "drop_mail",
     "post_mail",
+    "add_events",
     "apply",
     "cancel_runs",
 )
-"""What plans of workflows crash at. The last three post mail."""
+"""What plans of workflows crash at. The last four post mail."""
 KEPT_VERBS = ("keep_checkpoints", "list_checkpoints")
 """What only plans with durable functions lead to."""
 CRASH_VERBS = (

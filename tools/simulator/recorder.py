@@ -27,13 +27,16 @@ from mainspring.core.ids import (
     job_shard,
     run_shard,
 )
-from mainspring.core.model import JobSpec
+from mainspring.core.model import JobSpec, Run
 from mainspring.core.outcomes import Transition
 from mainspring.core.pauses import PauseKey
 from mainspring.core.states import RunState
 from mainspring.core.triggers import AtStart
+from mainspring.core.workflows.answers import StepAnswer
 from mainspring.core.workflows.mail import SkipStep
 from mainspring.core.workflows.places import is_workflow_route
+from mainspring.core.workflows.plan import FlowPlan
+from mainspring.core.workflows.state import STATUS_OF_END, StepStatus
 from mainspring.core.workflows.step_jobs import is_step_job
 from mainspring.errors import TooMany
 from mainspring.ports.flow_codec import decode_flow_state
@@ -41,6 +44,7 @@ from mainspring.ports.store.alerts import AlertsSaved, SettledNotification
 from mainspring.ports.store.backfills import AddedBackfill, BackfillStep, NewBackfill
 from mainspring.ports.store.calendars import CalendarUses
 from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimResult
+from mainspring.ports.store.events import EventResult, EventStatus
 from mainspring.ports.store.flows import FlowVerdict, PostVerdict
 from mainspring.ports.store.jobs import AddResult
 from mainspring.ports.store.limits import LineClaimResult
@@ -69,6 +73,7 @@ from tools.judge import (
     Replacement,
     StepNote,
     StillWindow,
+    WaitStory,
 )
 from tools.judge.oracle import ClosedFires
 from tools.judge.order import HANDED_OVER
@@ -76,6 +81,7 @@ from tools.simulator.access_record import AccessRecord
 from tools.simulator.bounded import BOUNDED
 
 Window = tuple[datetime, datetime]
+_ENDED = frozenset({*STATUS_OF_END.values(), StepStatus.UPSTREAM_FAILED})
 
 
 def _read_wall(text: str) -> datetime:
@@ -97,6 +103,9 @@ class Recorder:
         flow_cancels: when a cancel of a workflow's run was committed first.
         flow_pauses: from when on, and until when, a workflow's run was paused, by the turns that have read of it.
         flow_skips: the workflows' runs of which someone skipped a step.
+        flow_answers: when the first answer to a step was committed.
+        event_times: when events were added, by tenant and topic.
+        flow_wait_ends: when the turn was decided that ended a wait, and how many events of flows there were by then.
         steps: what happened to the steps of durable functions, in order.
         flow_redrives: of workflows' runs that repeat others, the steps that were asked to run again.
         log: one line per event, in order. It is the same for the same seed, byte for byte.
@@ -123,6 +132,9 @@ class Recorder:
         self.flow_cancels: dict[RunId, datetime] = {}
         self.flow_pauses: dict[RunId, list[tuple[datetime, datetime | None]]] = defaultdict(list)
         self.flow_skips: set[RunId] = set()
+        self.flow_answers: dict[tuple[RunId, int], datetime] = {}
+        self.event_times: dict[tuple[str, str], list[datetime]] = defaultdict(list)
+        self.flow_wait_ends: dict[tuple[RunId, int], tuple[datetime, int]] = {}
         self.steps: list[StepNote] = []
         self.flow_redrives: dict[RunId, frozenset[str]] = {}
         self.events: list[Event] = []
@@ -192,6 +204,7 @@ class Recorder:
             "keep_checkpoints": self._note_kept,
             "start_flows": self._note_flow_starts,
             "post_mail": self._note_posts,
+            "add_events": self._note_events,
             "turn_flows": self._note_turns,
             "cancel_runs": self._note_cancels,
             "expire_runs": self._note_expired,
@@ -817,6 +830,38 @@ class Recorder:
             self.reached[f"flow_mail_{verdict}"] += 1
             if isinstance(posted.mail, SkipStep):
                 self.flow_skips.add(posted.flow_id)
+            if isinstance(posted.mail, StepAnswer) and verdict is PostVerdict.POSTED:
+                self.flow_answers.setdefault((posted.flow_id, posted.mail.step), self._time())
+
+    def _note_events(
+        self, actor: str, events: Any, given: Mapping[str, Any], results: list[EventResult]
+    ) -> None:
+        del actor, given
+        for new, result in zip(events, results, strict=True):
+            if result.status is EventStatus.ADDED:
+                self.event_times[new.event.tenant, new.event.topic].append(self._time())
+                self.reached["flow_event_before_its_wait"] += not result.released
+                self.reached["flow_event_in_its_wait"] += result.released > 0
+
+    def waits_of(self, run: Run, plan: FlowPlan, kept: bytes | None) -> dict[int, WaitStory]:
+        """Return what is known of the steps of a workflow's run that wait."""
+        states = {} if kept is None else {one.step: one for one in decode_flow_state(kept).waits}
+        found: dict[int, WaitStory] = {}
+        for step, wait in plan.waits.items():
+            ended_at, place = self.flow_wait_ends.get((run.id, step), (None, 0))
+            told_at = self.flow_answers.get((run.id, step))
+            if wait.event is not None:
+                times = self.event_times.get((run.tenant, wait.event.topic), ())
+                told_at = next((time for time in times if time >= run.due_at), None)
+            found[step] = WaitStory(
+                sleep=wait.sleep,
+                timeout=wait.timeout,
+                since=states[step].since if step in states else None,
+                told_at=told_at,
+                ended_at=ended_at,
+                place=place,
+            )
+        return found
 
     def _note_turns(
         self, actor: str, turns: Any, given: Mapping[str, Any], verdicts: list[FlowVerdict]
@@ -828,7 +873,13 @@ class Recorder:
                 continue
             shard, epochs = run_shard(turned.flow_id), given["epochs"]
             self._grant(f"shard {shard}", epochs[shard], "used", actor)
-            is_paused = decode_flow_state(turned.state).is_paused
+            state = decode_flow_state(turned.state)
+            is_paused = state.is_paused
+            for wait in state.waits:
+                self.reached["flow_answered_early"] += wait.since is None
+                if state.steps[wait.step] in _ENDED:
+                    ended = given["now"], len(self.flow_events)
+                    self.flow_wait_ends.setdefault((turned.flow_id, wait.step), ended)
             pauses = self.flow_pauses[turned.flow_id]
             if is_paused and not (pauses and pauses[-1][1] is None):
                 pauses.append((given["now"], None))

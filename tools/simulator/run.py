@@ -317,6 +317,7 @@ async def _read_flow(world: World, run: Run) -> FlowStory:
         has_skips=any(one in world.recorder.flow_skips for one in await _read_chain(world, run)),
         whens=whens,
         givens=givens,
+        waits=world.recorder.waits_of(run, plan, kept),
         taken={step: one for step, one in whole.items() if step not in plan.maps}
         | {step: None for step in whole if step in plan.maps},
         taken_items=in_part,

@@ -26,6 +26,7 @@ from mainspring.core.rights import ALL_TENANTS, AccessRole
 from mainspring.engine.assembly import Engine
 from mainspring.engine.usecases.access import MadeToken
 from mainspring.engine.usecases.browsing import RunFilter
+from mainspring.engine.usecases.events import EventRequest
 from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import (
     Conflict,
@@ -226,6 +227,26 @@ class Clients:
             run_id, tenant = self._random.choice(own), self._tenant(action.job)
             step = self._random.choice(self._plans[action.job].body["steps"])["name"]
             await self._ask(lambda engine: engine.client.flow_commands.skip(tenant, run_id, [step]))
+
+    async def _signal_flow(self, action: Action) -> None:
+        """Give one of the last runs of a workflow one of the signals for which its steps wait."""
+        own = [run_id for job, run_id in self._flow_runs if job == action.job][-3:]
+        steps = self._plans[action.job].body["steps"]
+        names = [step["name"] for step in steps if "signal" in step.get("wait", {})]
+        if own:
+            run_id, tenant, name = (
+                self._random.choice(own),
+                self._tenant(action.job),
+                self._random.choice(names),
+            )
+            await self._ask(lambda engine: engine.client.flow_answers.signal(tenant, run_id, name))
+
+    async def _send_event(self, action: Action) -> None:
+        """Send one of the events for which steps of a workflow wait."""
+        steps = self._plans[action.job].body["steps"]
+        topics = [step["name"] for step in steps if "event" in step.get("wait", {})]
+        request, tenant = EventRequest(topic=self._random.choice(topics)), self._tenant(action.job)
+        await self._ask(lambda engine: engine.client.events.send(tenant, request))
 
     async def _submit(self, action: Action) -> None:
         job_id, tenant = await self._find(action.job), self._tenant(action.job)

@@ -22,6 +22,7 @@ HEADINGS = ("STEP", "STATUS", "TOOK", "ATTEMPT", "RUN", "WHY")
 _SIGNS = {
     "WAITING": "·",
     "READY": "·",
+    "SUSPENDED": "◔",
     "PENDING": "○",
     "RETRYING": "↻",
     "RUNNING": "●",
@@ -33,7 +34,7 @@ _SIGNS = {
 }
 _WIDE = 100
 """Columns from which on there is room for the ids of runs."""
-_URGENCY = ("RUNNING", "FAILED", "RETRYING", "PENDING", "READY", "WAITING")
+_URGENCY = ("RUNNING", "FAILED", "SUSPENDED", "RETRYING", "PENDING", "READY", "WAITING")
 """Of which steps a screen tells first that has no room for all."""
 
 

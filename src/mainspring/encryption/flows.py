@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from mainspring.core.audit import AuditEntry
 from mainspring.core.ids import RunId
 from mainspring.core.model import Run
 from mainspring.core.states import RunState
+from mainspring.core.workflows.answers import StepAnswer, pack_event, unpack_event
+from mainspring.core.workflows.mail import words_of_mail
 from mainspring.core.workflows.places import StepPlace
+from mainspring.core.workflows.waits import AnswerKind
 from mainspring.encryption.fields import Place
 from mainspring.encryption.runs import EncryptedRuns, hide, show
 from mainspring.errors import CannotDecrypt
 from mainspring.ports.flow_codec import holds_words
-from mainspring.ports.store.flows import FlowStart, FlowValue, FlowVerdict, KeptFlow, TurnedFlow
+from mainspring.ports.store.flows import (
+    FlowStart,
+    FlowValue,
+    FlowVerdict,
+    KeptFlow,
+    KeptMail,
+    PostedMail,
+    PostVerdict,
+    TurnedFlow,
+)
 from mainspring.ports.store.nodes import Epochs
 
 _STATE = "state"
@@ -68,6 +81,52 @@ class EncryptedFlows(EncryptedRuns):
             None if state is None else self._decrypt_kept(state, _STATE, places.get(flow_id), flow_id)
             for flow_id, state in zip(flow_ids, states, strict=True)
         ]
+
+    async def post_mail(
+        self, mails: Sequence[PostedMail], *, audit: Sequence[AuditEntry] = ()
+    ) -> list[PostVerdict]:
+        """See `FlowStore`."""
+        places = await self._find_places([one.flow_id for one in mails if words_of_mail(one.mail)])
+        encrypted = [self._encrypt_mail(one, places.get(one.flow_id)) for one in mails] if places else mails
+        return await self._store.post_mail(encrypted, audit=audit)
+
+    def _encrypt_mail(self, posted: PostedMail, place: Place | None) -> PostedMail:
+        mail = posted.mail
+        if place is None or not isinstance(mail, StepAnswer) or mail.words is None:
+            return posted
+        words = self._fields.encrypt_flow(mail.words, _answer_to(mail.step), place, posted.flow_id)
+        return replace(posted, mail=replace(mail, words=words))
+
+    async def read_mail(
+        self, shards: Sequence[int], *, lows: Mapping[int, int], limit: int
+    ) -> list[KeptMail]:
+        """See `FlowStore`. What cannot be decrypted stays encrypted, so that nothing is decided with it."""
+        mails = await self._store.read_mail(shards, lows=lows, limit=limit)
+        telling = [one.flow_id for one in mails if words_of_mail(one.mail) is not None]
+        if not telling:
+            return mails
+        places = await self._find_places(telling)
+        return [self._decrypt_mail(one, places.get(one.flow_id)) for one in mails]
+
+    def _decrypt_mail(self, kept: KeptMail, place: Place | None) -> KeptMail:
+        mail = kept.mail
+        if not isinstance(mail, StepAnswer) or mail.words is None:
+            return kept
+        if mail.kind is AnswerKind.EVENT:
+            words = mail.words if place is None else self._decrypt_event_in(mail.words, place)
+        else:
+            words = self._decrypt_kept(mail.words, _answer_to(mail.step), place, kept.flow_id)
+        return replace(kept, mail=replace(mail, words=words))
+
+    def _decrypt_event_in(self, words: bytes, place: Place) -> bytes:
+        """Return the words of an event. Its data was encrypted as that of the event."""
+        topic, data = unpack_event(words)
+        if data is None:
+            return words
+        try:
+            return pack_event(topic, self._fields.decrypt_event(data, place.tenant, topic))
+        except CannotDecrypt:
+            return words
 
     async def read_step_ends(self, places: Sequence[StepPlace]) -> list[Run | None]:
         """See `FlowStore`. A result that cannot be decrypted stays encrypted."""
@@ -137,6 +196,10 @@ class EncryptedFlows(EncryptedRuns):
             return self._fields.decrypt_flow(data, field, place, flow_id)
         except CannotDecrypt:
             return data
+
+
+def _answer_to(step: int) -> str:
+    return f"answer {step}"
 
 
 def _value_at(step: int) -> str:

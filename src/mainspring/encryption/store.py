@@ -122,6 +122,7 @@ WRITING = frozenset(
     (
         *("add_jobs", "edit_jobs", "apply_jobs", "submit_runs", "submit_claimed"),
         *("record_fires", "advance_fire_ranges", "advance_backfills", "apply", "start_flows", "turn_flows"),
+        "post_mail",
         *("add_run_logs", "keep_checkpoints", "add_events"),
     )
 )

@@ -14,10 +14,12 @@ import msgspec
 
 from mainspring.core.ids import RunId
 from mainspring.core.values import value
+from mainspring.core.workflows.answers import WaitState
 from mainspring.core.workflows.maps import MapState
-from mainspring.core.workflows.state import FlowPhase, FlowState, Maps, UnreadableFlow
+from mainspring.core.workflows.state import FlowPhase, FlowState, Maps, UnreadableFlow, Waits
 from mainspring.core.workflows.taken import Taken, TakenStep
 from mainspring.core.workflows.timers import FlowTimer, TimerKind, Timers, sort_timers
+from mainspring.core.workflows.waits import AnswerKind
 
 _PLAIN, _MORE = 1, 2
 """The forms. What an older program cannot read, it must not decide about."""
@@ -122,6 +124,42 @@ def _read_timers(kept: list[tuple[int, int, int]]) -> Timers:
     return sort_timers([FlowTimer(read_micros(at), TimerKind(kind), step) for at, kind, step in kept])
 
 
+_KeptWait = tuple[int, int | None, str | None, int | None, str | None, str | None, bool]
+"""The attributes of `WaitState`, instants as microseconds."""
+
+
+def _write_waits(waits: Waits) -> list[_KeptWait]:
+    return [
+        (
+            one.step,
+            None if one.since is None else write_micros(one.since),
+            None if one.kind is None else one.kind.value,
+            None if one.at is None else write_micros(one.at),
+            one.by,
+            one.comment,
+            one.is_late,
+        )
+        for one in waits
+    ]
+
+
+def _read_waits(kept: list[_KeptWait]) -> Waits:
+    return tuple(
+        [
+            WaitState(
+                step,
+                None if since is None else read_micros(since),
+                None if kind is None else AnswerKind(kind),
+                None if at is None else read_micros(at),
+                by,
+                comment,
+                is_late,
+            )
+            for step, since, kind, at, by, comment, is_late in kept
+        ]
+    )
+
+
 def write_micros(instant: datetime) -> int:
     """Return an instant as it is kept within a state: microseconds since 1970."""
     return (instant - _EPOCH) // _MICROSECOND
@@ -142,6 +180,7 @@ _PARTS: dict[str, _Part] = {
     "is_paused": _Part(bool, bool, bool, False),
     "errors": _Part(tuple[tuple[int, str], ...], tuple, tuple, ()),
     "maps": _Part(list[_KeptMap], _write_maps, _read_maps, ()),
+    "waits": _Part(list[_KeptWait], _write_waits, _read_waits, ()),
     "taken": _Part(list[tuple[int, int, int, bytes]], _write_taken, _read_taken, ()),
 }
 """What only some flows have, by name: that of the attribute, too."""

@@ -8,6 +8,7 @@ from typing import Any, Unpack
 
 from mainspring.sdk.access_calls import AccessCalls
 from mainspring.sdk.alert_calls import AlertCalls
+from mainspring.sdk.answer_calls import AnswerCalls
 from mainspring.sdk.archive_calls import ArchiveCalls
 from mainspring.sdk.artifact_files import ArtifactFiles
 from mainspring.sdk.audit_calls import AuditCalls
@@ -78,6 +79,7 @@ class AsyncClient(
     AlertCalls,
     LogCalls,
     WorkflowCalls,
+    AnswerCalls,
     RunLogCalls,
     CheckpointCalls,
     AsyncLists,

@@ -25,6 +25,7 @@ from mainspring.wire.alerts import (
     SilenceView,
     TriedView,
 )
+from mainspring.wire.answers import AnswerView
 from mainspring.wire.applying import AppliedView, DefinitionsView
 from mainspring.wire.archive import ArchivePage
 from mainspring.wire.artifacts import ArtifactPage, ArtifactView
@@ -1039,6 +1040,45 @@ class SyncClient(Lists):
     def skip_steps(self, run_id: str, steps: Sequence[str]) -> FlowCommandView:
         """Have steps of a workflow's run skipped that have no run yet."""
         return self._perform(lambda client: client.skip_steps(run_id, steps))
+
+    def send_signal(self, run_id: str, name: str, data: Any = None) -> AnswerView:
+        """Give a signal to the steps of a workflow's run that wait for it, or will.
+
+        Args:
+            name: that of the signal.
+            data: any JSON, which the steps return.
+        """
+        return self._perform(lambda client: client.send_signal(run_id, name, data))
+
+    def approve_step(self, run_id: str, step: str, *, comment: str | None = None) -> AnswerView:
+        """Approve of a step that waits for that, or will.
+
+        Args:
+            step: its name.
+            comment: why. The run shows it.
+        """
+        return self._perform(lambda client: client.approve_step(run_id, step, comment=comment))
+
+    def reject_step(self, run_id: str, step: str, *, comment: str | None = None) -> AnswerView:
+        """Reject what a step asks for, so that it fails.
+
+        Args:
+            step: its name.
+            comment: why. The run shows it.
+        """
+        return self._perform(lambda client: client.reject_step(run_id, step, comment=comment))
+
+    def complete_step(
+        self, run_id: str, step: str, data: Any = None, *, comment: str | None = None
+    ) -> AnswerView:
+        """End the wait of a step by hand, as if what it waits for had come.
+
+        Args:
+            step: its name.
+            data: any JSON, which the step returns.
+            comment: why. The run shows it.
+        """
+        return self._perform(lambda client: client.complete_step(run_id, step, data, comment=comment))
 
     def get_run_logs(self, run_id: str, *, attempt: int | None = None, offset: int = 0) -> str:
         """Return what an attempt has written: the last one that has begun, unless its number is given."""

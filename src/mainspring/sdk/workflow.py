@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack
 
 from mainspring.core.definition.workflows import read_workflow
 from mainspring.core.model import Delivery, Priority
-from mainspring.core.workflows.expressions import STEPS
+from mainspring.core.workflows.expressions import MARK, STEPS, is_expression
 from mainspring.errors import InvalidFields, InvalidInput
 from mainspring.sdk.definitions import Causes, WorkflowOptions, check_body, plain_options
 from mainspring.sdk.function import NO_PAYLOAD, Function
@@ -229,6 +230,54 @@ class AppWorkflow:
         self.steps.append(step)
         return step
 
+    def wait(
+        self,
+        name: str,
+        *,
+        sleep: Duration | None = None,
+        until: datetime | ValueReference | str | None = None,
+        signal: str | None = None,
+        approval: bool | Sequence[str] = False,
+        event: str | None = None,
+        key: ValueReference | str | None = None,
+        timeout: Duration | None = None,
+        on_timeout: Literal["fail", "skip"] = "fail",
+        after: AppStep | str | Sequence[AppStep | str] = (),
+        rule: RuleName = "all_success",
+        allow_failure: bool = False,
+        when: ValueReference | str | None = None,
+    ) -> AppStep:
+        """Add a step that runs nothing, but waits for one thing. It holds no worker meanwhile.
+
+        Args:
+            sleep: so long, from when the step starts.
+            until: an instant, as ISO 8601 text or a datetime; or what another step has left, which makes such text.
+            signal: a signal of this name, which someone sends to the run.
+            approval: that someone approves; or the accounts of which one has to.
+            event: an event of this topic.
+            key: the key of the event; or what another step has left, which makes it.
+            timeout: how long it waits for a signal, an approval or an event; None: as long as the workflow.
+            on_timeout: what becomes of the step when nothing came in time.
+            name, after, rule, allow_failure, when: as of `step`.
+
+        Raises:
+            InvalidInput: a field is wrong, or the name is taken.
+        """
+        wait: dict[str, Any] = {} if sleep is None else {"sleep": sleep}
+        wait |= {} if until is None else {"until": _plain_made(until)}
+        wait |= {} if signal is None else {"signal": signal}
+        wait |= {} if approval is False else {"approval": {"by": [] if approval is True else [*approval]}}
+        if event is not None:
+            wait["event"] = {"topic": event} | ({} if key is None else {"key": _plain_made(key)})
+        elif key is not None:
+            raise InvalidInput("key", "goes with event, which is not given")
+        wait |= {} if timeout is None else {"timeout": timeout}
+        wait |= {} if on_timeout == "fail" else {"on_timeout": on_timeout}
+        own = {"wait": plain_options(wait), **_own_fields(None, False, when)}
+        step = AppStep(name, self._make(name, None, own, after, rule, allow_failure, {}))
+        self.steps.append(step)
+        return step
+
     def add(
         self, canvas: Signature | Canvas, *, after: AppStep | str | Sequence[AppStep | str] = ()
     ) -> AddedSteps:
@@ -292,10 +341,13 @@ class AppWorkflow:
             raise InvalidInput("name", f"{self.name!r} has a step {body['name']!r} already")
         of_others = {"after", "when", "with", "undoes"}  # they name other steps
         alone = {field: value for field, value in body.items() if field not in of_others}
+        made = _alone(body.get("wait", {}))
+        if made:
+            alone["wait"] = made
         is_over_made = "map" in body and isinstance(body["map"]["over"], str)
         if is_over_made:
             alone["map"] = {**body["map"], "over": []}
-        if body["after"] or "with" in body or is_over_made:
+        if body["after"] or "with" in body or is_over_made or made:
             alone.pop("rule", None)
         try:
             read_workflow({"steps": [alone]}, "")
@@ -366,6 +418,21 @@ def _add_place(error: InvalidInput, workflow: object, step: object, frame: Frame
     call = f"app.workflow({workflow!r}, …)" if step is None else f"the step {step!r} of {workflow!r}"
     error.add_note(f"in {call}: {frame.f_code.co_filename}, line {frame.f_lineno}")
     return error
+
+
+def _plain_made(given: datetime | ValueReference | str) -> Any:
+    if isinstance(given, ValueReference):
+        return {MARK: str(given)}
+    return given.isoformat() if isinstance(given, datetime) else given
+
+
+def _alone(wait: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a wait that names no other steps, if it does; nothing if not."""
+    if is_expression(wait.get("until")):
+        return {**wait, "until": {MARK: "input"}}
+    if is_expression(wait.get("event", {}).get("key")):
+        return {**wait, "event": {**wait["event"], "key": {MARK: "input"}}}
+    return {}
 
 
 def _listed(after: AppStep | str | Sequence[AppStep | str]) -> list[AppStep | str]:

@@ -16,6 +16,7 @@ from mainspring.core.workflows.plan import FlowPlan
 from mainspring.core.workflows.reports import StepReport
 from mainspring.core.workflows.rules import StepRule
 from mainspring.core.workflows.state import StepStatus
+from mainspring.wire.answers import WaitView, view_wait
 from mainspring.wire.views import Instant, JobIdText, RunIdText
 
 StepNameText = Annotated[str, Meta(description="A step's name.", examples=["load"])]
@@ -60,10 +61,14 @@ class GraphStepView(Struct, kw_only=True):
 
     name: StepNameText
     type: Annotated[
-        str, Meta(description="The type of its target; `job` if it runs another job.", examples=["function"])
+        str,
+        Meta(
+            description="The type of its target; `job` if it runs another job, `wait` if it waits for something.",
+            examples=["function"],
+        ),
     ]
     function: Annotated[str | None, Meta(description="The function that it calls; null for other types.")]
-    job: Annotated[str | None, Meta(description="The name of the job that it runs; null if it has a target.")]
+    job: Annotated[str | None, Meta(description="The name of the job that it runs; null if it runs none.")]
     map: Annotated[StepMapView | None, Meta(description="For which items it runs; null if it runs once.")]
     after: Annotated[list[str], Meta(description="Its parents: the steps that it waits for.")]
     rule: RuleWord
@@ -117,7 +122,8 @@ class StepView(GraphStepView, kw_only=True):
     status: Annotated[
         str,
         Meta(
-            description="Where the step is. `waiting` is for its parents, and `live` has a run that has not ended.",
+            description="Where the step is. `waiting` is for its parents, `live` has a run that has not ended, and"
+            " `suspended` waits for what its `wait` says.",
             extra_json_schema={"enum": [status.name.lower() for status in StepStatus]},
         ),
     ]
@@ -125,6 +131,7 @@ class StepView(GraphStepView, kw_only=True):
         ItemCountsView | None,
         Meta(description="Of a step that runs for many items, how many are where; null before it starts."),
     ]
+    wait: Annotated[WaitView | None, Meta(description="What it waits for; null if it runs something.")]
     reason: Annotated[
         str | None,
         Meta(description="Why it has not run, or does not; of a run that did not succeed, why."),
@@ -276,6 +283,7 @@ def _view_report(plan: FlowPlan, report: StepReport) -> StepView:
         level=graph.level,
         status=report.status.name.lower(),
         items=None if report.items is None else _view_counts(report.items),
+        wait=view_wait(plan.workflow.steps[report.place].wait, report),
         reason=report.reason,
         run_id=None if run is None else format_run_id(run.id),
         state=None if run is None else run.state.value,
@@ -335,11 +343,17 @@ def view_job_graph(plan: FlowPlan, *, job_id: str, job: str, version: int) -> Jo
     )
 
 
+def _type_of(step: WorkflowStep) -> str:
+    if step.target is not None:
+        return step.target.type
+    return "job" if step.wait is None else "wait"
+
+
 def _view_step(step: WorkflowStep, level: int) -> GraphStepView:
     target, own = step.target, step.map
     return GraphStepView(
         name=step.name,
-        type="job" if target is None else target.type,
+        type=_type_of(step),
         function=target.params.get("function") if target is not None and target.type == "function" else None,
         job=step.job,
         map=None if own is None else _view_map(own),

@@ -138,6 +138,21 @@ class Caller:
         await self.runtime.tick("flows")
         await self("resume_run", run_id)
         await self("skip_run_steps", run_id, {"steps": ["two"]})
+        await self.answer_steps()
+
+    async def answer_steps(self) -> None:
+        steps: list[dict[str, Any]] = [
+            {"name": name, "wait": {"approval": {}}} for name in ("yes", "no", "done")
+        ]
+        steps.append({"name": "go", "wait": {"signal": "go"}})
+        await self.http.put("/api/v1/jobs", json={"name": "waits", "workflow": {"steps": steps}})
+        answer = await self.http.post("/api/v1/runs/bulk", json=[{"job": "waits"}])
+        run_id = answer.json()[0]["run_id"]
+        await self.runtime.tick("flow_starts")
+        await self("approve_run_step", run_id, {"step": "yes", "comment": "fine"})
+        await self("reject_run_step", run_id, {"step": "no"})
+        await self("complete_run_step", run_id, {"step": "done"})
+        await self("send_signal", run_id, {"name": "go"})
 
     async def change_settings(self) -> None:
         rules = {"tz": "UTC", "rules": [{"date": "2026-12-25"}]}

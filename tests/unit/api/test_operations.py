@@ -27,6 +27,7 @@ from mainspring.ports.executor import Success
 from mainspring.ports.gateway import ClaimCall, LogReport, Registration, Report
 from mainspring.sdk.access_calls import AccessCalls
 from mainspring.sdk.alert_calls import AlertCalls
+from mainspring.sdk.answer_calls import AnswerCalls
 from mainspring.sdk.archive_calls import ArchiveCalls
 from mainspring.sdk.artifact_calls import ArtifactCalls
 from mainspring.sdk.audit_calls import AuditCalls
@@ -117,6 +118,7 @@ def methods() -> dict[str, Callable[..., Any]]:
             **vars(AlertCalls),
             **vars(LogCalls),
             **vars(WorkflowCalls),
+            **vars(AnswerCalls),
             **vars(RunLogCalls),
             **vars(CheckpointCalls),
             **vars(AsyncClient),
@@ -294,6 +296,7 @@ def test_rights_are_those_of_the_design() -> None:
                 "diff_jobs",
             ),
             *("check_workflow", "get_job_graph", "list_run_steps", "list_run_items"),
+            *("approve_run_step", "reject_run_step"),  # by those whom the step names, whatever their role
             *("list_calendars", "get_calendar", "list_calendar_versions", "list_calendar_days"),
             *("list_limits", "get_limit", "list_limit_keys", "get_run_why", "get_run_logs"),
             *("list_redrives", "get_redrive", "get_usage"),
@@ -310,7 +313,10 @@ def test_rights_are_those_of_the_design() -> None:
             "list_silences",
             *("list_backfills", "get_backfill", "list_priority_classes", "get_priority_class"),
         },
-        Right.SUBMIT: {"submit_run", "submit_runs", "run_job_now", "cancel_run", "send_event", "send_events"},
+        Right.SUBMIT: {
+            *("submit_run", "submit_runs", "run_job_now", "cancel_run"),
+            *("send_event", "send_events", "send_signal"),
+        },
         Right.OPERATE: {
             *(
                 "redrive_run",
@@ -324,7 +330,7 @@ def test_rights_are_those_of_the_design() -> None:
             *("list_queue_blackouts", "upsert_queue_blackouts"),
             *("start_redrive", "pause_redrive", "resume_redrive", "cancel_redrive"),
             *("acknowledge_alert", "add_silence", "end_silence"),
-            *("pause_run", "resume_run", "skip_run_steps"),
+            *("pause_run", "resume_run", "skip_run_steps", "complete_run_step"),
             *("create_backfill", "pause_backfill", "resume_backfill", "cancel_backfill"),
         },
         Right.EDIT: {

@@ -22,8 +22,11 @@ from mainspring.core.model import Attempt, Job, JobSpec, Run, Target
 from mainspring.core.notify import UnnoticedFailure
 from mainspring.core.outcomes import AttemptOutcome, Transition, succeeded
 from mainspring.core.states import RunState
+from mainspring.core.workflows.answers import StepAnswer
+from mainspring.core.workflows.mail import FlowNotice, words_of_mail
 from mainspring.core.workflows.places import StepPlace
 from mainspring.core.workflows.state import FlowPhase, FlowState, StepStatus
+from mainspring.core.workflows.waits import AnswerKind
 from mainspring.encryption.cipher import Cipher
 from mainspring.encryption.keys import Keys, make_key
 from mainspring.encryption.starting import encrypt_store
@@ -35,7 +38,7 @@ from mainspring.ports.store import Store
 from mainspring.ports.store.applying import JobsChange
 from mainspring.ports.store.artifacts import ArtifactAdded
 from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimRequest
-from mainspring.ports.store.flows import FlowValue, FlowVerdict, KeptFlow
+from mainspring.ports.store.flows import FlowValue, FlowVerdict, KeptFlow, PostedMail
 from mainspring.ports.store.jobs import JobEdit, NewJob
 from mainspring.ports.store.redrives import NewRedrive
 from mainspring.ports.store.runs import NewRun
@@ -173,6 +176,14 @@ async def test_whole_life_of_a_flow(store: Store, bare: MemoryStore) -> None:
     assert unread is not None
     assert is_encrypted_bytes(hidden)
     assert is_encrypted_bytes(unread.result), "nothing is made of it"
+    answer = StepAnswer(1, AnswerKind.REJECT, b'{"comment":"%s"}' % CANARY.encode())
+    posted = [PostedMail(held.run_id, answer), PostedMail(held.run_id, FlowNotice.PAUSE)]
+    await store.post_mail(posted)
+    assert not holds(bare)
+    [read] = [one for one in await store.read_mail(range(256), lows={}, limit=9) if one.mail == answer]
+    [unread_mail, _] = (await other.read_mail(range(256), lows={}, limit=9))[-2:]
+    assert is_encrypted_bytes(words_of_mail(unread_mail.mail))
+    assert read.flow_id == held.run_id
     ending = await end_of(store, held.run_id, RunState.FAILED, error=CANARY, result=secret)
     turn = await make_turn(store, held.run_id, state=state, end=ending)
     assert await store.turn_flows([turn], epochs=epochs, now=at(3)) == [FlowVerdict.TURNED]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import get_args, get_type_hints
 
 import pytest
@@ -86,6 +86,30 @@ def test_steps_get_what_others_have_left() -> None:
             "with": {"why": {"cel": "steps.files.error"}, "how": {"cel": "steps.files.status"}},
         },
     ]
+
+
+def test_steps_wait() -> None:
+    app = App()
+    etl = app.workflow("etl")
+    made = etl.step("made", "make")
+    signed = etl.wait("signed", approval=["anna"], timeout=timedelta(days=2), on_timeout="skip", after=made)
+    etl.wait("published", until=made.result.at, rule="all_done")
+    etl.wait("fixed", until=datetime(2026, 12, 24, tzinfo=UTC), after=signed, when="true")
+    etl.wait("nap", sleep="3d", allow_failure=True)
+    etl.wait("counted", signal="stock-counted", after="made")
+    etl.wait("any", approval=True)
+    steps = {step["name"]: step for step in etl.definition["workflow"]["steps"]}
+    assert steps["signed"] == {
+        "name": "signed",
+        "wait": {"approval": {"by": ["anna"]}, "timeout": 172800.0, "on_timeout": "skip"},
+        "after": ["made"],
+    }
+    assert steps["published"]["wait"] == {"until": {"cel": "steps.made.result.at"}}
+    assert steps["fixed"]["wait"] == {"until": "2026-12-24T00:00:00+00:00"}
+    assert steps["any"]["wait"] == {"approval": {"by": []}}
+    with pytest.raises(InvalidInput, match="does not go with 'sleep'") as raised:
+        etl.wait("wrong", sleep="1d", signal="go")
+    assert any("the step 'wrong' of 'etl'" in note for note in raised.value.__notes__)
 
 
 def test_a_map_goes_over_what_another_step_has_returned() -> None:
@@ -174,7 +198,7 @@ def test_a_step_undoes_another() -> None:
 
 def test_arguments_are_those_of_steps_and_jobs() -> None:
     own = {"name", "function", "after", "rule", "allow_failure", "at_end", "when", "given", "workflow"}
-    own |= {"job", "map", "undoes"}
+    own |= {"job", "map", "wait", "undoes"}
     forms = {option.name for option in STEP_OPTIONS} | {
         field for field in known_step_fields() if field not in STEP_OPTIONS.by_form
     }

@@ -9,6 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from mainspring.cli.calling import call, checked_run, find_job, plain, read_json_text
+from mainspring.cli.commands.run_answers import (
+    approve_command,
+    complete_command,
+    reject_command,
+    signal_command,
+)
 from mainspring.cli.commands.run_detail import logs_command, show_command
 from mainspring.cli.commands.run_flow import pause_command, resume_command, skip_command
 from mainspring.cli.completion import complete_jobs, complete_run_kinds, complete_states
@@ -60,6 +66,8 @@ run_group.add_command(logs_command)
 run_group.add_command(pause_command)
 run_group.add_command(resume_command)
 run_group.add_command(skip_command)
+for _command in (signal_command, approve_command, reject_command, complete_command):
+    run_group.add_command(_command)
 
 
 @run_group.command("list")

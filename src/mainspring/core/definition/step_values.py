@@ -104,6 +104,19 @@ def expressions_of(body: object, path: str) -> Iterator[tuple[str, str]]:
         yield f"{path}.{WHEN.name}", body[WHEN.name]
     yield from _over_of(body, path)
     yield from _given_of(body, path)
+    yield from _made_of(body, path)
+
+
+def _made_of(body: Mapping[Any, Any], path: str) -> Iterator[tuple[str, str]]:
+    """Yield what a step that waits has an expression make."""
+    wait = body.get("wait")
+    if not isinstance(wait, Mapping):
+        return
+    if is_expression(wait.get("until")):
+        yield f"{path}.wait.until.{MARK}", wait["until"][MARK]
+    event = wait.get("event")
+    if isinstance(event, Mapping) and is_expression(event.get("key")):
+        yield f"{path}.wait.event.key.{MARK}", event["key"][MARK]
 
 
 def _over_of(body: Mapping[Any, Any], path: str) -> Iterator[tuple[str, str]]:
@@ -124,7 +137,8 @@ def steps_named(body: object) -> dict[str, str]:
     """Return the steps that a step as it was written gets something of, each with the field: it waits for them."""
     found: dict[str, str] = {}
     if isinstance(body, Mapping):
-        for field, texts in ((_OVER, _over_of(body, "")), (GIVEN.key, _given_of(body, ""))):
+        own = ((_OVER, _over_of(body, "")), (GIVEN.key, _given_of(body, "")), ("wait", _made_of(body, "")))
+        for field, texts in own:
             for _, text in texts:
                 found = {**dict.fromkeys(Expression(text).steps, field), **found}
     return found

@@ -12,6 +12,7 @@ from mainspring.core.definition.maps import MAP
 from mainspring.core.definition.options import NAME, OPTIONS
 from mainspring.core.definition.plain import target_from_plain
 from mainspring.core.definition.step_values import GIVEN, WHEN
+from mainspring.core.definition.waits import WAIT
 from mainspring.core.fields import kind
 from mainspring.core.kinds import Choice, Flag, Kind, Schema, Text
 from mainspring.core.options import Option, Options
@@ -120,6 +121,14 @@ STEP_OPTIONS = _step_options(
         example="clean-file",
     ),
     Option(
+        name="wait",
+        kind=WAIT,
+        summary="What it waits for, instead of running anything.",
+        detail="[Wait in a workflow](../howto/wait-in-a-workflow.md) has examples.",
+        is_nullable=True,
+        example={"approval": {"by": ["anna"]}, "timeout": "2d"},
+    ),
+    Option(
         name="after",
         kind=StepNames(),
         summary="The steps whose ends it waits for.",
@@ -186,6 +195,8 @@ STEP_OPTIONS = _step_options(
 
 OF_JOB = frozenset({"priority", "queue", "labels", "retry", "delivery", "timeout", "soft_timeout"})
 """Options that a step which runs a job has not: that job has them."""
+OF_RUNS = OF_JOB | {"payload", "given", "map"}
+"""Options that a step which waits has not: it has no runs."""
 
 OTHER_STEP_NAMES = MappingProxyType(
     {
@@ -210,6 +221,7 @@ OTHER_STEP_NAMES = MappingProxyType(
         ),
         **dict.fromkeys(("job_name", "template", "flow", "subflow", "sub_workflow"), "job"),
         **dict.fromkeys(("args", "kwargs", "data", "params", "input"), "payload"),
+        **dict.fromkeys(("suspend", "delay", "sensor", "wait_for", "waitFor"), "wait"),
         **dict.fromkeys(("if", "condition", "run_if", "skip_unless"), "when"),
         **dict.fromkeys(("arguments", "inputs", "parameters"), "with"),
     }

@@ -10,9 +10,9 @@ from typing import Any, ParamSpec, TypeVar
 from mainspring.core.definition.forms import read_target
 from mainspring.core.definition.options import OPTIONS
 from mainspring.core.definition.retry import check_causes
+from mainspring.core.definition.step_kinds import check_job_step, check_wait_step
 from mainspring.core.definition.step_values import GIVEN, check_expressions, steps_named
 from mainspring.core.definition.steps import (
-    OF_JOB,
     OTHER_STEP_NAMES,
     STEP_NAME,
     STEP_OPTIONS,
@@ -261,8 +261,10 @@ def _read_step(
     _check_fields(given, known_step_fields(), OTHER_STEP_NAMES, path, findings)
     name = findings.keep(path, _read_name, body)
     target = None
-    if body.get("job") is not None:
-        findings.keep(path, _check_job_step, body)
+    if body.get("wait") is not None:
+        findings.keep(path, check_wait_step, body)
+    elif body.get("job") is not None:
+        findings.keep(path, check_job_step, body)
     else:
         target = findings.keep(path, _read_step_target, body, types, functions)
     values: dict[str, Any] = {}
@@ -292,27 +294,15 @@ def _read_name(body: Mapping[str, Any]) -> str:
     return name
 
 
-def _check_job_step(body: Mapping[str, Any]) -> None:
-    """Refuse what a step that runs a job has not, since that job has it."""
-    given = [field for field in ("target", *TARGETS.by_field) if field in body]
-    if given:
-        raise InvalidInput(given[0], "does not go with 'job': a step runs a target or a job; remove one")
-    for name in OF_JOB:
-        option = STEP_OPTIONS.get(name)
-        field = next((form for form in option.forms if form in body), None)
-        if field is not None and body[field] is not None:
-            raise InvalidInput(
-                field, "does not go with 'job': the job that the step runs says it; set it there"
-            )
-
-
 def _read_step_target(
     body: Mapping[str, Any], types: frozenset[str] | None, functions: frozenset[str] | None
 ) -> Target:
     target = read_target(body, types=types, functions=functions, owner="step")
     if target is None:
         heads = [head for head in TARGETS.heads if head != WORKFLOW]
-        raise InvalidInput("target", f"is missing; give one of {', '.join([*heads, 'job', 'target'])}")
+        raise InvalidInput(
+            "target", f"is missing; give one of {', '.join([*heads, 'job', 'wait', 'target'])}"
+        )
     return target
 
 

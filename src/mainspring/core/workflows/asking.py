@@ -49,7 +49,7 @@ class Asking:
         if when is None:
             return _READY
         try:
-            made = self._ask(when)
+            made = self.ask(when)
             if not isinstance(made, bool):
                 raise ExpressionError(f"makes {_kind(made)}, and not true or false")
         except ExpressionError as error:
@@ -64,7 +64,7 @@ class Asking:
         if given is None or self._is_of_items(step):
             return True
         try:
-            self.payloads[step, NO_ITEM] = _encode(given.make(self._ask))
+            self.payloads[step, NO_ITEM] = _encode(given.make(self.ask))
         except ExpressionError as error:
             self._errors[step] = f"with: {error}"
             return False
@@ -94,7 +94,7 @@ class Asking:
             texts = self._plan.maps[step].over
             assert not isinstance(texts, str), "it would be in `overs`"
             return [decode_payload(text) for text in texts] if self._is_of_items(step) else [*texts]
-        made = self._ask(over)
+        made = self.ask(over)
         if not isinstance(made, list):
             raise ExpressionError(f"makes {_kind(made)}, and not a list")
         if len(made) > MOST_ITEMS:
@@ -115,7 +115,7 @@ class Asking:
             try:
                 one = self._items[step][place]
                 if given is not None and is_made:
-                    one = given.make(partial(self._ask, scope=self._scope.of_item(place, one)))
+                    one = given.make(partial(self.ask, scope=self._scope.of_item(place, one)))
                 made[step, place] = _encode(one)
             except ExpressionError as error:
                 self._errors[step] = f"{'with' if is_made else 'map.over'}: item {place}: {error}"
@@ -129,9 +129,14 @@ class Asking:
         Raises:
             ExpressionError: it cannot be made.
         """
-        return None if self._plan.result is None else _encode(self._ask(self._plan.result))
+        return None if self._plan.result is None else _encode(self.ask(self._plan.result))
 
-    def _ask(self, expression: Expression, *, scope: Scope | None = None) -> object:
+    def ask(self, expression: Expression, *, scope: Scope | None = None) -> object:
+        """Return what an expression makes.
+
+        Raises:
+            ExpressionError: it makes nothing.
+        """
         return self._evaluate(expression, self._scope if scope is None else scope)
 
 

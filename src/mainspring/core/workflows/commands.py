@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from mainspring.core.workflows.mail import FlowNotice, Mail, SkipStep
 from mainspring.core.workflows.state import StepStatus
 
-_SKIPPABLE = frozenset({int(StepStatus.WAITING), int(StepStatus.READY)})
+_SKIPPABLE = frozenset({int(StepStatus.WAITING), int(StepStatus.READY), int(StepStatus.SUSPENDED)})
 _PAUSED_AFTER = {FlowNotice.PAUSE: True, FlowNotice.RESUME: False, FlowNotice.CANCEL: False}
 
 

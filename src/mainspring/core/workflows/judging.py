@@ -10,8 +10,10 @@ from mainspring.core.workflows.plan import FlowPlan
 from mainspring.core.workflows.rules import Parents, StepRule, StepVerdict, judge
 from mainspring.core.workflows.state import FlowPhase, StepStatus
 
-_WAITING, _READY, _LIVE, _SUCCEEDED, _FAILED, _CANCELLED, _SKIPPED, _UPSTREAM_FAILED = map(int, StepStatus)
-_NOT_ENDED = frozenset({_WAITING, _READY, _LIVE})
+_WAITING, _READY, _LIVE, _SUCCEEDED, _FAILED, _CANCELLED, _SKIPPED, _UPSTREAM_FAILED, _SUSPENDED = map(
+    int, StepStatus
+)
+_NOT_ENDED = frozenset({_WAITING, _READY, _LIVE, _SUSPENDED})
 _STATUS_OF_VERDICT = {
     StepVerdict.WAIT: _WAITING,
     StepVerdict.RUN: _READY,

@@ -7,7 +7,9 @@ from typing import TypeAlias
 
 from mainspring.core.states import RunState
 from mainspring.core.values import value
+from mainspring.core.workflows.answers import StepAnswer
 from mainspring.core.workflows.places import NO_ITEM
+from mainspring.core.workflows.waits import AnswerKind
 
 
 @value()
@@ -55,18 +57,31 @@ class FlowNotice(Enum):
     RESUME = "resume"
 
 
-Mail: TypeAlias = StepEnded | SkipStep | FlowNotice
+Mail: TypeAlias = StepEnded | SkipStep | StepAnswer | FlowNotice
+_ANSWERS = frozenset(AnswerKind)
 
 
-def make_mail(step: int | None, item: int, what: str) -> Mail:
+def make_mail(step: int | None, item: int, what: str, words: bytes | None = None) -> Mail:
     """Return the mail that a store has written as these columns."""
     if step is None:
         return FlowNotice(what)
+    if what in _ANSWERS:
+        return StepAnswer(step, AnswerKind(what), words)
     return SkipStep(step) if what == SKIP else StepEnded(step, RunState(what), item)
 
 
 def columns_of_mail(mail: Mail) -> tuple[int | None, str]:
-    """Return the columns `step` and `what` as which stores write mail. `tell_end` writes that of items."""
+    """Return the columns `step` and `what` as which stores write mail. `tell_end` writes that of items.
+
+    The words of an answer have a column of their own (`words_of_mail`).
+    """
     if isinstance(mail, FlowNotice):
         return None, mail.value
+    if isinstance(mail, StepAnswer):
+        return mail.step, mail.kind.value
     return mail.step, SKIP if isinstance(mail, SkipStep) else mail.state.value
+
+
+def words_of_mail(mail: Mail) -> bytes | None:
+    """Return the column `value` as which stores write mail."""
+    return mail.words if isinstance(mail, StepAnswer) else None

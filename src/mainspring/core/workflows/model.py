@@ -9,16 +9,18 @@ from mainspring.core.retry import RetryPolicy
 from mainspring.core.values import value
 from mainspring.core.workflows.maps import StepMap
 from mainspring.core.workflows.rules import StepRule
+from mainspring.core.workflows.waits import StepWait
 
 
 @value(kw_only=True)
 class WorkflowStep:
-    """One step: a target, or another job that it runs.
+    """One step: a target, another job that it runs, or something that it waits for.
 
     Attributes:
-        target: None if it runs a job.
+        target: None if it runs a job, or waits.
         job: the name of the job that it runs, in the version that is the newest when the step starts. Its runs are
             those of that job, which says how they are carried out.
+        wait: what it waits for instead of running anything.
         name: unique within the workflow.
         after: the names of its parents, the steps whose ends its rule judges.
         allow_failure: the workflow may succeed although this step has failed.
@@ -37,6 +39,7 @@ class WorkflowStep:
     name: str
     target: Target | None = None
     job: str | None = None
+    wait: StepWait | None = None
     after: tuple[str, ...] = ()
     rule: StepRule = StepRule.ALL_SUCCESS
     allow_failure: bool = False

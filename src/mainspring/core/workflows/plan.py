@@ -12,6 +12,7 @@ from mainspring.core.workflows.maps import StepMap
 from mainspring.core.workflows.model import Workflow
 from mainspring.core.workflows.rules import StepRule
 from mainspring.core.workflows.state import StepStatus
+from mainspring.core.workflows.waits import StepWait
 
 Statuses = Sequence[int]
 """The status of each step, as a byte."""
@@ -30,12 +31,14 @@ class FlowPlan:
         jobs: by step, the names of the jobs that steps run.
         maps: by step, for which items steps run that do not run once.
         overs: of the maps whose items are made, what makes them.
+        waits: by step, what steps wait for that run nothing.
         at_end: which steps run once all others have ended. Undos are among them.
         undoes: of the undos, the steps that they undo.
         undo_of: the other way round.
         places: of the steps, by name.
         when: of the steps that have one, the expression.
         given: of the steps whose payload is made, what makes it.
+        made: of the steps whose wait names an expression, that.
         result: makes the workflow's result; None if it has none.
         asks: whether its turns evaluate anything.
         users: of the steps whose results or errors expressions name, the steps that name them.
@@ -50,12 +53,14 @@ class FlowPlan:
     jobs: Mapping[int, str]
     maps: Mapping[int, StepMap]
     overs: Mapping[int, Expression]
+    waits: Mapping[int, StepWait]
     at_end: tuple[bool, ...]
     undoes: Mapping[int, int]
     undo_of: Mapping[int, int]
     places: Mapping[str, int]
     when: Mapping[int, Expression]
     given: Mapping[int, GivenPayload]
+    made: Mapping[int, Expression]
     result: Expression | None
     users: Mapping[int, tuple[int, ...]]
     asks: bool
@@ -89,6 +94,7 @@ class FlowPlan:
         given = {
             place: GivenPayload.of(step.given) for place, step in enumerate(workflow.steps) if step.given
         }
+        waits, made = _find_waits(workflow)
         maps = {place: step.map for place, step in enumerate(workflow.steps) if step.map is not None}
         overs = {step: Expression(own.over) for step, own in maps.items() if isinstance(own.over, str)}
         result = None if workflow.result is None else Expression(workflow.result)
@@ -103,15 +109,17 @@ class FlowPlan:
             jobs={place: step.job for place, step in enumerate(workflow.steps) if step.job is not None},
             maps=maps,
             overs=overs,
+            waits=waits,
             at_end=at_end,
             undoes=undoes,
             undo_of={step: undo for undo, step in undoes.items()},
             places=places,
             when=when,
             given=given,
+            made=made,
             result=result,
-            users=_find_users(places, when, overs, given, result),
-            asks=bool(when or overs or given) or result is not None,
+            users=_find_users(places, [*when.items(), *overs.items(), *made.items()], given, result),
+            asks=bool(when or overs or given or made) or result is not None,
         )
 
 
@@ -126,15 +134,21 @@ def find_last(plan: FlowPlan) -> list[int]:
     return [rank for rank, step in enumerate(plan.graph.order) if plan.at_end[step]]
 
 
+def _find_waits(workflow: Workflow) -> tuple[dict[int, StepWait], dict[int, Expression]]:
+    """Return what steps wait for, and what makes it where an expression does."""
+    waits = {place: step.wait for place, step in enumerate(workflow.steps) if step.wait is not None}
+    made = {place: Expression(wait.made.text) for place, wait in waits.items() if wait.made is not None}
+    return waits, made
+
+
 def _find_users(
     places: Mapping[str, int],
-    when: Mapping[int, Expression],
-    overs: Mapping[int, Expression],
+    alone: Sequence[tuple[int, Expression]],
     given: Mapping[int, GivenPayload],
     result: Expression | None,
 ) -> dict[int, tuple[int, ...]]:
     """Return which steps ask for the result or error of which. What only the workflow asks for has no users."""
-    asked = [*when.items(), *overs.items()]
+    asked = [*alone]
     asked += [(step, one) for step, made in given.items() for one in made.expressions]
     found: dict[int, dict[int, None]] = {}
     for step, one in asked:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from mainspring.core.times import write_instant
+from mainspring.core.workflows.answers import tell_answer
 from mainspring.core.workflows.judging import judge_step
 from mainspring.core.workflows.plan import FlowPlan, Statuses
 from mainspring.core.workflows.rules import StepRule
-from mainspring.core.workflows.state import JOB, FlowPhase, FlowState, StepStatus
+from mainspring.core.workflows.state import JOB, REJECTED, TIMED_OUT, FlowPhase, FlowState, StepStatus
+from mainspring.core.workflows.timers import earliest
 from mainspring.core.workflows.undoing import is_well
+from mainspring.core.workflows.waits import StepWait
 
 _MOST_NAMED = 5
-_OPEN = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.LIVE})
+_OPEN = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.LIVE, StepStatus.SUSPENDED})
 _UNWELL = frozenset({StepStatus.FAILED, StepStatus.CANCELLED, StepStatus.UPSTREAM_FAILED})
 _WORDS = {
     StepStatus.SUCCEEDED: "succeeded",
@@ -29,7 +33,7 @@ _BARRED_BY = {
 
 
 def explain_step(plan: FlowPlan, state: FlowState, step: int) -> str | None:
-    """Return why a step without a run has none; None if its rule said that it runs.
+    """Return why a step without a run has none, or who has ended its wait; None if its rule said that it runs.
 
     Args:
         state: that of the flow.
@@ -45,6 +49,8 @@ def explain_step(plan: FlowPlan, state: FlowState, step: int) -> str | None:
         return f"waits for {_name(plan, _those(statuses, parents, _OPEN))}"
     if status is StepStatus.READY:
         return "waits until the workflow is resumed" if state.is_paused else "starts next"
+    if status is StepStatus.SUSPENDED:
+        return _what_it_waits_for(plan.waits[step], state, step)
     if status is StepStatus.CANCELLED:
         is_late = FlowPhase.OVERDUE in {state.phase, state.cause}
         return (
@@ -55,12 +61,31 @@ def explain_step(plan: FlowPlan, state: FlowState, step: int) -> str | None:
     if status is StepStatus.UPSTREAM_FAILED:
         return _tell(plan, statuses, _those(statuses, parents, _UNWELL))
     if status is StepStatus.SKIPPED:
-        return _why_skipped(plan, statuses, step)
+        is_late = any(one.is_late for one in state.waits if one.step == step)
+        return "no answer came in time" if is_late else _why_skipped(plan, statuses, step)
     error = dict(state.errors).get(step)
     if error is None:
-        return None
+        return next((tell_answer(one) for one in state.waits if one.step == step), None)
     option = error.partition(":")[0]
-    return "its job cannot run" if option == JOB else f"its {option} cannot be evaluated"
+    return _WHY_FAILED.get(option, f"its {option} cannot be evaluated")
+
+
+_WHY_FAILED = {JOB: "its job cannot run", TIMED_OUT: "no answer came in time", REJECTED: "it was rejected"}
+"""By what their errors begin with, why steps have failed."""
+
+
+def _what_it_waits_for(wait: StepWait, state: FlowState, step: int) -> str:
+    """Return what a step waits for that has started."""
+    until = earliest(tuple([timer for timer in state.timers if timer.step == step]))
+    at = "" if until is None else f" until {write_instant(until)}"
+    if wait.signal is not None:
+        return f"waits for the signal {wait.signal!r}{at}"
+    if wait.event is not None:
+        return f"waits for an event of {wait.event.topic!r}{at}"
+    if wait.approval is None:
+        return f"waits{at}"
+    who = " or ".join(wait.approval.by)
+    return f"waits for an approval{f' by {who}' if who else ''}{at}"
 
 
 def _explain_undo(plan: FlowPlan, state: FlowState, undo: int) -> str:

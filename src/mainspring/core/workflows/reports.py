@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 
 from mainspring.core.ids import format_run_id
 from mainspring.core.model import Run
 from mainspring.core.states import FINAL_STATES
 from mainspring.core.values import value
+from mainspring.core.workflows.answers import WaitState
 from mainspring.core.workflows.maps import MapState
 from mainspring.core.workflows.plan import FlowPlan
 from mainspring.core.workflows.reasons import explain_step
@@ -24,6 +26,8 @@ class StepReport:
         reason: why it has none.
         error: of a step that has failed because it could not start, what its expression met, or why its job cannot run.
         items: how far it has come if it runs for many items, and has started.
+        wait: how far its wait has come, if it has one that has started or was answered.
+        until: of a wait under way, when it ends by itself, or takes too long; None: never.
     """
 
     place: int
@@ -32,6 +36,8 @@ class StepReport:
     reason: str | None
     error: str | None = None
     items: MapState | None = None
+    wait: WaitState | None = None
+    until: datetime | None = None
 
 
 def report_step(
@@ -61,6 +67,8 @@ def report_step(
         reason=reason,
         error=None if error is None else error.partition(": ")[2],
         items=items,
+        wait=next((one for one in state.waits if one.step == place), None),
+        until=next((timer.at for timer in state.timers if timer.step == place), None),
     )
 
 

@@ -64,7 +64,7 @@ def find_taken_over(plan: FlowPlan, former: FormerFlow, again: Collection[str] =
         parents = plan.graph.parents[step]
         if before is None or plan.at_end[step] or own.name in again:
             continue
-        if was_undone(former.plan, former.state, before):
+        if was_undone(former.plan, former.state, before) or not _may_take_wait(plan, step, former, before):
             continue
         if not all(parent in whole or parent in skipped for parent in parents):
             continue
@@ -114,6 +114,19 @@ def make_seed(
         maps=tuple([(step, counts[before]) for step, before in over.whole.items() if before in counts]),
         taken=tuple(sorted(taken, key=_place)),
     )
+
+
+def _may_take_wait(plan: FlowPlan, step: int, former: FormerFlow, before: int) -> bool:
+    """Say whether nothing that is about waits keeps a step from being taken over.
+
+    What an answer has brought goes with its flow, so a step waits again if an expression names that. So does one that
+    was skipped because no answer came in time.
+    """
+    is_wait = step in plan.waits
+    if is_wait is not (before in former.plan.waits):
+        return False
+    is_late = any(one.step == before and one.is_late for one in former.state.waits)
+    return not is_wait or not (step in plan.users or is_late)
 
 
 def _place(one: TakenStep) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from itertools import islice
 
 from mainspring.core.states import RunState
@@ -13,9 +14,10 @@ from mainspring.core.workflows.mail import StepEnded
 from mainspring.core.workflows.maps import MapState, count_startable, is_exceeded
 from mainspring.core.workflows.plan import FlowPlan, find_last, find_roots
 from mainspring.core.workflows.state import JOB, FlowPhase, FlowState, StepStatus
+from mainspring.core.workflows.waiting import WaitBook
 
 _READY, _LIVE, _SUCCEEDED = map(int, (StepStatus.READY, StepStatus.LIVE, StepStatus.SUCCEEDED))
-_FAILED, _CANCELLED = int(StepStatus.FAILED), int(StepStatus.CANCELLED)
+_FAILED, _CANCELLED, _SUSPENDED = map(int, (StepStatus.FAILED, StepStatus.CANCELLED, StepStatus.SUSPENDED))
 
 
 class Draft:
@@ -33,6 +35,7 @@ class Draft:
         items: of maps, the items whose runs are made.
         taken: of maps, the items that were taken over.
         asking: asks the workflow's expressions; None if it has none.
+        waits: those of its steps that wait.
     """
 
     __slots__ = (
@@ -48,6 +51,7 @@ class Draft:
         "starts",
         "steps",
         "taken",
+        "waits",
     )
 
     def __init__(
@@ -60,6 +64,7 @@ class Draft:
         evaluate: Evaluate | None,
         refused: Mapping[int, str],
         room: int,
+        now: datetime,
     ) -> None:
         self.plan = plan
         self.phase = state.phase
@@ -73,6 +78,7 @@ class Draft:
         self.items: dict[int, Sequence[int]] = {}
         self.taken = {one.step: one.items for one in state.taken if not one.is_whole}
         self.asking = ask_for(plan, steps, ended, self.errors, self.maps, evaluate)
+        self.waits = WaitBook(plan, state, steps, ended, self.errors, now)
 
     def take_items(self, mails: Iterable[StepEnded]) -> None:
         """Count the items whose runs have ended, and end the maps that this ends."""
@@ -105,11 +111,16 @@ class Draft:
             self.judge_children(ended)
 
     def _start_ready(self) -> list[int]:
-        """Start steps. Return those that cannot start, and have failed."""
+        """Start steps. Return those that have ended at once: they cannot start, or what they wait for has come."""
         failed: list[int] = []
+        over: list[int] = []
         for step in list(islice(find_all(self.steps, _READY), self.room)):
             if not self.room:
                 break
+            if step in self.plan.waits:
+                if not self.waits.start(step, None if self.asking is None else self.asking.ask):
+                    over.append(step)
+                continue
             count = self._count_items(step) if self._can_start(step) else None
             if count is None:
                 self.steps[step] = _FAILED
@@ -123,7 +134,7 @@ class Draft:
                 self.starts.append(step)
                 self.room -= 1
         self.ended += failed
-        return failed
+        return [*failed, *over]
 
     def _count_items(self, step: int) -> int | None:
         """Return how many items a step runs for, 0 if it runs once; None if that cannot be told."""
@@ -170,11 +181,12 @@ class Draft:
     def stop(self, phase: FlowPhase) -> tuple[int, ...]:
         """Keep from starting what has not started. Return the steps whose live runs are to be cancelled."""
         self.phase = phase
-        ready = [*find_all(self.steps, _READY)]
-        self.steps[:] = self.steps.replace(bytes([_READY]), bytes([_CANCELLED]))
+        stopped = [*find_all(self.steps, _READY), *find_all(self.steps, _SUSPENDED)]
+        for step in stopped:
+            self.steps[step] = _CANCELLED
         ended = self._end_maps()
         cancels = tuple(find_all(self.steps, _LIVE))
-        self.judge_children([*ready, *ended])
+        self.judge_children([*stopped, *ended])
         return cancels
 
     def _end_maps(self) -> list[int]:

@@ -8,14 +8,17 @@ from struct import pack, unpack
 
 from mainspring.core.states import RunState
 from mainspring.core.values import value
+from mainspring.core.workflows.answers import WaitState
 from mainspring.core.workflows.maps import MapState
 from mainspring.core.workflows.taken import Taken
 from mainspring.core.workflows.timers import Timers
 
 Errors = tuple[tuple[int, str], ...]
 Maps = tuple[tuple[int, MapState], ...]
-JOB = "job"
-"""What the error of a step begins with whose job cannot run. Others begin with the option of the expression."""
+Waits = tuple[WaitState, ...]
+JOB, TIMED_OUT, REJECTED = "job", "timeout", "reject"
+"""What the error of a step begins with whose job cannot run, whose wait took too long, or that somebody has rejected.
+Others begin with the option of the expression."""
 _END = 2
 """Bytes of a step's place in the order of ends."""
 
@@ -54,6 +57,7 @@ class StepStatus(IntEnum):
         cancelled, and one that its rule skipped is skipped, both without a run.
         One whose expression cannot be evaluated, or whose job cannot run, has failed without a run.
     - `UPSTREAM_FAILED`: it does not run, because of parents that failed.
+    - `SUSPENDED`: it waits for an instant or an answer (`core.workflows.waits`), without a run.
     """
 
     WAITING = 0
@@ -64,6 +68,7 @@ class StepStatus(IntEnum):
     CANCELLED = 5
     SKIPPED = 6
     UPSTREAM_FAILED = 7
+    SUSPENDED = 8
 
 
 STATUS_OF_END = {
@@ -74,7 +79,7 @@ STATUS_OF_END = {
 }
 """What the final state of a step's run makes of the step."""
 _KNOWN = bytes(StepStatus)
-_OPEN = bytes((StepStatus.WAITING, StepStatus.READY, StepStatus.LIVE))
+_OPEN = bytes((StepStatus.WAITING, StepStatus.READY, StepStatus.LIVE, StepStatus.SUSPENDED))
 
 
 class UnreadableFlow(ValueError):
@@ -94,6 +99,7 @@ class FlowState:
         is_paused: it starts nothing until it is resumed.
         errors: of the steps that have failed because they could not start, in order of place: the step, and why.
         maps: how far the steps have come that run once for each of many items, from when they start.
+        waits: how far the steps have come that wait for something, from when they start, or are answered.
         taken: what it has taken over from the run that its run repeats.
     """
 
@@ -106,6 +112,7 @@ class FlowState:
     is_paused: bool = False
     errors: Errors = ()
     maps: Maps = ()
+    waits: Waits = ()
     taken: Taken = ()
 
     @classmethod
@@ -121,6 +128,7 @@ class FlowState:
         is_paused: bool = False,
         errors: Errors = (),
         maps: Maps = (),
+        waits: Waits = (),
         taken: Taken = (),
     ) -> FlowState:
         """Return the state that these kept parts are.
@@ -134,7 +142,8 @@ class FlowState:
             raise UnreadableFlow(f"phase {phase} is not known") from None
         if steps.translate(None, _KNOWN):
             raise UnreadableFlow("a status of a step is not known")
-        told = *(step for step, _ in (*errors, *maps)), *(one.step for one in taken)
+        told = [step for step, _ in (*errors, *maps)]
+        told += [*(one.step for one in waits), *(one.step for one in taken)]
         if not all(0 <= step < len(steps) for step in told):
             raise UnreadableFlow("it tells of steps that do not exist")
         expected = steps.count(StepStatus.LIVE)
@@ -143,7 +152,7 @@ class FlowState:
             raise UnreadableFlow(f"{live} runs do not fit {expected} of live steps")
         if known_phase is FlowPhase.ENDED and len(steps.translate(None, _OPEN)) < len(steps):
             raise UnreadableFlow("the flow has ended, and a step has not")
-        state = cls(known_phase, steps, live, ends, timers, cause, is_paused, errors, maps, taken)
+        state = cls(known_phase, steps, live, ends, timers, cause, is_paused, errors, maps, waits, taken)
         begun = dict(maps)  # a map may be kept from starting further items
         if any(steps[step] != StepStatus.FAILED and step not in begun for step, _ in errors):
             raise UnreadableFlow("there are errors of steps that have not failed")

@@ -16,9 +16,13 @@ class TimerKind(IntEnum):
     """What happens at an instant. The numbers are kept.
 
     - `DEADLINE`: nothing more starts, and what is live is cancelled.
+    - `WAKE`: a step has waited as long as it was to.
+    - `TIMEOUT`: a step has waited too long for an answer.
     """
 
     DEADLINE = 0
+    WAKE = 1
+    TIMEOUT = 2
 
 
 @value()

@@ -26,11 +26,14 @@ from mainspring.core.workflows.starts import Draft
 from mainspring.core.workflows.state import STATUS_OF_END, FlowPhase, FlowState, StepStatus, pack_ends
 from mainspring.core.workflows.timers import FlowTimer, TimerKind, split_due
 from mainspring.core.workflows.undoing import finish
+from mainspring.core.workflows.waiting import OpenedWait, pick_answers
 
 MOST_STARTS = 500
 """Runs that a turn starts, at most, unless a server says otherwise."""
 
-_WAITING, _READY, _LIVE = map(int, (StepStatus.WAITING, StepStatus.READY, StepStatus.LIVE))
+_WAITING, _READY, _LIVE, _SUSPENDED = map(
+    int, (StepStatus.WAITING, StepStatus.READY, StepStatus.LIVE, StepStatus.SUSPENDED)
+)
 _NOBODY: tuple[int, ...] = ()
 _NOTHING: Mapping[int, str] = MappingProxyType({})
 
@@ -48,6 +51,7 @@ class FlowTurn:
         end: how the flow has ended; None if it did not end in this turn.
         payloads: what expressions have made for the runs that start: the step, the item, and the JSON text. For a map,
             they make what each item gets, or what the items go over, which is for `NO_ITEM`.
+        waits: the waits for events that start.
     """
 
     state: FlowState
@@ -57,6 +61,7 @@ class FlowTurn:
     goes_on: bool = False
     end: FlowEnd | None = None
     payloads: tuple[tuple[tuple[int, int], bytes], ...] = ()
+    waits: tuple[OpenedWait, ...] = ()
 
 
 def begin_flow(
@@ -84,9 +89,8 @@ def begin_flow(
     if seed is not None:
         _check_size(plan, seed)
         state = replace(seed, timers=timers)
-    draft = Draft(
-        plan, state, bytearray(state.steps), [], evaluate=evaluate, refused=refused, room=most_starts
-    )
+    steps = bytearray(state.steps)
+    draft = Draft(plan, state, steps, [], evaluate=evaluate, refused=refused, room=most_starts, now=now)
     draft.judge_roots()
     if seed is not None:
         draft.judge_children([step for step, status in enumerate(seed.steps) if status != _WAITING])
@@ -121,21 +125,26 @@ def turn(
     is_paused = is_paused_after(state.is_paused, mails) and state.phase is not FlowPhase.ENDED
     due, timers = split_due(state.timers, now) if state.timers else ((), ())
     is_cancelled = is_open and any(mail is FlowNotice.CANCEL for mail in mails)
-    has_moved = ended or items or skipped or is_cancelled or due or is_paused is not state.is_paused
+    answers = pick_answers(plan, state, mails)
+    has_moved = (
+        ended or items or skipped or answers or is_cancelled or due or is_paused is not state.is_paused
+    )
     is_over = state.phase is FlowPhase.ENDED or bool(
         state.live
     )  # or else it has begun without any step that runs
     if not has_moved and is_over and (is_paused or not _may_start(steps, state)):
         return FlowTurn(state)
     room = 0 if is_paused else most_starts
-    draft = Draft(plan, state, steps, ended, evaluate=evaluate, refused=refused, room=room)
+    draft = Draft(plan, state, steps, ended, evaluate=evaluate, refused=refused, room=room, now=now)
     draft.take_items(items)
+    draft.waits.take(answers.values(), due)
     if is_cancelled:
         draft.phase = FlowPhase.CANCELLING  # so nothing is asked of what would only be cancelled
     is_finishing = draft.phase is FlowPhase.FINISHING
     draft.judge_children([*ended, *[step for step in skipped if is_finishing or not plan.at_end[step]]])
     cancels = _NOBODY
-    if is_cancelled or (due and is_open and (_LIVE in steps or _READY in steps)):
+    is_late = is_open and any(timer.kind is TimerKind.DEADLINE for timer in due)
+    if is_cancelled or (is_late and (_LIVE in steps or _READY in steps or _SUSPENDED in steps)):
         cancels = draft.stop(FlowPhase.CANCELLING if is_cancelled else FlowPhase.OVERDUE)
     return _close(draft, replace(state, timers=timers, is_paused=is_paused), cancels, old=state)
 
@@ -180,26 +189,27 @@ def _close(
     cause, timers = state.cause, state.timers
     draft.start()
     live, is_ready = draft.count_live(), draft.goes_on()
-    if not (live or is_ready) and _WAITING in draft.steps:
+    if not (live or is_ready or _SUSPENDED in draft.steps) and _WAITING in draft.steps:
         # But for undos and those at the end, all have ended.
         cause, timers = finish(draft, state), ()
         live, is_ready = draft.count_live(), draft.goes_on()
     steps, ends = bytes(draft.steps), state.ends + pack_ends(draft.ended)
     errors, maps, asking = tuple(sorted(draft.errors.items())), tuple(draft.maps.items()), draft.asking
-    if live or is_ready:
-        new = FlowState(
-            draft.phase, steps, live, ends, timers, cause, state.is_paused, errors, maps, state.taken
-        )
+    kept = replace(
+        state, steps=steps, ends=ends, cause=cause, errors=errors, maps=maps, waits=draft.waits.states
+    )
+    if live or is_ready or _SUSPENDED in draft.steps:
+        timers = draft.waits.settle(timers) if kept.waits else timers
+        new = replace(kept, phase=draft.phase, live=live, timers=timers)
         goes_on = is_ready and not state.is_paused
         if new == old:
             return FlowTurn(old, goes_on=goes_on)
         starts, items = tuple(sorted(draft.starts)), tuple(draft.items.items())
         payloads = () if asking is None else tuple(asking.payloads.items())
-        return FlowTurn(new, starts, items, cancels, goes_on=goes_on, payloads=payloads)
+        opened = tuple(draft.waits.opened)
+        return FlowTurn(new, starts, items, cancels, goes_on=goes_on, payloads=payloads, waits=opened)
     cause = cause if draft.phase in {FlowPhase.UNDOING, FlowPhase.FINISHING} else draft.phase
-    over = FlowState(
-        FlowPhase.ENDED, steps, 0, ends, cause=cause, errors=errors, maps=maps, taken=state.taken
-    )
+    over = replace(kept, phase=FlowPhase.ENDED, live=0, timers=(), cause=cause, is_paused=False)
     end = find_end(draft.plan, over)
     return FlowTurn(over, cancels=cancels, end=end if asking is None else _add_result(end, asking))
 

@@ -34,6 +34,7 @@ from mainspring.engine.usecases.channels import Channels
 from mainspring.engine.usecases.checkpoints import Checkpoints
 from mainspring.engine.usecases.dead_letters import DeadLetters
 from mainspring.engine.usecases.definitions import Accepted
+from mainspring.engine.usecases.flow_answers import FlowAnswers
 from mainspring.engine.usecases.flow_commands import FlowCommands
 from mainspring.engine.usecases.intake import Intake
 from mainspring.engine.usecases.jobs import Jobs
@@ -70,7 +71,8 @@ class Client:
     priority classes (`client.priority_classes`), and what is paused (`client.pauses`), also by calendars
     (`client.blackouts`). `client.owners` knows whose code defines which jobs, and `client.offer_reader` what live
     workers offer. `client.applying` makes jobs what files say, and `client.versions` looks back at what a job was.
-    `client.workflows` checks jobs that have steps, and shows their graphs; `client.flow_commands` pauses their runs.
+    `client.workflows` checks jobs that have steps, and shows their graphs; `client.flow_commands` pauses their runs,
+    and `client.flow_answers` answers steps that wait.
     `client.events` takes in what starts jobs.
     `client.backfills` makes the runs of jobs for a range that is past, `client.redriving` runs a failed one again and
     `client.redrives` many at a rate, `client.ledgers` compares owed fires with records, and `client.overviews` says
@@ -122,6 +124,7 @@ class Client:
         )
         self.versions: Versions = Versions(store, self.jobs)
         self.flow_commands: FlowCommands = FlowCommands(store, clock=clock, wakeups=wakeups)
+        self.flow_answers: FlowAnswers = FlowAnswers(self.flow_commands)
         self.workflows: Workflows = Workflows(store, self.jobs, clock=clock, accepted=accepted)
         self.ledgers: Ledgers = Ledgers(store, self.jobs, calendars, clock=clock, kept=kept)
         self.offer_reader: OfferReader = OfferReader(store, clock=clock, wakeups=wakeups)

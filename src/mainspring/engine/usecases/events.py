@@ -279,6 +279,8 @@ class EventInbox:
             for new, result in zip(events, results, strict=True)
             if new.starts and result.status is EventStatus.ADDED
         ]
+        if any(result.released for result in results):
+            self._wakeups.flows_told()
         if not added:
             return
         if any(result.run_ids for _, result in added):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from mainspring.core.actors import Actor
 from mainspring.core.ids import RunId, format_run_id
@@ -34,13 +34,13 @@ class FlowCommands:
 
     async def pause(self, tenant: str, run_id: RunId, *, by: Actor | None = None) -> None:
         """Have a run start no more steps. What is live goes on."""
-        run, _, _ = await self._find(tenant, run_id)
-        await self._post(run, [FlowNotice.PAUSE], by, {"paused": True})
+        run, _, _ = await self.find(tenant, run_id)
+        await self.post(run, [FlowNotice.PAUSE], by, {"paused": True})
 
     async def resume(self, tenant: str, run_id: RunId, *, by: Actor | None = None) -> None:
         """Have a paused run start what it kept back. It is told even if it is not paused: it may be about to be."""
-        run, _, _ = await self._find(tenant, run_id)
-        await self._post(run, [FlowNotice.RESUME], by, {"paused": False})
+        run, _, _ = await self.find(tenant, run_id)
+        await self.post(run, [FlowNotice.RESUME], by, {"paused": False})
 
     async def skip(
         self, tenant: str, run_id: RunId, names: Sequence[str], *, by: Actor | None = None
@@ -53,7 +53,7 @@ class FlowCommands:
         """
         if not names:
             raise InvalidInput("steps", "is empty; name the steps to skip")
-        run, plan, state = await self._find(tenant, run_id)
+        run, plan, state = await self.find(tenant, run_id)
         places = {step.name: place for place, step in enumerate(plan.workflow.steps)}
         mails: list[Mail] = []
         for number, name in enumerate(names):
@@ -67,9 +67,10 @@ class FlowCommands:
                 )
                 raise Conflict(f"steps[{number}]", message)
             mails.append(SkipStep(places[name]))
-        await self._post(run, mails, by, {"skipped": list(names)})
+        await self.post(run, mails, by, {"skipped": list(names)})
 
-    async def _find(self, tenant: str, run_id: RunId) -> tuple[Run, FlowPlan, FlowState]:
+    async def find(self, tenant: str, run_id: RunId) -> tuple[Run, FlowPlan, FlowState]:
+        """Return a workflow's run that is under way, its plan, and how far it has come."""
         (run,) = await self._store.get_runs([run_id])
         if run is None or run.tenant != tenant:
             raise NotFound("run", format_run_id(run_id))
@@ -90,9 +91,14 @@ class FlowCommands:
         except UnreadableFlow as error:
             raise Conflict("run", f"where its steps are cannot be read here: {error}") from error
 
-    async def _post(
-        self, run: Run, mails: Sequence[Mail], by: Actor | None, after: dict[str, object]
+    async def post(
+        self, run: Run, mails: Sequence[Mail], by: Actor | None, after: Mapping[str, object]
     ) -> None:
+        """Tell a run of something, and the audit who has said so and what.
+
+        Args:
+            after: for the audit.
+        """
         audit = auditing.run_changed(by, run, self._clock.now(), after=after)
         posted = [PostedMail(run.id, mail) for mail in mails]
         verdicts = await self._store.post_mail(posted, audit=audit)

@@ -27,6 +27,7 @@ from mainspring.engine.common.wakeups import RunsNews, Wakeups, lanes_of
 from mainspring.engine.workflows.job_lookup import JobLookup
 from mainspring.engine.workflows.seeds import SeedReader, TakenSeed
 from mainspring.engine.workflows.step_runs import FlowFacts, make_step_runs
+from mainspring.engine.workflows.turns import waits_of
 from mainspring.engine.workflows.values import FlowValues, values_to_keep
 from mainspring.ports.clock import Clock, Waiter
 from mainspring.ports.executor import Snooze
@@ -291,6 +292,7 @@ class FlowStarter:
             runs=runs,
             goes_on=begun.goes_on or begun.end is not None,
             wake_at=earliest(begun.state.timers),
+            waits=waits_of(begun, lease.tenant, lease.due_at),
             values=_values_of(plan, begun, seed),
         )
 
@@ -301,6 +303,7 @@ class FlowStarter:
         facts, values = _facts_of(lease), None
         if plan.asks:
             values = FlowValues(self._expressions, plan, lease.spec, facts, attempt=lease.attempt)
+            values.known |= dict.fromkeys(plan.waits)  # one that is over at once has returned nothing
             values.known |= {} if seed is None else seed.values
 
         def decide(refused: Mapping[int, str]) -> FlowTurn:
@@ -333,7 +336,7 @@ class FlowStarter:
         note_step_runs(self._counts, runs)
         if runs:
             self._wakeups.runs_ready(lanes_of(runs))
-        if any(start.goes_on for start in begun):
+        if any(start.goes_on or start.waits for start in begun):
             self._wakeups.flows_told()
 
     async def stop(self) -> None:

@@ -275,7 +275,7 @@ class FlowTurner:
         taken = [one for one, verdict in zip(decided, verdicts, strict=True) if verdict is FlowVerdict.TURNED]
         self._alarms.note(turned.wake_at for _, _, turned in taken)
         self._tell(taken, now)
-        has_told = any(turned.goes_on or turned.cancels for _, _, turned in taken)
+        has_told = any(turned.goes_on or turned.cancels or turned.waits for _, _, turned in taken)
         has_told |= any(turned.end is not None and flow.parent is not None for flow, _, turned in taken)
         return has_told or FlowVerdict.LOST in verdicts
 

@@ -13,17 +13,19 @@ from mainspring.core.model import Job, JobSpec
 from mainspring.core.outcomes import AttemptFacts, Failure, Transition, cancelled, failed, succeeded
 from mainspring.core.retry import Random
 from mainspring.core.states import RunState
+from mainspring.core.workflows.answers import StepAnswer, payload_of, result_of
 from mainspring.core.workflows.flow_ends import FlowEnd
 from mainspring.core.workflows.mail import StepEnded
 from mainspring.core.workflows.plan import FlowPlan
 from mainspring.core.workflows.state import FlowPhase, FlowState, UnreadableFlow
 from mainspring.core.workflows.timers import earliest
 from mainspring.core.workflows.turn import FlowTurn, turn
+from mainspring.core.workflows.waiting import pick_answers
 from mainspring.engine.workflows.job_lookup import JobLookup
 from mainspring.engine.workflows.step_runs import FlowFacts, make_step_runs
 from mainspring.engine.workflows.values import FlowValues, values_to_keep
 from mainspring.ports.flow_codec import decode_flow_state, encode_flow_state
-from mainspring.ports.store.flows import FlowValue, KeptFlow, KeptMail, TurnedFlow
+from mainspring.ports.store.flows import FlowValue, KeptFlow, KeptMail, NewWait, TurnedFlow
 from mainspring.ports.store.runs import NewRun
 
 CANCEL_REASON = "workflow_cancelled"
@@ -61,6 +63,7 @@ async def take_turn(
             payload that cannot be decrypted here. No store takes such a run, nor the other turns of its transaction.
     """
     state = decode_flow_state(flow.state)
+    answered = _take_results(plan, state, mails, values)
     decided, runs = await _decide(flow, state, spec, plan, mails, values, now, lookup, expiries)
     if is_encrypted_bytes(flow.payload) and any(run.payload is flow.payload for run in runs):
         raise UnreadableFlow("its payload cannot be decrypted here, and a step that starts would get it")
@@ -76,8 +79,10 @@ async def take_turn(
         cancels=decided.cancels,
         cancel_reason=DEADLINE_REASON if is_overdue else CANCEL_REASON,
         goes_on=decided.goes_on,
-        values=_keep(plan, decided, values, mails),
+        values=_keep(plan, decided, values, [*kept_ends(plan, mails), *answered]),
         drops_values=bool(plan.users),
+        waits=waits_of(decided, flow.lane.tenant, flow.due_at),
+        drops_waits=any(wait.event is not None for wait in plan.waits.values()),
         end=None if decided.end is None else end_run(flow, spec, decided.end, now=now, random=random),
     )
 
@@ -144,13 +149,44 @@ def _tell(steps: Sequence[str]) -> str:
     return f"steps {', '.join(steps[:_MOST_NAMED])}{more} have not succeeded"
 
 
+def _take_results(
+    plan: FlowPlan, state: FlowState, mails: Sequence[KeptMail], values: FlowValues | None
+) -> list[int]:
+    """Note what steps return that are answered. Return those of them that expressions name.
+
+    Raises:
+        UnreadableFlow: an answer cannot be decrypted here.
+    """
+    if not plan.waits:
+        return []
+    answers = [mail.mail for mail in mails if isinstance(mail.mail, StepAnswer)]
+    if any(is_encrypted_bytes(payload_of(answer)) for answer in answers):
+        raise UnreadableFlow("an answer to one of its steps cannot be decrypted here")
+    if values is None:
+        return []
+    picked = pick_answers(plan, state, answers)
+    named = [step for step in picked if step in plan.users]
+    values.known |= {step: result_of(picked[step]) for step in named}
+    return named
+
+
+def waits_of(decided: FlowTurn, tenant: str, due_at: datetime) -> tuple[NewWait, ...]:
+    """Return the waits for events that begin with a turn. Events count from when the workflow's run was due."""
+    return tuple(
+        [
+            NewWait(step=one.step, tenant=tenant, topic=one.topic, key=one.key, since=due_at)
+            for one in decided.waits
+        ]
+    )
+
+
 def _keep(
-    plan: FlowPlan, decided: FlowTurn, values: FlowValues | None, mails: Sequence[KeptMail]
+    plan: FlowPlan, decided: FlowTurn, values: FlowValues | None, fresh: Sequence[int]
 ) -> tuple[FlowValue, ...]:
     """Return what steps have left that later turns may ask for."""
     if values is None or decided.end is not None:
         return ()
-    return values_to_keep(plan, decided.state.steps, values.known, kept_ends(plan, mails))
+    return values_to_keep(plan, decided.state.steps, values.known, fresh)
 
 
 def kept_ends(plan: FlowPlan, mails: Sequence[KeptMail]) -> list[int]:

@@ -80,10 +80,12 @@ class EventResult:
 
     Attributes:
         made: what became of each of its starts.
+        released: how many waits of workflows it has ended.
     """
 
     status: EventStatus
     made: tuple[FireResult, ...] = ()
+    released: int = 0
 
     @property
     def run_ids(self) -> tuple[RunId, ...]:
@@ -116,6 +118,8 @@ class EventStore(Protocol):
 
         Each event is judged after those before it. Runs are judged as those of fires are, under the clocks of their
         jobs (`core.overlap`). A call starts at most one run of a job that cancels what is live.
+
+        A wait of a flow for such a topic and key (`NewWait`) ends with the first of them: the flow gets mail.
         """
         ...
 

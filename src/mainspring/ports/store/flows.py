@@ -171,6 +171,8 @@ class FlowStart:
         runs: of the first steps. Each has a `place` in this flow.
         goes_on: the flow gets mail to go on (`FlowNotice.GO_ON`).
         wake_at: when it has a turn though no mail came: the first of its timers; None if it has none.
+        waits: for events, that begin. One that is met by an event that is kept makes mail at once (`AnswerKind.EVENT`),
+            and the others make it when such an event is added. Whichever comes first, none is lost.
         values: as of `TurnedFlow`: of what it has taken over.
     """
 
@@ -182,7 +184,24 @@ class FlowStart:
     runs: tuple[NewRun, ...]
     goes_on: bool = False
     wake_at: datetime | None = None
+    waits: tuple[NewWait, ...] = ()
     values: tuple[FlowValue, ...] = ()
+
+
+@value(kw_only=True)
+class NewWait:
+    """A step of a flow waits for an event from now on, or gets one that is kept already.
+
+    Attributes:
+        key: that of the event; None: it has none.
+        since: only events count that were received from this instant on.
+    """
+
+    step: int
+    tenant: str
+    topic: str
+    key: str | None
+    since: datetime
 
 
 class FlowVerdict(StrEnum):
@@ -298,7 +317,8 @@ class TurnedFlow:
         values: what is kept for later turns. A value that there is already stays as it is.
         drops_values: with its end, what turns have kept of it goes. Flows of which nothing was kept do without.
         end: how the flow's run ends, under `ENGINE_SESSION`; None if it goes on.
-        wake_at: as of `FlowStart`.
+        wake_at, waits: as of `FlowStart`.
+        drops_waits: with its end, what waits for events goes. Flows that never wait for one do without.
     """
 
     flow_id: RunId
@@ -314,3 +334,5 @@ class TurnedFlow:
     drops_values: bool = False
     end: Transition | None = None
     wake_at: datetime | None = None
+    waits: tuple[NewWait, ...] = ()
+    drops_waits: bool = False

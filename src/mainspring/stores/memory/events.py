@@ -78,10 +78,9 @@ class MemoryEventStore:
             key = KnownKey(new.guard.request_hash, new.guard.expires_at)
             tables.keys[event.tenant, new.guard.key] = KeyRow(RunId(0), key)
         self._events.events.append(KeptEvent(next(self._events.sequence), event))
-        return EventResult(
-            EventStatus.ADDED,
-            tuple([tables.insert_planned(start.runs, start.overlap, now=now) for start in new.starts]),
-        )
+        released = tables.flows.meet(event)
+        made = [tables.insert_planned(start.runs, start.overlap, now=now) for start in new.starts]
+        return EventResult(EventStatus.ADDED, tuple(made), released)
 
     async def list_events(
         self, tenant: str, *, topic: str | None = None, before: int | None = None, limit: int = 100

@@ -20,6 +20,7 @@ from mainspring.ports.store.flows import (
     KeptFlow,
     KeptMail,
     MailPlace,
+    NewWait,
     PostedMail,
     PostVerdict,
     TurnedFlow,
@@ -28,6 +29,7 @@ from mainspring.ports.store.flows import (
 from mainspring.ports.store.nodes import Epochs
 from mainspring.stores.memory.audit import write_audit
 from mainspring.stores.memory.claims import end_attempt
+from mainspring.stores.memory.events import EventTables
 from mainspring.stores.memory.rows import FlowRow, RunRow
 from mainspring.stores.memory.tables import Tables
 
@@ -36,6 +38,7 @@ class MemoryFlowStore:
     """`FlowStore` in memory."""
 
     _tables: Tables
+    _events: EventTables
 
     async def start_flows(self, starts: Sequence[FlowStart], *, now: datetime) -> list[FlowVerdict]:
         return [self._start(start, now) for start in starts]
@@ -63,12 +66,17 @@ class MemoryFlowStore:
             tables.flows.post(run.id, FlowNotice.GO_ON)
         for new in start.runs:
             tables.add_run(new, now=now)
+        self._open(start.run_id, start.waits)
         self._keep_values(run.id, start.values)
         return FlowVerdict.STARTED
 
     def _keep_values(self, flow_id: RunId, values: Sequence[FlowValue]) -> None:
         for kept in values:
             self._tables.flows.values.setdefault(StepPlace(flow_id, kept.step), kept.value)
+
+    def _open(self, flow_id: RunId, waits: Sequence[NewWait]) -> None:
+        for wait in waits:
+            self._tables.flows.open(flow_id, wait, [kept.event for kept in self._events.events])
 
     async def read_flow_seeds(self, run_ids: Sequence[RunId]) -> list[bytes | None]:
         runs = [self._tables.runs.get(run_id) for run_id in run_ids]
@@ -135,6 +143,7 @@ class MemoryFlowStore:
             del flows.mail[shard][place.number]
         for new in turn.runs:
             tables.add_run(new, now=now)
+        self._open(turn.flow_id, turn.waits)
         if turn.goes_on:
             flows.post(turn.flow_id, FlowNotice.GO_ON)
         for run in self._live_of(turn.flow_id):
@@ -151,6 +160,9 @@ class MemoryFlowStore:
                 kept_places = [place for place in flows.values if place.flow_id == turn.flow_id]
                 for kept_place in kept_places:
                     del flows.values[kept_place]
+            if turn.drops_waits:
+                for wait_place in [place for place in flows.waits if place.flow_id == turn.flow_id]:
+                    del flows.waits[wait_place]
             flows.ended[turn.flow_id] = turn.state
             end_attempt(tables, tables.runs[turn.flow_id], turn.end, now)
         return FlowVerdict.TURNED

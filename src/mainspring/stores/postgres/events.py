@@ -23,6 +23,7 @@ from mainspring.ports.store.events import (
 )
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
+from mainspring.stores.postgres.event_waits import meet_waits
 from mainspring.stores.postgres.inserts import LaneIds, insert_planned
 
 _LAST = 2**63 - 1
@@ -132,6 +133,7 @@ async def _add_events(
     added = [new for place, new in enumerate(events) if place not in known]
     if not added:
         return [known[place] for place in range(len(events))]
+    released = await meet_waits(transaction, added)
     await _hold_listeners(transaction, added)
     await transaction.execute(
         "add_events",
@@ -144,12 +146,12 @@ async def _add_events(
     )
     starts = [start for new in added for start in new.starts]
     made = iter(await insert_planned(transaction, lane_ids, starts, now=now))
-    return [
-        known[place]
-        if place in known
-        else EventResult(EventStatus.ADDED, tuple([next(made) for _ in new.starts]))
-        for place, new in enumerate(events)
-    ]
+    results = dict(known)
+    new_places = [place for place in range(len(events)) if place not in known]
+    for number, (place, new) in enumerate(zip(new_places, added, strict=True)):
+        fires = tuple([next(made) for _ in new.starts])
+        results[place] = EventResult(EventStatus.ADDED, fires, released.get(number, 0))
+    return [results[place] for place in range(len(events))]
 
 
 async def _reserve_ids(

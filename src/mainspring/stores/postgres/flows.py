@@ -13,7 +13,7 @@ from mainspring.core.audit import AuditEntry
 from mainspring.core.ids import RunId, run_shard
 from mainspring.core.model import LaneKey, Priority, Run
 from mainspring.core.states import RunState
-from mainspring.core.workflows.mail import FlowNotice, Mail, columns_of_mail, make_mail
+from mainspring.core.workflows.mail import FlowNotice, Mail, columns_of_mail, make_mail, words_of_mail
 from mainspring.core.workflows.places import StepPlace
 from mainspring.ports.store.flows import (
     FlowStart,
@@ -32,6 +32,7 @@ from mainspring.stores.postgres.audit import write_audit
 from mainspring.stores.postgres.completion import apply_any
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
+from mainspring.stores.postgres.event_waits import lock_waits, open_waits
 from mainspring.stores.postgres.inserts import LaneIds, insert_steps
 from mainspring.stores.postgres.overlap import cancel_runs
 from mainspring.stores.postgres.rows import run_of
@@ -50,6 +51,7 @@ class PostgresFlowStore:
 
         async def work(transaction: Transaction) -> list[FlowVerdict]:
             begun: set[int] = set()  # by position
+            await lock_waits(transaction, [wait for start in starts for wait in start.waits])
             for wave in _in_waves(starts):
                 handed = await _hand_over(transaction, [starts[place] for place in wave])
                 begun |= {place for place in wave if starts[place].run_id in handed}
@@ -57,6 +59,8 @@ class PostgresFlowStore:
             await _keep_values(transaction, [(one.run_id, one.values) for one in own])
             runs = [run for one in own for run in one.runs]
             await insert_steps(transaction, self._lane_ids, runs, now=now)
+            opened = [(starts[place].run_id, wait) for place in sorted(begun) for wait in starts[place].waits]
+            await open_waits(transaction, opened)
             return [
                 FlowVerdict.STARTED if place in begun else FlowVerdict.STALE for place in range(len(starts))
             ]
@@ -85,6 +89,7 @@ class PostgresFlowStore:
                 flow_ids=[one.flow_id for one in mails],
                 steps=[step for step, _ in columns],
                 whats=[what for _, what in columns],
+                values=[words_of_mail(one.mail) for one in mails],
             )
             found = {RunId(row["flow_id"]) for row in rows}
             await write_audit(transaction, audit, [one.flow_id in found for one in mails])
@@ -145,6 +150,7 @@ class PostgresFlowStore:
 
         async def work(transaction: Transaction) -> list[FlowVerdict]:
             shards = {run_shard(turn.flow_id) for turn in turns}
+            await lock_waits(transaction, [wait for turn in turns for wait in turn.waits])
             owned = await hold_these_shards(transaction, shards, epochs)
             whole = [one for one in turns if run_shard(one.flow_id) in owned and one.flow_id not in torn]
             turned = await _turn(transaction, self._lane_ids, sorted(whole, key=_flow_id), now)
@@ -287,6 +293,9 @@ async def _turn(
     locked = {RunId(row["id"]) for row in rows}
     turns = [one for one in turns if one.flow_id in locked]
     await _remove_mail(transaction, turns)
+    if over := [one.flow_id for one in turns if one.drops_waits and one.end is not None]:
+        await transaction.execute("drop_waits", flow_ids=over)  # before runs and clocks, as events do it
+    await open_waits(transaction, [(one.flow_id, wait) for one in turns for wait in one.waits])
     if going := [one for one in turns if one.end is None]:
         await transaction.execute(
             "save_flows",
@@ -367,7 +376,7 @@ def _columns_of_mail(mails: Sequence[MailPlace]) -> dict[str, list[int]]:
 
 
 def _mail_of(row: Record) -> Mail:
-    return make_mail(row["step"], row["item"], row["what"])
+    return make_mail(row["step"], row["item"], row["what"], row["value"])
 
 
 def _flow_of(row: Record) -> KeptFlow:

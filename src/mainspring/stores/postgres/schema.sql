@@ -339,6 +339,7 @@ CREATE TABLE event (
     data bytea,
     received_at timestamp with time zone NOT NULL
 ) PARTITION BY RANGE (received_at);
+CREATE INDEX event_key ON ONLY public.event USING btree (tenant, topic, COALESCE(key, ''::text), received_at);
 CREATE INDEX event_tenant ON ONLY public.event USING btree (tenant, number);
 CREATE INDEX event_topic ON ONLY public.event USING btree (tenant, topic, number);
 
@@ -562,6 +563,7 @@ CREATE TABLE mail (
     step smallint,
     item integer,
     what text NOT NULL,
+    value bytea,
     CONSTRAINT mail_pkey PRIMARY KEY (shard, id)
 ) WITH (autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_cost_delay=0);
 
@@ -938,6 +940,16 @@ CREATE TABLE usage_minute (
     body text NOT NULL,
     CONSTRAINT usage_minute_pkey PRIMARY KEY (at, tenant, queue, process)
 );
+
+CREATE TABLE wait (
+    flow_id bigint NOT NULL,
+    step smallint NOT NULL,
+    tenant text NOT NULL,
+    topic text NOT NULL,
+    key text NOT NULL,
+    CONSTRAINT wait_pkey PRIMARY KEY (flow_id, step)
+) WITH (autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_cost_delay=0);
+CREATE INDEX wait_topic ON public.wait USING btree (tenant, topic, key);
 
 -- FUNCTION cut_archive_pages(text,date,bigint,bigint,bigint,bigint,bigint)
 -- FUNCTION detach_day(text,date)

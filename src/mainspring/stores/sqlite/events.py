@@ -24,6 +24,7 @@ from mainspring.ports.store.events import (
 )
 from mainspring.ports.store.schedule import FireResult
 from mainspring.stores.sqlite.connection import Database
+from mainspring.stores.sqlite.event_waits import meet_waits
 from mainspring.stores.sqlite.inserts import InternedLanes
 from mainspring.stores.sqlite.rows import make_job_id, to_instant, to_micros
 from mainspring.stores.sqlite.schedule import insert_planned
@@ -82,7 +83,9 @@ class SqliteEventStore:
             "now": now,
         }
         execute(db, "add_event", values)
-        return EventResult(EventStatus.ADDED, tuple([self._start(db, start, now) for start in new.starts]))
+        released = meet_waits(db, event)
+        made = tuple([self._start(db, start, now) for start in new.starts])
+        return EventResult(EventStatus.ADDED, made, released)
 
     def _start(self, db: apsw.Connection, start: EventStart, now: int) -> FireResult:
         return insert_planned(db, self._lane_ids, start, now)

@@ -14,7 +14,7 @@ from mainspring.core.ids import RunId, run_shard
 from mainspring.core.model import Run
 from mainspring.core.outcomes import Transition
 from mainspring.core.states import RunState
-from mainspring.core.workflows.mail import FlowNotice, columns_of_mail, make_mail
+from mainspring.core.workflows.mail import FlowNotice, columns_of_mail, make_mail, words_of_mail
 from mainspring.core.workflows.places import StepPlace
 from mainspring.ports.store.flows import (
     FlowStart,
@@ -32,6 +32,7 @@ from mainspring.ports.store.nodes import Epochs
 from mainspring.stores.sqlite.audit import write_audit
 from mainspring.stores.sqlite.completion import apply_others
 from mainspring.stores.sqlite.connection import Database
+from mainspring.stores.sqlite.event_waits import open_waits
 from mainspring.stores.sqlite.inserts import InternedLanes, insert_steps
 from mainspring.stores.sqlite.rows import (
     NamedRow,
@@ -230,6 +231,7 @@ def _start(db: apsw.Connection, lane_ids: InternedLanes, start: FlowStart, now: 
         execute(db, "add_notice", {"flow_id": start.run_id, "what": FlowNotice.GO_ON.value})
     _keep_values(db, start.run_id, start.values)
     insert_steps(db, lane_ids, start.runs, now)
+    open_waits(db, start.run_id, start.waits)
     return FlowVerdict.STARTED
 
 
@@ -241,7 +243,8 @@ def _keep_values(db: apsw.Connection, flow_id: RunId, values: Sequence[FlowValue
 
 def _post(db: apsw.Connection, posted: PostedMail) -> bool:
     step, what = columns_of_mail(posted.mail)
-    return fetch_value(db, "post_mail", {"flow_id": posted.flow_id, "step": step, "what": what}) is not None
+    values = {"flow_id": posted.flow_id, "step": step, "what": what, "value": words_of_mail(posted.mail)}
+    return fetch_value(db, "post_mail", values) is not None
 
 
 def _turn(db: apsw.Connection, lane_ids: InternedLanes, turn: TurnedFlow, now: datetime) -> FlowVerdict:
@@ -256,6 +259,7 @@ def _turn(db: apsw.Connection, lane_ids: InternedLanes, turn: TurnedFlow, now: d
     execute_many(db, "remove_mail", _values_of(turn.mails))
     _keep_values(db, turn.flow_id, turn.values)
     insert_steps(db, lane_ids, turn.runs, to_micros(now))
+    open_waits(db, turn.flow_id, turn.waits)
     if turn.goes_on:
         execute(db, "add_notice", {**key, "what": FlowNotice.GO_ON.value})
     for step in turn.cancels:
@@ -268,6 +272,8 @@ def _turn(db: apsw.Connection, lane_ids: InternedLanes, turn: TurnedFlow, now: d
         execute(db, "delete_flow", key)
         if turn.drops_values:
             execute(db, "delete_flow_values", key)
+        if turn.drops_waits:
+            execute(db, "drop_waits", key)
         apply_others(db, [turn.end], set(), now, flow_states={turn.flow_id: turn.state})
     return FlowVerdict.TURNED
 
@@ -287,7 +293,7 @@ def _values_of(mails: Sequence[MailPlace]) -> list[dict[str, int]]:
 
 
 def _make_mail(row: NamedRow) -> KeptMail:
-    mail = make_mail(row.step, row.item, row.what)
+    mail = make_mail(row.step, row.item, row.what, row.value)
     return KeptMail(MailPlace(row.shard, row.id), RunId(row.flow_id), row.revision, mail)
 
 

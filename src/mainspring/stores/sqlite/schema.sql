@@ -394,6 +394,8 @@ CREATE TABLE event (
     received_at INTEGER NOT NULL
 ) STRICT;
 
+CREATE INDEX event_key ON event (tenant, topic, coalesce(key, ''), received_at);
+
 CREATE INDEX event_received ON event (received_at);
 
 CREATE INDEX event_tenant ON event (tenant, number);
@@ -611,7 +613,7 @@ CREATE TABLE mail (
     item INTEGER,
     -- The final state of the step's run, or a notice.
     what TEXT NOT NULL
-) STRICT;
+, value BLOB) STRICT;
 
 CREATE INDEX mail_shard ON mail (shard, id);
 
@@ -978,6 +980,18 @@ CREATE TABLE usage_minute (
     body TEXT NOT NULL,
     PRIMARY KEY (at, tenant, queue, process)
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE wait (
+    flow_id INTEGER NOT NULL,
+    step INTEGER NOT NULL,
+    tenant TEXT NOT NULL,
+    topic TEXT NOT NULL,
+    -- Empty: the event has none.
+    key TEXT NOT NULL,
+    PRIMARY KEY (flow_id, step)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX wait_topic ON wait (tenant, topic, key);
 
 CREATE VIEW any_run AS
 SELECT

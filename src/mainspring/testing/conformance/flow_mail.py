@@ -8,8 +8,10 @@ from dataclasses import replace
 from mainspring.core.applying import CancelVerdict
 from mainspring.core.outcomes import Transition
 from mainspring.core.states import RunState
+from mainspring.core.workflows.answers import StepAnswer
 from mainspring.core.workflows.mail import FlowNotice, Mail, SkipStep, StepEnded
 from mainspring.core.workflows.places import StepPlace
+from mainspring.core.workflows.waits import AnswerKind
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ApplyResult, HeldRun
 from mainspring.ports.store.flows import PostedMail, PostVerdict
@@ -65,10 +67,17 @@ class FlowMail:
         over = await start_flow(store, await add_job(store))
         end = await end_of(store, over, RunState.SUCCEEDED)
         await store.turn_flows([await make_turn(store, over, end=end)], epochs=epochs, now=at(1))
-        told: list[Mail] = [FlowNotice.PAUSE, SkipStep(4), FlowNotice.RESUME]
+        answer = StepAnswer(3, AnswerKind.APPROVE, b'{"by":"anna"}')
+        told: list[Mail] = [FlowNotice.PAUSE, SkipStep(4), answer, FlowNotice.RESUME]
         posted = [PostedMail(flow_id, mail) for mail in told]
         missing = PostedMail(over, FlowNotice.PAUSE)
-        assert await store.post_mail([posted[0], missing, *posted[1:]]) == [POSTED, MISSING, POSTED, POSTED]
+        assert await store.post_mail([posted[0], missing, *posted[1:]]) == [
+            POSTED,
+            MISSING,
+            POSTED,
+            POSTED,
+            POSTED,
+        ]
         assert await contents(store, flow_id) == told
         assert await contents(store, over) == []
         assert await store.post_mail([]) == []

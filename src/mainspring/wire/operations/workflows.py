@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mainspring.core.rights import Right
+from mainspring.wire.answers import AnswerView, CompletionBody, DecisionBody, SignalBody
 from mainspring.wire.bodies import WorkflowCheckBody
 from mainspring.wire.operation import Body, Operation, Parameter
 from mainspring.wire.operations.common import API, LIMIT, STATE
@@ -106,5 +107,57 @@ SKIP_RUN_STEPS = Operation(
     body=Body(SkipStepsBody, SkipStepsBody),
     answer=FlowCommandView,
     statuses=(202,),
+    is_conflicting=True,
+)
+SEND_SIGNAL = Operation(
+    id="send_signal",
+    method="POST",
+    path=f"{API}/runs/{{run_id}}/signals",
+    right=Right.SUBMIT,
+    summary="Send a signal to a run",
+    description="Give a signal to the steps of a workflow's run that wait for it, or will (202). A signal that the run"
+    " has got already changes nothing (200).",
+    body=Body(SignalBody, SignalBody),
+    answer=AnswerView,
+    statuses=(202, 200),
+    is_conflicting=True,
+)
+APPROVE_RUN_STEP = Operation(
+    id="approve_run_step",
+    method="POST",
+    path=f"{API}/runs/{{run_id}}/approve",
+    right=Right.READ,
+    summary="Approve of a step",
+    description="Approve of a step of a workflow's run that waits for that, or will (202). It takes the right operate,"
+    " or to be one of those whom the step names. If it was approved already, nothing changes (200).",
+    body=Body(DecisionBody, DecisionBody),
+    answer=AnswerView,
+    statuses=(202, 200),
+    is_conflicting=True,
+)
+REJECT_RUN_STEP = Operation(
+    id="reject_run_step",
+    method="POST",
+    path=f"{API}/runs/{{run_id}}/reject",
+    right=Right.READ,
+    summary="Reject a step",
+    description="Reject what a step of a workflow's run asks for, so that the step fails (202). Who may do that, may"
+    " approve. If it was rejected already, nothing changes (200).",
+    body=Body(DecisionBody, DecisionBody),
+    answer=AnswerView,
+    statuses=(202, 200),
+    is_conflicting=True,
+)
+COMPLETE_RUN_STEP = Operation(
+    id="complete_run_step",
+    method="POST",
+    path=f"{API}/runs/{{run_id}}/complete",
+    right=Right.OPERATE,
+    summary="End the wait of a step",
+    description="End the wait of a step of a workflow's run by hand, as if what it waits for had come (202). If that"
+    " was done already, nothing changes (200).",
+    body=Body(CompletionBody, CompletionBody),
+    answer=AnswerView,
+    statuses=(202, 200),
     is_conflicting=True,
 )

@@ -77,7 +77,7 @@ def test_all_errors_of_the_steps_are_told_with_their_place() -> None:
     ]
     target = {"type": "workflow", "steps": [{"name": "a"}]}
     assert refusals({"name": "etl", "target": target}) == [
-        "target.steps[0].target: is missing; give one of callback_url, function, command, job, target"
+        "target.steps[0].target: is missing; give one of callback_url, function, command, job, wait, target"
     ]
 
 

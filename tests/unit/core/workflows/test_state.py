@@ -21,7 +21,7 @@ from mainspring.core.workflows.state import (
 from mainspring.core.workflows.timers import FlowTimer, TimerKind, sort_timers
 from mainspring.ports.flow_codec import decode_flow_state, encode_flow_state
 
-OPEN_STATUSES = {StepStatus.WAITING, StepStatus.READY, StepStatus.LIVE}
+OPEN_STATUSES = {StepStatus.WAITING, StepStatus.READY, StepStatus.LIVE, StepStatus.SUSPENDED}
 
 
 flow_timers = st.builds(
@@ -106,7 +106,12 @@ GOOD = (0, bytes([2, 3]), 1, pack_ends([1]))
         (kept(0, "ab", 1, b""), "is damaged"),
         (kept(99, *GOOD[1:]), "phase 99 is not known"),
         (kept(-1, *GOOD[1:]), "phase -1 is not known"),
-        (kept(0, bytes([2, 8]), 1, b""), "a status of a step is not known"),
+        (kept(0, bytes([2, 9]), 1, b""), "a status of a step is not known"),
+        (
+            kept(*GOOD, {"waits": [[7, None, None, None, None, None, False]]}, form=2),
+            "steps that do not exist",
+        ),
+        (kept(*GOOD, {"waits": [[0, 1, "wave", 1, None, None, False]]}, form=2), "part 'waits' is damaged"),
         (kept(0, bytes([2, 3]), 0, b""), "0 runs do not fit 1 of live steps"),
         (kept(2, *GOOD[1:]), "the flow has ended, and a step has not"),
         (kept(0, bytes([2, 3]), 1, pack_ends([2])), "names steps that do not exist"),

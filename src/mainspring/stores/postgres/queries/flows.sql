@@ -50,10 +50,10 @@ CROSS JOIN LATERAL (SELECT run.id, run.flow_seed FROM run WHERE run.id = wanted.
 WHERE run.flow_seed IS NOT NULL;
 
 -- name: post_mail
-INSERT INTO mail (shard, flow_id, step, what)
-SELECT flow.id & 255, flow.id, wanted.step, wanted.what
-FROM unnest(:flow_ids::bigint[], :steps::smallint[], :whats::text[])
-    WITH ORDINALITY AS wanted (id, step, what, position)
+INSERT INTO mail (shard, flow_id, step, what, value)
+SELECT flow.id & 255, flow.id, wanted.step, wanted.what, wanted.value
+FROM unnest(:flow_ids::bigint[], :steps::smallint[], :whats::text[], :values::bytea[])
+    WITH ORDINALITY AS wanted (id, step, what, value, position)
 CROSS JOIN LATERAL (SELECT flow.id FROM flow WHERE flow.id = wanted.id LIMIT 1) AS flow
 ORDER BY wanted.position
 RETURNING flow_id;
@@ -61,10 +61,10 @@ RETURNING flow_id;
 -- name: read_mail
 -- Mail and revision in one statement: if they came from two, mail that another owner has dealt with in between would pass.
 -- A LATERAL for each shard, or the backlog would be sorted.
-SELECT found.shard, found.id, found.flow_id, found.step, found.item, found.what, flow.revision
+SELECT found.shard, found.id, found.flow_id, found.step, found.item, found.what, found.value, flow.revision
 FROM unnest(:shards::smallint[], :lows::bigint[]) AS wanted (shard, low)
 CROSS JOIN LATERAL (
-    SELECT mail.shard, mail.id, mail.flow_id, mail.step, mail.item, mail.what FROM mail
+    SELECT mail.shard, mail.id, mail.flow_id, mail.step, mail.item, mail.what, mail.value FROM mail
     WHERE mail.shard = wanted.shard AND mail.id >= wanted.low
     ORDER BY mail.shard, mail.id LIMIT :limit
 ) AS found
@@ -191,7 +191,8 @@ FROM flow
 WHERE (flow.id & 255) = ANY(:shards::bigint[])
   AND flow.live > (SELECT count(*) FROM run WHERE run.flow_id = flow.id AND run.flow_id > 0) + (
     SELECT count(*) FROM mail
-    WHERE mail.shard = (flow.id & 255)::smallint AND mail.flow_id = flow.id AND mail.step IS NOT NULL AND mail.what <> 'skip'
+    WHERE mail.shard = (flow.id & 255)::smallint AND mail.flow_id = flow.id
+      AND mail.what IN ('SUCCEEDED', 'FAILED', 'CANCELLED', 'SKIPPED')
 )
   AND (
     EXISTS (SELECT FROM run_history WHERE run_history.flow_id = flow.id AND run_history.flow_id > 0)

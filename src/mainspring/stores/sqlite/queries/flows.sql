@@ -29,12 +29,12 @@ SELECT run.flow_id & 255, run.flow_id, run.step, run.item, :state FROM run WHERE
 INSERT INTO mail (shard, flow_id, what) VALUES (:flow_id & 255, :flow_id, :what);
 
 -- name: post_mail
-INSERT INTO mail (shard, flow_id, step, what)
-SELECT flow.id & 255, flow.id, :step, :what FROM flow WHERE flow.id = :flow_id
+INSERT INTO mail (shard, flow_id, step, what, value)
+SELECT flow.id & 255, flow.id, :step, :what, :value FROM flow WHERE flow.id = :flow_id
 RETURNING id;
 
 -- name: read_mail
-SELECT mail.shard, mail.id, mail.flow_id, mail.step, mail.item, mail.what, flow.revision
+SELECT mail.shard, mail.id, mail.flow_id, mail.step, mail.item, mail.what, mail.value, flow.revision
 FROM mail INDEXED BY mail_shard LEFT JOIN flow ON flow.id = mail.flow_id
 WHERE mail.shard = :shard AND mail.id >= :low
 ORDER BY mail.id LIMIT :limit;
@@ -112,7 +112,8 @@ WHERE (flow.id & 255) IN (SELECT value FROM json_each(:shards))
         SELECT count(*) FROM run INDEXED BY run_flow WHERE run.flow_id = flow.id AND run.flow_id > 0
     ) + (
         SELECT count(*) FROM mail INDEXED BY mail_shard
-        WHERE mail.shard = flow.id & 255 AND mail.flow_id = flow.id AND mail.step IS NOT NULL AND mail.what <> 'skip'
+        WHERE mail.shard = flow.id & 255 AND mail.flow_id = flow.id
+            AND mail.what IN ('SUCCEEDED', 'FAILED', 'CANCELLED', 'SKIPPED')
     )
     AND (
         EXISTS (
