@@ -39,6 +39,7 @@ class Program:
         self.has_ended = False
         self.task: asyncio.Task[None] | None = None
         self.is_stopping = False
+        self.is_evicted = False
 
 
 class Node:
@@ -192,6 +193,8 @@ class Node:
         code = await program.process.wait()
         program.has_ended = True
         program.more.set()
+        if program.is_evicted:  # which was told in another way
+            return
         code = 128 - code if code < 0 else code
         reason = "Completed" if code == 0 else "Error"
         await self._end(pod, code, "OOMKilled" if code == 137 and not program.is_stopping else reason)
@@ -210,11 +213,10 @@ class Node:
     async def evict(self, pod: dict[str, Any]) -> None:
         """Have a pod end as a node does that runs out of memory."""
         program = self._programs[pod["metadata"]["uid"]]
+        program.is_evicted = True
         self._signal(program, signal.SIGKILL)
         assert program.task is not None
-        program.task.cancel()
-        program.has_ended = True
-        program.more.set()
+        await program.task
         condition = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"}
         told = {"reason": "Evicted", "message": "The node was low on resource: memory."}
         status = {"phase": "Failed", **told, "conditions": [{**condition, "message": told["message"]}]}
