@@ -12,6 +12,7 @@ from mainspring.core.ids import RunId, format_run_id
 from mainspring.core.states import RunState
 from mainspring.core.workflows.model import WorkflowStep
 from mainspring.core.workflows.state import StepStatus
+from mainspring.errors import InvalidInput
 from mainspring.testing.clock import FakeClock
 from mainspring.testing.manual import TENANT, ManualRuntime
 from tests.support.workflows import STORES, TWICE, Deeds, Flows, make_store, step
@@ -98,6 +99,9 @@ async def test_what_was_undone_runs_again_in_a_redrive(flows: Flows) -> None:
     run_id = await flows.start(*saga)
     await flows.work()
     flows.deeds.calls.clear()
+    for name in ("tell", "unpay"):
+        with pytest.raises(InvalidInput, match=rf"from\[0\]: '{name}' is no step to begin with"):
+            await flows.runtime.client.redriving.redrive(TENANT, run_id, begin=(name,))
     result = await flows.runtime.client.redriving.redrive(TENANT, run_id)
     assert result.run_id is not None
     await flows.work()

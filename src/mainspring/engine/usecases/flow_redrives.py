@@ -132,6 +132,9 @@ def _check_names(plan: FlowPlan, begin: RedriveFrom) -> Sequence[str]:
             near = get_close_matches(name[:70], plan.places, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise InvalidInput(f"from[{place}]", f"there is no step {name[:70]!r}{hint}")
+        if plan.at_end[plan.places[name]]:
+            message = f"{name!r} is no step to begin with: undos, and steps at the end, come by themselves"
+            raise InvalidInput(f"from[{place}]", message)
     return begin
 
 
