@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import islice
 
 from mainspring.core.states import RunState
-from mainspring.core.workflows.asking import ask_for
+from mainspring.core.workflows.asking import Asking, ask_for
 from mainspring.core.workflows.expressions import Evaluate
 from mainspring.core.workflows.judging import find_all, judge_all, judge_children
 from mainspring.core.workflows.mail import StepEnded
@@ -66,19 +66,19 @@ class Draft:
         room: int,
         now: datetime,
     ) -> None:
-        self.plan = plan
-        self.phase = state.phase
-        self.steps = steps
-        self.ended = ended
-        self.errors = dict(state.errors)
-        self.maps = dict(state.maps)
-        self.refused = refused
-        self.room = room
+        self.plan: FlowPlan = plan
+        self.phase: FlowPhase = state.phase
+        self.steps: bytearray = steps
+        self.ended: list[int] = ended
+        self.errors: dict[int, str] = dict(state.errors)
+        self.maps: dict[int, MapState] = dict(state.maps)
+        self.refused: Mapping[int, str] = refused
+        self.room: int = room
         self.starts: list[int] = []
         self.items: dict[int, Sequence[int]] = {}
-        self.taken = {one.step: one.items for one in state.taken if not one.is_whole}
-        self.asking = ask_for(plan, steps, ended, self.errors, self.maps, evaluate)
-        self.waits = WaitBook(plan, state, steps, ended, self.errors, now)
+        self.taken: dict[int, bytes] = {one.step: one.items for one in state.taken if not one.is_whole}
+        self.asking: Asking | None = ask_for(plan, steps, ended, self.errors, self.maps, evaluate)
+        self.waits: WaitBook = WaitBook(plan, state, steps, ended, self.errors, now)
 
     def take_items(self, mails: Iterable[StepEnded]) -> None:
         """Count the items whose runs have ended, and end the maps that this ends."""
