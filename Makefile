@@ -23,8 +23,12 @@ ifneq ($(TRANSACTIONS),)
 CHAOS := tests.chaos.transactions --crashes --kills $(TRANSACTIONS) $(if $(CONTROL),--control)
 endif
 
-# Faults that bring a cluster of their own.
-OWN := $(filter F40 F41,$(FAULT))
+# What brings a cluster of its own: some faults, and a workflow that runs so often.
+OWN := $(filter F40 F41,$(FAULT)) $(if $(WORKFLOW),workflow)
+OWN := $(strip $(OWN))
+ifeq ($(OWN),workflow)
+CHAOS := tests.chaos.etl --kills $(WORKFLOW) --seed $(or $(SEED),1)
+endif
 ifeq ($(OWN),F40)
 CHAOS := tests.chaos.alerting.watchdog_kills --kills $(or $(KILLS),100) --seed $(or $(SEED),1)
 endif
@@ -89,7 +93,7 @@ bench-idle: setup ## what SESSIONS=500 idle remote workers cost one server and t
 	@scripts/services run --durable -- $(PY) -m benchmarks.idle --sessions $(or $(SESSIONS),500) \
 		--seconds $(or $(SECONDS),60)
 
-chaos: setup ## harm the real product: KILLS, ZOMBIES on SQLite; TRIALS, FAULT=F1.. in a cluster; STORM=seconds; TRANSACTIONS=kills
+chaos: setup ## harm the real product: KILLS, ZOMBIES on SQLite; TRIALS, FAULT=F1.. in a cluster; STORM=seconds; TRANSACTIONS=kills; WORKFLOW=kills
 	@$(if $(TRANSACTIONS),scripts/services run --durable -- ,$(if $(OWN),scripts/services run -- ))$(PY) -m $(CHAOS) $(if $(OWN),,--seed $(or $(SEED),1))
 
 fuzz: setup ## attack a server of two tenants with tokens of three roles (SECONDS=600)

@@ -64,7 +64,15 @@ def cluster(folder: Path, dsn: str) -> Iterator[tuple[list[Member], str]]:
         ports: list[int] = []
         for number in range(2):
             ports.append(free_port(above=ports[-1] if ports else None))
-            options = ("server", "--store", dsn, "--port", ports[-1], "--beat-period", "0.5s")
+            options: tuple[object, ...] = (
+                "server",
+                "--store",
+                dsn,
+                "--port",
+                ports[-1],
+                "--beat-period",
+                "0.5s",
+            )
             members.append(Member(f"server {number + 1}", options, "listening on ", folder))
             stack.callback(members[-1].kill)
             members[-1].start()
