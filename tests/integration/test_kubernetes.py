@@ -353,6 +353,15 @@ async def test_log_is_read_once_although_connections_break(
     assert failure.output == "".join(f"line {n}\n" for n in range(1, 10))
 
 
+async def test_secrets_of_several_lines_are_hidden(cluster: Cluster) -> None:
+    place = SecretPlace("token", "env:TOKEN", ("default",))
+    secrets = ConfiguredSecrets([place], {"TOKEN": "alpha\nbeta\ngamma"})
+    async with executing(cluster, secrets=secrets) as executor:
+        outcome = await run(executor, 'echo "$TOKEN"; echo alpha; echo end', env={"TOKEN": "${secret:token}"})
+        assert isinstance(outcome, Success)
+        assert outcome.output == "***\nalpha\nend\n"
+
+
 async def test_what_is_printed_is_there_while_it_runs(executor: KubernetesExecutor, cluster: Cluster) -> None:
     class Log:
         def __init__(self) -> None:
@@ -417,6 +426,17 @@ async def test_earlier_attempt_that_comes_late_leaves_a_later_one_alone(cluster:
         assert failure.error == "a later attempt of the run is at work"
         assert await later == Success(result=b'{"exit_code":0}', output="second\n")
         assert await cluster.api.names("secrets") == []
+
+
+async def test_job_of_another_installation_is_left_alone(cluster: Cluster) -> None:
+    """Its run has the same id, and its attempt the same token: no other worker of this one can have that."""
+    async with executing(cluster) as other, executing(cluster) as executor:
+        theirs = asyncio.create_task(run(other, "sleep 2; echo theirs", payload=b"1"))
+        await cluster.pod()
+        failure = await fail(executor, "echo mine", payload=b"2")
+        assert "belongs to another installation" in failure.error
+        assert not failure.is_retryable, "with the next attempt, it would be taken for an earlier one"
+        assert await theirs == Success(result=b'{"exit_code":0}', output="theirs\n")
 
 
 async def test_job_of_somebody_else_is_left_alone(executor: KubernetesExecutor, cluster: Cluster) -> None:

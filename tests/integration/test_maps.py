@@ -59,6 +59,25 @@ async def test_a_step_runs_for_each_item(flows: Flows) -> None:
     await flows.check(run_id)
 
 
+@pytest.mark.parametrize("most", [1, None])
+async def test_a_payload_that_is_too_large_with_its_item_fails_the_step(
+    flows: Flows, most: int | None
+) -> None:
+    half = "x" * 40_000
+    items = (b'{"step": "item_0"}', f'{{"note": "{half}"}}'.encode())
+    own = f'{{"step": "clean", "text": "{half}"}}'.encode()
+    run_id = await flows.start(step("clean", map=StepMap(over=items, max_parallel=most), payload=own))
+    await flows.work()
+    page = await flows.runtime.client.workflows.steps(TENANT, run_id, after=None, limit=10)
+    [report] = page.steps
+    assert (report.status, report.reason) == (StepStatus.FAILED, "it cannot start")
+    assert report.error is not None
+    assert report.error.startswith("its payload has 80")
+    assert report.error.endswith("bytes; at most 65536 fit")
+    assert await flows.state(run_id) is FAILED
+    assert all(len(run.payload or b"") <= 65_536 for run in await flows.runs(run_id))
+
+
 async def test_at_most_max_parallel_are_live_at_once(flows: Flows) -> None:
     run_id = await flows.start(step("clean", map=over(*names(20), max_parallel=3)))
     await flows.turn()

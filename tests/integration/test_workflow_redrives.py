@@ -244,6 +244,73 @@ async def test_a_result_that_is_gone_is_told(flows: Flows) -> None:
         FAILED,
         f"what step a has returned in {format_run_id(first)} is not kept any more",
     )
+    with pytest.raises(Conflict, match="is not kept any more; run all of it again, from 'start'"):
+        await redrive(flows, result.run_id)
+    store.read_step_ends = read  # type: ignore[method-assign]
+    third = await redrive(flows, result.run_id)
+    assert (flows.deeds.order, await flows.state(third)) == (["b"], SUCCEEDED)
+
+
+async def test_another_payload_takes_nothing_over(flows: Flows) -> None:
+    given = b'{"step": "b", "got": {"cel": "steps.a.result"}}'
+    flows.deeds.failures = {"b": 1}
+    first = await flows.start(step("a"), step("b", "a", given=given, payload=None))
+    await flows.work()
+    store, redriving = flows.runtime.store, flows.runtime.client.redriving
+
+    async def forget(places: Any) -> Any:
+        return [None] * len(places)
+
+    read, store.read_step_ends = store.read_step_ends, forget  # type: ignore[method-assign]
+    result = await redriving.redrive(TENANT, first, payload=b"{}")  # needs nothing of the old results
+    store.read_step_ends = read  # type: ignore[method-assign]
+    assert result.run_id is not None
+    assert await store.read_flow_seeds([result.run_id]) == [None]
+    same = await redriving.redrive(TENANT, first, payload=b"{}", begin="start")
+    assert same.run_id == result.run_id, "it means the same"
+    flows.deeds.calls.clear()
+    await flows.work()
+    assert flows.deeds.order == ["a", "b"]
+    assert await flows.state(result.run_id) is SUCCEEDED
+
+
+async def test_a_redrive_that_never_began_loses_nothing(flows: Flows) -> None:
+    flows.deeds.failures = {"b": 1}
+    first = await flows.start(*CHAIN)
+    await flows.work()
+    result = await flows.runtime.client.redriving.redrive(TENANT, first)
+    second = result.run_id
+    assert second is not None
+    await flows.runtime.client.runs.cancel(TENANT, second)
+    assert await flows.state(second) is CANCELLED
+    taken, not_begun = f"taken over from {format_run_id(first)}", "the workflow ended before it began"
+    assert await reasons(flows, second) == {"a": taken, "b": not_begun, "c": not_begun, "d": taken}
+    page = await flows.runtime.client.workflows.steps(TENANT, second, after=None, limit=100)
+    assert [one.status for one in page.steps] == [
+        StepStatus.SUCCEEDED,
+        StepStatus.CANCELLED,
+        StepStatus.SUCCEEDED,
+        StepStatus.CANCELLED,
+    ]
+    await flows.check(second)
+    third = await redrive(flows, second)
+    assert flows.deeds.order == ["b", "c"], "what had succeeded in the first run"
+    assert await reasons(flows, third) == {"a": taken, "b": None, "c": None, "d": taken}
+    await flows.check(third)
+
+
+async def test_items_of_a_redrive_that_never_began_are_not_lost(flows: Flows) -> None:
+    items = tuple(f'{{"step": "item_{number}"}}'.encode() for number in range(4))
+    flows.deeds.failures = {"item_2": 1}
+    first = await flows.start(step("begin"), step("clean", "begin", map=StepMap(over=items), payload=None))
+    await flows.work()
+    result = await flows.runtime.client.redriving.redrive(TENANT, first)
+    assert result.run_id is not None
+    await flows.runtime.client.runs.cancel(TENANT, result.run_id)
+    third = await redrive(flows, result.run_id)
+    assert flows.deeds.order == ["item_2"]
+    assert await flows.state(third) is SUCCEEDED
+    await flows.check(third)
 
 
 async def test_a_workflow_within_another_runs_as_a_whole(flows: Flows) -> None:

@@ -104,7 +104,10 @@ def _judge(
     yield from _judge_pauses(story, history)
     yield from _judge_values(story, counts)
     yield from judge_waits(story, history, counts)
-    if story.steps is not None:
+    if not story.has_begun:
+        if story.runs:
+            yield "W4", "it has not begun, and steps have runs"
+    elif story.steps is not None:
         yield from _judge_result(story, story.steps)
         yield from judge_undos(story, story.steps, events, order, counts)
 

@@ -444,6 +444,7 @@ class FlowStory:
         undoes: of the steps that undo others, which ones. They are in `at_end`, too.
         ends: the steps that have ended, in that order, with those that were taken over first; None if that is not on
             record.
+        has_begun: its flow has begun. If it has not, `steps` says only what that would have taken over.
     """
 
     run: Run
@@ -466,6 +467,7 @@ class FlowStory:
     again: frozenset[int] | None = None
     undoes: Mapping[int, int] = field(default_factory=dict)
     ends: tuple[int, ...] | None = None
+    has_begun: bool = True
 
 
 @dataclass(slots=True, kw_only=True)

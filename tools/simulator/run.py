@@ -28,7 +28,7 @@ from mainspring.core.states import FINAL_STATES, RunState
 from mainspring.core.workflows.maps import most_failures
 from mainspring.core.workflows.places import StepPlace
 from mainspring.core.workflows.plan import FlowPlan
-from mainspring.core.workflows.state import StepStatus
+from mainspring.core.workflows.state import FlowPhase, StepStatus
 from mainspring.core.workflows.taken import Taken, unpack_items
 from mainspring.engine.claiming import lane_rounds
 from mainspring.errors import StoreUnavailable
@@ -324,6 +324,7 @@ async def _read_flow(world: World, run: Run) -> FlowStory:
         undoes=plan.undoes,
         ends=None if state is None else state.order_of_ends(),
         again=_steps_again(plan, world.recorder.flow_redrives.get(run.id)),
+        has_begun=state is None or run.state not in FINAL_STATES or state.phase is FlowPhase.ENDED,
     )
 
 

@@ -14,6 +14,7 @@ from mainspring.wire.limits import KeyView
 from mainspring.wire.run_logs import ProgressView
 from mainspring.wire.versions import ChangeView, VersionView
 from mainspring.wire.views import CancelView, JobView
+from mainspring.wire.workflows import StepMapView
 from mainspring.wire.written import JobWritten
 
 HIDDEN_FIELDS = ("payload", "result", "output", "error", "error_group")
@@ -49,6 +50,8 @@ def _hide_in(content: Struct) -> None:
             hide_payloads(getattr(content, field))
     if isinstance(content, ProgressView):
         content.message = None
+    if isinstance(content, StepMapView):
+        content.over = None  # which can have the items in it
     if isinstance(content, EventView):
         content.key = content.data = None
     if isinstance(content, VersionView) and "payload" in content.definition:

@@ -228,6 +228,15 @@ def test_a_success_that_is_repeated_breaks_w10_unless_someone_asked_for_it() -> 
     assert broken(tell_redrive(runs, ends, again=None)) == set(), "nobody knows what was asked for"
 
 
+def test_a_redrive_that_never_began_breaks_nothing_unless_its_steps_ran() -> None:
+    fields: dict[str, object] = {"taken": {0: FIRST}, "again": frozenset[int](), "has_begun": False}
+    for runs, found in (([], set()), ([run(11, SUCCEEDED, step=1)], {"W4"})):
+        history = tell_redrive(runs, ["SUCCEEDED", "WAITING"], **fields)
+        ended = history.flows[1]
+        history.flows[1] = replace(ended, run=replace(ended.run, state=CANCELLED))
+        assert broken(history) - {"W3"} == found
+
+
 def test_what_had_not_succeeded_and_is_taken_over_breaks_w10() -> None:
     ends = ["SUCCEEDED", "SUCCEEDED"]
     taken = {0: FIRST, 1: SECOND}

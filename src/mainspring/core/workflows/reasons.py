@@ -67,6 +67,8 @@ def explain_step(plan: FlowPlan, state: FlowState, step: int) -> str | None:
     if error is None:
         return next((tell_answer(one) for one in state.waits if one.step == step), None)
     option = error.partition(":")[0]
+    if option == JOB and plan.workflow.steps[step].job is None:
+        return "it cannot start"
     return _WHY_FAILED.get(option, f"its {option} cannot be evaluated")
 
 

@@ -13,7 +13,7 @@ from mainspring.core.workflows.answers import WaitState
 from mainspring.core.workflows.maps import MapState
 from mainspring.core.workflows.plan import FlowPlan
 from mainspring.core.workflows.reasons import explain_step
-from mainspring.core.workflows.state import STATUS_OF_END, FlowState, StepStatus
+from mainspring.core.workflows.state import STATUS_OF_END, FlowPhase, FlowState, StepStatus
 
 
 @value(kw_only=True)
@@ -50,7 +50,7 @@ def report_step(
         state: that of the run's flow; None if it has not begun.
         runs: those of the steps that run once, by place.
     """
-    if state is None:
+    if state is None or (_is_seed(run, state) and state.status(place) is StepStatus.WAITING):
         return _not_begun(run, place)
     own, items, error = runs.get(place), dict(state.maps).get(place), dict(state.errors).get(place)
     if own is not None:
@@ -78,6 +78,11 @@ def _tell_taken(state: FlowState, place: int) -> str | None:
         if one.step == place and one.is_whole:
             return f"taken over from {format_run_id(one.flow_id)}"
     return None
+
+
+def _is_seed(run: Run, state: FlowState) -> bool:
+    """Say whether a run has ended before its flow began, so that there is only what that would have taken over."""
+    return run.state in FINAL_STATES and state.phase is not FlowPhase.ENDED
 
 
 def _not_begun(run: Run, place: int) -> StepReport:

@@ -75,7 +75,7 @@ def find_taken_over(plan: FlowPlan, former: FormerFlow, again: Collection[str] =
             continue
         elif status is StepStatus.SUCCEEDED and _has_same_items(plan, step, former, before):
             whole[step] = before
-        elif step in plan.maps and _has_success(former.state, before):
+        elif step in plan.maps and _has_success(former, before):
             partly[step] = before
     return TakenOver(whole, tuple(skipped), partly)
 
@@ -150,9 +150,10 @@ def _has_same_items(plan: FlowPlan, step: int, former: FormerFlow, before: int) 
     return over == former.plan.maps[before].over and (former.has_same_input or not isinstance(over, str))
 
 
-def _has_success(state: FlowState, step: int) -> bool:
-    own = dict(state.maps).get(step)
-    return own is not None and own.succeeded > 0
+def _has_success(former: FormerFlow, step: int) -> bool:
+    """Say whether an item of a step has succeeded, or was taken over and is still to come."""
+    own = dict(former.state.maps).get(step)
+    return bool(_taken_items(former, step)) if own is None else own.succeeded > 0
 
 
 def _whole(step: int, before: int, earlier: TakenStep | None, flow_id: RunId) -> TakenStep:
@@ -164,7 +165,9 @@ def _whole(step: int, before: int, earlier: TakenStep | None, flow_id: RunId) ->
 
 def items_of_runs(former: FormerFlow, before: int) -> int:
     """Return how many items of a step have succeeded by runs of the former flow itself."""
-    own = dict(former.state.maps)[before]
+    own = dict(former.state.maps).get(before)
+    if own is None:  # it has not started
+        return 0
     passed = [item for item in _taken_items(former, before) if item < own.started]
     return own.succeeded - len(passed)
 

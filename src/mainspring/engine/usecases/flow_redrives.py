@@ -18,7 +18,7 @@ from mainspring.core.workflows.seeds import (
     items_of_runs,
     make_seed,
 )
-from mainspring.core.workflows.state import FlowState, UnreadableFlow
+from mainspring.core.workflows.state import UnreadableFlow
 from mainspring.core.workflows.step_jobs import is_workflow
 from mainspring.engine.usecases.workflows import plan_of
 from mainspring.engine.workflows.seeds import tell_missing
@@ -97,8 +97,10 @@ class FlowRedrives:
     async def _read_items(self, former: FormerFlow, over: TakenOver) -> dict[int, list[int]]:
         """Return of steps that are taken over in part the items whose runs succeeded."""
         found: dict[int, list[int]] = {}
+        counts = dict(former.state.maps)
         for step, before in over.partly.items():
-            found[step] = await self._list_items(former.flow_id, before, former.state)
+            own = counts.get(before)
+            found[step] = [] if own is None else await self._list_items(former.flow_id, before, own.started)
             if len(found[step]) < items_of_runs(former, before):
                 name = former.plan.workflow.steps[before].name
                 message = (
@@ -107,8 +109,7 @@ class FlowRedrives:
                 raise _gone(message)
         return found
 
-    async def _list_items(self, flow_id: RunId, step: int, state: FlowState) -> list[int]:
-        started = dict(state.maps)[step].started
+    async def _list_items(self, flow_id: RunId, step: int, started: int) -> list[int]:
         items: set[int] = set()
         after: RunId | None = None
         while True:

@@ -214,7 +214,7 @@ class Redriving:
                 made.append(None)
                 continue
             try:
-                seed = await self._flows.make(run, kept, job.spec if is_newest else kept, begin)
+                seed = await self._seed_of(run, kept, job.spec if is_newest else kept, payload, begin)
             except MainspringError as error:
                 if is_alone:
                     raise
@@ -224,6 +224,14 @@ class Redriving:
             new = self._make(run, job, kept, payload, begin, is_newest=is_newest, now=now)
             made.append(new if seed is None else replace(new, flow_seed=seed))
         return made
+
+    async def _seed_of(
+        self, run: Run, kept: JobSpec, spec: JobSpec, payload: bytes | None, begin: RedriveFrom | None
+    ) -> bytes | None:
+        """Return what a run takes over; None if that is nothing, as with another payload."""
+        if payload is not None and begin is None:
+            return None
+        return await self._flows.make(run, kept, spec, begin)
 
     def _make(
         self,
@@ -255,7 +263,7 @@ class Redriving:
                 request_hash=redrive_hash(
                     None if payload is None else canonical(payload),
                     is_newest=is_newest,
-                    begin=begin or FROM_FAILED,
+                    begin=FROM_FAILED if begin is None or payload is not None else begin,
                 ),
                 expires_at=now + (_KEPT_IF_DEAD if run.state is RunState.FAILED else _KEPT),
             ),

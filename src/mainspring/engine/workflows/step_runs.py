@@ -118,7 +118,7 @@ def _make(
     derived = spec_of_step(spec, plan.workflow, step)
     payload = made
     if given is not None:
-        payload = _lay_over(own.payload if made is None else made, given)
+        payload = _check_size(_lay_over(own.payload if made is None else made, given), step)
     elif made is None and own.payload is None:
         payload = facts.payload
     return NewRun(
@@ -181,9 +181,14 @@ def _payload_of_job(spec: JobSpec, payload: bytes | None, item: bytes | None, st
     made = spec.payload
     for one in given:
         made = _lay_over(made, one)
-    if made is not None and len(made) > INLINE_LIMIT:
-        raise StepFault(step, f"its payload has {len(made)} bytes; at most {INLINE_LIMIT} fit")
-    return made
+    return None if made is None else _check_size(made, step)
+
+
+def _check_size(payload: bytes, step: int) -> bytes:
+    """Return a payload that was put together, whose parts fit by themselves."""
+    if len(payload) > INLINE_LIMIT:
+        raise StepFault(step, f"its payload has {len(payload)} bytes; at most {INLINE_LIMIT} fit")
+    return payload
 
 
 def _lay_over(below: bytes | None, above: bytes) -> bytes:

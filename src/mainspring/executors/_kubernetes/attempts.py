@@ -14,7 +14,15 @@ from mainspring.core.outcomes import Failure
 from mainspring.egress.secrets import Revealer
 from mainspring.executors._kubernetes.cluster import ApiServerUnreachable, CallRefused, ClusterCalls, Object
 from mainspring.executors._kubernetes.logs import PodLog
-from mainspring.executors._kubernetes.manifests import MANAGED, RUN, TOKEN, PodRules, WantedJob, secret_name
+from mainspring.executors._kubernetes.manifests import (
+    MANAGED,
+    RUN,
+    TOKEN,
+    WORKER,
+    PodRules,
+    WantedJob,
+    secret_name,
+)
 from mainspring.executors._kubernetes.ownership import ClusterPace, WorkerLeases
 from mainspring.executors._kubernetes.pauses import pause
 from mainspring.executors._kubernetes.states import JobState
@@ -182,6 +190,14 @@ class PodAttempt:
                 f"there is a Job {self._wanted.name} in {self._wanted.namespace} that is not Mainspring's"
             )
             raise _Ended(Failure(error=message))
+        if token == self._context.token and not self._is_mine(found):
+            # An attempt has one worker. So has the Secret, which has the same name: it is not ours to remove.
+            self._may_exist = False
+            message = (
+                f"the Job {self._wanted.name} in {self._wanted.namespace} belongs to another installation of"
+                " Mainspring; each needs namespaces of its own"
+            )
+            raise _Ended(Failure(error=message, is_retryable=False))
         is_going = "deletionTimestamp" in found["metadata"]
         if token == self._context.token and not is_going:
             return found
@@ -192,6 +208,11 @@ class PodAttempt:
         if not is_going:
             await self._remove(found, token)
         return None
+
+    def _is_mine(self, job: Object) -> bool:
+        """Say whether a Job is that of this attempt, and not of one in another installation."""
+        labels = job["metadata"].get("labels") or {}
+        return _token(job) == self._context.token and labels.get(WORKER) == self._wanted.worker
 
     async def _insist(self, call: Callable[[], Awaitable[T]]) -> T:
         """Make a call again until it is answered. What refuses it for good ends the attempt."""
@@ -299,7 +320,7 @@ class PodAttempt:
             found = None
             if self._may_exist:
                 found = await self._cluster.find("jobs", self._wanted.namespace, self._wanted.name)
-            if found is None or _token(found) != self._context.token:
+            if found is None or not self._is_mine(found):
                 await self._remove_secret()
                 return True
             if "deletionTimestamp" not in found["metadata"]:

@@ -6,6 +6,7 @@ import asyncio
 import codecs
 from collections.abc import AsyncIterator
 
+from mainspring.core.secrets import PieceMask
 from mainspring.egress.secrets import Revealer
 from mainspring.executors._kubernetes.cluster import ApiServerUnreachable, CallRefused, ClusterCalls
 from mainspring.executors._kubernetes.lines import Instant, LogLines, Piece, show_second
@@ -37,10 +38,11 @@ class PodLog:
         self._last: Instant | None = None  # of the last whole line
         self._count = 0  # how many lines have that time
         self._begun = 0  # bytes of the line behind them that were passed on already
-        self._is_cut = False
+        self._pieces = PieceMask()
 
     def read(self) -> str | None:
-        """Return what was kept; None if it printed nothing."""
+        """Return what was kept, once nothing follows any more; None if it printed nothing."""
+        self._show(self._revealer.hide_rest(self._pieces))
         return self._kept.read() or None if self._kept is not None else None
 
     def end(self) -> None:
@@ -65,6 +67,7 @@ class PodLog:
                     break
             await self._pause()
         self._write(self._decoder.decode(b"", final=True))
+        self._show(self._revealer.hide_rest(self._pieces))
         if tries == _MOST_TRIES:
             self._write(f"[… the pod's log could not be read on: {refusal}]\n")
 
@@ -107,12 +110,12 @@ class PodLog:
             self._begun = max(self._begun, piece.at + len(piece.data))
 
     def _write(self, text: str) -> None:
+        if text:
+            self._show(self._revealer.hide_piece(text, self._pieces))
+
+    def _show(self, text: str) -> None:
         if not text:
             return
         if self._kept is None:
             self._kept = Kept(self._context.open_log())
-        # A secret may begin in one piece and end in the next: each hides its part of it.
-        is_cut = not text.endswith("\n")
-        hidden = self._revealer.hide(text, is_cut_before=self._is_cut, is_cut_after=is_cut)
-        self._is_cut = is_cut
-        self._kept.write(hidden.replace("\0", "\ufffd"))
+        self._kept.write(text.replace("\0", "\ufffd"))

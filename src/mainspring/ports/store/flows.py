@@ -120,7 +120,10 @@ class FlowStore(Protocol):
         ...
 
     async def read_flow_states(self, flow_ids: Sequence[RunId]) -> list[bytes | None]:
-        """Return how far flows have come, live or ended ones, as `ports.flow_codec` encodes it; None for others."""
+        """Return how far flows have come, live or ended ones, as `ports.flow_codec` encodes it; None for others.
+
+        Of a run that has ended without a flow, it is with what that would have begun (`NewRun.flow_seed`).
+        """
         ...
 
     async def read_step_ends(self, places: Sequence[StepPlace]) -> list[Run | None]:

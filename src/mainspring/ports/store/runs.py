@@ -55,7 +55,8 @@ class NewRun:
         trace: its trace context (`core.tracing`), which its leases have, too.
         place: of a run of a workflow's step, which of which flow. The statement that ends the run tells the flow.
         flow_seed: with `redrive_of`, of a run of a workflow: the state with which its flow begins, as
-            `ports.flow_codec` encodes it. It is there as long as the run is live.
+            `ports.flow_codec` encodes it. It is there as long as the run is live. Of a run that ends without a flow, it
+            stands for the last state of that (`FlowStore.read_flow_states`).
     """
 
     job_id: JobId

@@ -215,6 +215,7 @@ def end_attempt(tables: Tables, run: RunRow, transition: Transition, now: dateti
             run.settled = SettledLetter(settlement=Settlement.DISCARDED, at=now, reason=STEP_SETTLED)
         job = tables.jobs.get(run.job_id)
         run.is_unnoticed = run.state is RunState.FAILED and job is not None and job.spec.notify is not None
+        tables.keep_seed(run)
     else:
         run.ready_at = settled.ready_at
         run.is_quarantined = False

@@ -163,8 +163,10 @@ class MemoryFlowStore:
             if turn.drops_waits:
                 for wait_place in [place for place in flows.waits if place.flow_id == turn.flow_id]:
                     del flows.waits[wait_place]
-            flows.ended[turn.flow_id] = turn.state
-            end_attempt(tables, tables.runs[turn.flow_id], turn.end, now)
+            run = tables.runs[turn.flow_id]
+            end_attempt(tables, run, turn.end, now)
+            if run.state in FINAL_STATES:  # else it is tried again, from the beginning
+                flows.ended[turn.flow_id] = turn.state
         return FlowVerdict.TURNED
 
     def _has_all(self, turn: TurnedFlow) -> bool:

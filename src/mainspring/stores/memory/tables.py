@@ -401,7 +401,13 @@ class Tables:
         run.reason = reason
         run.finished_at = now
         run.deadline_at = None
+        self.keep_seed(run)
         self.index(run)
+
+    def keep_seed(self, run: RunRow) -> None:
+        """Keep with what the flow of an ended run would have begun. If it has begun, its last state takes the place."""
+        if run.flow_seed is not None:
+            self.flows.ended[run.id] = run.flow_seed
 
     def remove_run(self, run: RunRow) -> None:
         """Remove a finished run."""

@@ -116,6 +116,30 @@ class FlowTurns:
         assert await store.read_flow_seeds([made]) == [None]
         assert await store.read_flow_values(places) == [None, None]
 
+    async def test_what_a_flow_would_have_begun_with_is_kept(self, store: Store) -> None:
+        job = await add_job(store)
+        ids: list[RunId] = []
+        for _ in range(2):
+            new = replace(redrive_of(job, await bury(store, job)), flow_seed=b"seed\0")
+            [made] = await store.submit_runs([new], now=at(5))
+            assert made.run_id is not None
+            ids.append(made.run_id)
+        assert await store.read_flow_states(ids) == [None, None]
+        await claim(store, await add_session(store), limit=1, now=at(6))
+        held = await read_held(store, ids[0])
+        await store.apply([fail(held, now=6, retry=False)], now=at(6))
+        await store.cancel_runs([ids[1]], reason="not now", now=at(6))
+        assert await store.read_flow_states(ids) == [b"seed\0", b"seed\0"]
+
+    async def test_a_run_that_is_tried_again_has_no_flow(self, store: Store) -> None:
+        epochs = await own_shards(store)
+        flow_id = await start_flow(store, await add_job(store))
+        end = await end_of(store, flow_id, RunState.PENDING, ready_at=at(9))
+        end = replace(end, outcome=AttemptOutcome.FAILED)
+        turn = await make_turn(store, flow_id, state=b"last", end=end)
+        assert await store.turn_flows([turn], epochs=epochs, now=at(2)) == [TURNED]
+        assert await store.read_flow_states([flow_id]) == [None]
+
     async def test_what_steps_have_left_is_read(self, store: Store) -> None:
         job = await add_job(store)
         flow_id = await start_flow(store, job, 0, 1, 2)

@@ -43,7 +43,7 @@ SELECT
     {ended.kept_columns}, lane.queue, lane.route, lane.tenant, lane.priority, (:states::text[])[ended.position],
     (:reasons::text[])[ended.position], :now, coalesce((:crashes::integer[])[ended.position], ended.crashes),
     (:errors::text[])[ended.position], (:results::bytea[])[ended.position], (:outputs::text[])[ended.position],
-    (:flow_states::bytea[])[ended.position]
+    coalesce((:flow_states::bytea[])[ended.position], ended.flow_seed)
 FROM ended CROSS JOIN LATERAL (SELECT * FROM lane WHERE lane.id = ended.lane_id LIMIT 1) AS lane;
 
 -- name: bury_runs
@@ -65,7 +65,7 @@ SELECT
     (:errors::text[])[ended.position], (:results::bytea[])[ended.position], (:outputs::text[])[ended.position],
     (:error_groups::text[])[ended.position],
     CASE WHEN EXISTS (SELECT FROM job_notify WHERE job_notify.job_id = ended.job_id) THEN true END,
-    (:flow_states::bytea[])[ended.position], CASE WHEN ended.flow_id > 0 THEN :now::timestamptz END,
+    coalesce((:flow_states::bytea[])[ended.position], ended.flow_seed), CASE WHEN ended.flow_id > 0 THEN :now::timestamptz END,
     CASE WHEN ended.flow_id > 0 THEN 'discarded' END, CASE WHEN ended.flow_id > 0 THEN 'step' END
 FROM ended CROSS JOIN LATERAL (SELECT * FROM lane WHERE lane.id = ended.lane_id LIMIT 1) AS lane;
 

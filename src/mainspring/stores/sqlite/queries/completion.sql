@@ -20,7 +20,7 @@ INSERT INTO run_history (
 )
 SELECT
     {run.kept_columns}, lane.queue, lane.route, lane.tenant, lane.priority, :state, :reason, :now,
-    coalesce(:crashes, run.crashes), :error, :result, :output, :flow_state
+    coalesce(:crashes, run.crashes), :error, :result, :output, coalesce(:flow_state, run.flow_seed)
 FROM run CROSS JOIN lane ON lane.id = run.lane_id
 WHERE run.id = :run_id;
 
@@ -49,7 +49,8 @@ SELECT
     {run.kept_columns}, lane.queue, lane.route, lane.tenant, lane.priority, 'FAILED', :reason, :now,
     coalesce(:crashes, run.crashes), :error, :result, :output, :error_group,
     CASE WHEN EXISTS (SELECT 1 FROM job_notify WHERE job_notify.job_id = run.job_id) THEN 1 END,
-    :flow_state, iif(run.flow_id > 0, :now, NULL), iif(run.flow_id > 0, 'discarded', NULL), iif(run.flow_id > 0, 'step', NULL)
+    coalesce(:flow_state, run.flow_seed), iif(run.flow_id > 0, :now, NULL), iif(run.flow_id > 0, 'discarded', NULL),
+    iif(run.flow_id > 0, 'step', NULL)
 FROM run CROSS JOIN lane ON lane.id = run.lane_id
 WHERE run.id = :run_id;
 
