@@ -10,6 +10,7 @@ import socket
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -205,6 +206,17 @@ def free_port() -> int:
 
 def promtool(*arguments: object, text: str = "") -> subprocess.CompletedProcess[str]:
     """Run promtool. Skips the test where it cannot be had; with `CI=true` that is a failure."""
+    _have_promtool()
+    return _run_promtool(arguments, text)
+
+
+@cache
+def _have_promtool() -> None:
+    """Let it be downloaded first, which says so on stderr."""
+    _run_promtool(("--version",), "")
+
+
+def _run_promtool(arguments: Sequence[object], text: str) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
         [SCRIPT, "promtool", *map(str, arguments)],
         input=text,

@@ -176,6 +176,25 @@ async def test_items_that_succeeded_are_taken_over(flows: Flows) -> None:
     await flows.check(third)
 
 
+async def test_a_second_redrive_with_more_items_runs_only_these(flows: Flows) -> None:
+    items = tuple(f'{{"step": "item_{number}"}}'.encode() for number in range(3))
+
+    def steps(count: int) -> tuple[WorkflowStep, ...]:
+        return step("each", map=StepMap(over=items[:count]), payload=None), step("last", "each")
+
+    flows.deeds.failures = {"last": 2}
+    job_id = await flows.add(*steps(2))
+    first = await flows.submit(job_id)
+    await flows.work()
+    second = await redrive(flows, first)
+    assert flows.deeds.order == ["last"]
+    await change(flows, job_id, *steps(3))
+    third = await redrive(flows, second)
+    assert flows.deeds.order == ["item_2", "last"]
+    assert await flows.state(third) is SUCCEEDED
+    await flows.check(third)
+
+
 async def test_a_cancelled_workflow_goes_on(flows: Flows) -> None:
     first = await flows.start(*CHAIN)
     await flows.turn()

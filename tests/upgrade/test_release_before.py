@@ -194,7 +194,10 @@ def ordered_by_due(clock: Row, tables: Tables) -> Row:
 def without_keys(run: Row) -> Row:
     """Return a run as it is after the upgrade, with the keys of limits that it has not."""
     return run | dict.fromkeys(
-        ("key_id", "second_key_id", "third_key_id", "preemption", "trace", "flow_id", "step", "item")
+        (
+            *("key_id", "second_key_id", "third_key_id", "preemption", "trace"),
+            *("flow_id", "step", "item", "flow_seed"),
+        )
     )
 
 

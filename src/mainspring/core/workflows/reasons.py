@@ -24,6 +24,7 @@ _WORDS = {
     StepStatus.SKIPPED: "was skipped",
     StepStatus.UPSTREAM_FAILED: "did not run",
 }
+_BY_HAND = "someone skipped it"
 _BARRED_BY = {
     StepRule.ALL_SUCCESS: {StepStatus.SKIPPED},
     StepRule.ALL_FAILED: {StepStatus.SUCCEEDED, StepStatus.SKIPPED},
@@ -51,18 +52,17 @@ def explain_step(plan: FlowPlan, state: FlowState, step: int) -> str | None:
         return "waits until the workflow is resumed" if state.is_paused else "starts next"
     if status is StepStatus.SUSPENDED:
         return _what_it_waits_for(plan.waits[step], state, step)
+    begun = next((one for one in state.waits if one.step == step and one.since is not None), None)
     if status is StepStatus.CANCELLED:
         is_late = FlowPhase.OVERDUE in {state.phase, state.cause}
-        return (
-            "the deadline passed before it started"
-            if is_late
-            else "the workflow was cancelled before it started"
-        )
+        what = "the deadline passed" if is_late else "the workflow was cancelled"
+        return f"{what} {'before it started' if begun is None else 'while it waited'}"
     if status is StepStatus.UPSTREAM_FAILED:
         return _tell(plan, statuses, _those(statuses, parents, _UNWELL))
     if status is StepStatus.SKIPPED:
-        is_late = any(one.is_late for one in state.waits if one.step == step)
-        return "no answer came in time" if is_late else _why_skipped(plan, statuses, step)
+        if begun is not None:
+            return "no answer came in time" if begun.is_late else _BY_HAND
+        return _why_skipped(plan, statuses, step)
     error = dict(state.errors).get(step)
     if error is None:
         return next((tell_answer(one) for one in state.waits if one.step == step), None)
@@ -101,23 +101,27 @@ def _explain_undo(plan: FlowPlan, state: FlowState, undo: int) -> str:
     status = state.status(step)
     if status in _WORDS and status is not StepStatus.SUCCEEDED:
         return f"{name} {_WORDS[status]}"
-    is_over = state.phase in {FlowPhase.FINISHING, FlowPhase.ENDED}
-    return (
-        "nothing had to be undone" if is_over and is_well(plan, state, state.cause) else "someone skipped it"
-    )
+    if state.phase in {FlowPhase.FINISHING, FlowPhase.ENDED} and is_well(plan, state, state.cause):
+        return "nothing had to be undone"
+    has_begun = state.phase in {FlowPhase.UNDOING, FlowPhase.FINISHING, FlowPhase.ENDED}
+    return _tell_false(plan, undo) if has_begun and undo in plan.when else _BY_HAND
 
 
 def _why_skipped(plan: FlowPlan, statuses: Statuses, step: int) -> str:
     rule, parents = plan.rules[step], plan.graph.parents[step]
     said = judge_step(rule, plan.pick[step](statuses))
     if said == StepStatus.READY and step in plan.when:
-        return f"when is false: {plan.when[step].text}"
+        return _tell_false(plan, step)
     if said != StepStatus.SKIPPED:
-        return "someone skipped it"
+        return _BY_HAND
     barring = _BARRED_BY.get(rule)
     if barring is not None:
         return _tell(plan, statuses, _those(statuses, parents, barring))
     return "no parent failed" if rule is StepRule.ONE_FAILED else "all parents were skipped"
+
+
+def _tell_false(plan: FlowPlan, step: int) -> str:
+    return f"when is false: {plan.when[step].text}"
 
 
 def _those(statuses: Statuses, parents: Iterable[int], wanted: Collection[StepStatus]) -> list[int]:

@@ -69,13 +69,13 @@ def find_taken_over(plan: FlowPlan, former: FormerFlow, again: Collection[str] =
         if not all(parent in whole or parent in skipped for parent in parents):
             continue
         status = former.state.status(before)
-        if status is StepStatus.SKIPPED and _asks_the_same(plan, step, former.plan, before):
+        if status is StepStatus.SKIPPED and _asks_the_same(plan, step, former, before):
             skipped.append(step)
         elif (step in plan.maps) is not (before in former.plan.maps):
             continue
         elif status is StepStatus.SUCCEEDED and _has_same_items(plan, step, former, before):
             whole[step] = before
-        elif step in plan.maps and _has_success(former, before):
+        elif step in plan.maps and _may_take_items(plan, step, former, before):
             partly[step] = before
     return TakenOver(whole, tuple(skipped), partly)
 
@@ -87,7 +87,8 @@ def make_seed(
 
     Args:
         over: what `find_taken_over` has returned.
-        succeeded: of the steps in `over.partly`, the items whose runs in the former flow succeeded.
+        succeeded: of the steps in `over.partly`, the items whose runs in the former flow succeeded, or those of
+            `items_known`.
     """
     steps = bytearray(len(plan.rules))
     for step in over.whole:
@@ -133,10 +134,11 @@ def _place(one: TakenStep) -> int:
     return one.step
 
 
-def _asks_the_same(plan: FlowPlan, step: int, former: FlowPlan, before: int) -> bool:
-    """Say whether a step would be skipped again: its definition asks what it asked before."""
-    new, old = plan.workflow.steps[step], former.workflow.steps[before]
-    return (new.rule, new.when, new.after) == (old.rule, old.when, old.after)
+def _asks_the_same(plan: FlowPlan, step: int, former: FormerFlow, before: int) -> bool:
+    """Say whether a step would be skipped again: its definition asks what it asked before, and of the same input."""
+    new, old = plan.workflow.steps[step], former.plan.workflow.steps[before]
+    is_same = (new.rule, new.when, new.after) == (old.rule, old.when, old.after)
+    return is_same and (former.has_same_input or new.when is None)
 
 
 def _has_same_items(plan: FlowPlan, step: int, former: FormerFlow, before: int) -> bool:
@@ -150,10 +152,27 @@ def _has_same_items(plan: FlowPlan, step: int, former: FormerFlow, before: int) 
     return over == former.plan.maps[before].over and (former.has_same_input or not isinstance(over, str))
 
 
-def _has_success(former: FormerFlow, step: int) -> bool:
-    """Say whether an item of a step has succeeded, or was taken over and is still to come."""
-    own = dict(former.state.maps).get(step)
-    return bool(_taken_items(former, step)) if own is None else own.succeeded > 0
+def _may_take_items(plan: FlowPlan, step: int, former: FormerFlow, before: int) -> bool:
+    """Say whether some items of a map may be taken over, and which ones can be told.
+
+    One that the former flow had taken over as a whole has its runs elsewhere.
+    """
+    new, old = plan.maps[step].over, former.plan.maps[before].over
+    if (isinstance(new, str) or isinstance(old, str)) and not _has_same_items(plan, step, former, before):
+        return False
+    own = dict(former.state.maps).get(before)
+    if own is None:  # they were taken over, and are still to come
+        return bool(_taken_items(former, before))
+    if not own.succeeded:
+        return False
+    is_elsewhere = any(one.step == before and one.is_whole for one in former.state.taken)
+    return not is_elsewhere or items_known(former, before) is not None
+
+
+def items_known(former: FormerFlow, before: int) -> range | None:
+    """Return the items of a step that have succeeded, if its runs need not tell: all of them. Else, return None."""
+    own = dict(former.state.maps).get(before)
+    return range(own.count) if own is not None and own.succeeded == own.count else None
 
 
 def _whole(step: int, before: int, earlier: TakenStep | None, flow_id: RunId) -> TakenStep:
@@ -184,7 +203,5 @@ def _same_items(
     new, old = plan.maps[step].over, former.plan.maps[before].over
     done = {*succeeded, *_taken_items(former, before)}
     if isinstance(new, str) or isinstance(old, str):
-        return pack_items(sorted(done)) if _has_same_items(plan, step, former, before) else b""
-    return pack_items(
-        sorted(item for item in done if item < min(len(new), len(old)) and new[item] == old[item])
-    )
+        return pack_items(done)  # an expression that makes the same, or it would not be taken over
+    return pack_items(item for item in done if item < min(len(new), len(old)) and new[item] == old[item])

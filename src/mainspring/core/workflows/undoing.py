@@ -71,6 +71,11 @@ def _find_next(draft: Draft, state: FlowState) -> int | None:
 
 
 def was_undone(plan: FlowPlan, state: FlowState, step: int) -> bool:
-    """Say whether the undo of a step has begun, however it ended."""
+    """Say whether the undo of a step has begun, however it ended.
+
+    One that is skipped has begun if its run said so itself.
+    """
     undo = plan.undo_of.get(step)
-    return undo is not None and state.status(undo) not in {StepStatus.WAITING, StepStatus.SKIPPED}
+    if undo is None or state.status(undo) is StepStatus.WAITING:
+        return False
+    return state.status(undo) is not StepStatus.SKIPPED or undo in state.order_of_ends()

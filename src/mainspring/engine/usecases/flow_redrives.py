@@ -15,6 +15,7 @@ from mainspring.core.workflows.seeds import (
     FormerFlow,
     TakenOver,
     find_taken_over,
+    items_known,
     items_of_runs,
     make_seed,
 )
@@ -94,11 +95,15 @@ class FlowRedrives:
             if run is None:
                 raise _gone(tell_missing(plan.workflow.steps[step].name, place.flow_id))
 
-    async def _read_items(self, former: FormerFlow, over: TakenOver) -> dict[int, list[int]]:
-        """Return of steps that are taken over in part the items whose runs succeeded."""
-        found: dict[int, list[int]] = {}
+    async def _read_items(self, former: FormerFlow, over: TakenOver) -> dict[int, Sequence[int]]:
+        """Return of steps that are taken over in part the items that succeeded, but for those taken over before."""
+        found: dict[int, Sequence[int]] = {}
         counts = dict(former.state.maps)
         for step, before in over.partly.items():
+            known = items_known(former, before)
+            if known is not None:
+                found[step] = known
+                continue
             own = counts.get(before)
             found[step] = [] if own is None else await self._list_items(former.flow_id, before, own.started)
             if len(found[step]) < items_of_runs(former, before):

@@ -282,12 +282,13 @@ class FlowStarter:
             return Report(lease.run_id, lease.token, Snooze(UNREADABLE_WAIT))
         except ValueError as error:
             return Report(lease.run_id, lease.token, Failure(error=str(error), is_retryable=False))
+        # One that no step runs of ends with its next turn, as all flows end with one.
+        state = begun.state if begun.end is None else replace(begun.state, phase=FlowPhase.OPEN)
         return FlowStart(
             run_id=lease.run_id,
             token=lease.token,
             session_id=self._session_id,
-            # One that no step runs of ends with its next turn, as all flows end with one.
-            state=encode_flow_state(replace(begun.state, phase=FlowPhase.OPEN)),
+            state=encode_flow_state(state),
             live=begun.state.live,
             runs=runs,
             goes_on=begun.goes_on or begun.end is not None,

@@ -17,7 +17,13 @@ from mainspring.core.workflows.maps import MapState, StepMap
 from mainspring.core.workflows.model import Workflow, WorkflowStep
 from mainspring.core.workflows.plan import FlowPlan
 from mainspring.core.workflows.rules import StepRule
-from mainspring.core.workflows.seeds import FormerFlow, find_taken_over, items_of_runs, make_seed
+from mainspring.core.workflows.seeds import (
+    FormerFlow,
+    find_taken_over,
+    items_known,
+    items_of_runs,
+    make_seed,
+)
 from mainspring.core.workflows.state import FlowPhase, FlowState, StepStatus, UnreadableFlow
 from mainspring.core.workflows.taken import TakenStep, has_item, pack_items, unpack_items
 from mainspring.core.workflows.turn import FlowTurn, begin_flow, turn
@@ -281,7 +287,44 @@ def test_items_that_an_expression_makes_of_another_input_run_again() -> None:
     assert find_taken_over(plan, former).whole == {0: 0}
     other = replace(former, has_same_input=False)
     over = find_taken_over(plan, other)
-    assert (dict(over.whole), dict(over.partly)) == ({}, {0: 0})
-    assert make_seed(plan, other, over, {0: [0, 1]}) is None
+    assert (dict(over.whole), dict(over.partly)) == ({}, {})
+    assert make_seed(plan, other, over, {}) is None
     changed = plan_of(step("each", map=StepMap(over="input.others")), step("last", "each"))
-    assert make_seed(changed, former, find_taken_over(changed, former), {0: [0, 1]}) is None
+    assert make_seed(changed, former, find_taken_over(changed, former), {}) is None
+
+
+def test_what_an_expression_has_skipped_for_another_input_is_asked_again() -> None:
+    plan = plan_of(step("a"), step("b", "a", when="input.full"), step("c", "b", rule=StepRule.ALL_DONE))
+    statuses = bytes([StepStatus.SUCCEEDED, StepStatus.SKIPPED, StepStatus.SUCCEEDED])
+    former = FormerFlow(FIRST, plan, FlowState(FlowPhase.ENDED, statuses, 0, b"\0\0\2\0"))
+    assert find_taken_over(plan, former).skipped == (1,)
+    over = find_taken_over(plan, replace(former, has_same_input=False))
+    assert (dict(over.whole), over.skipped) == ({0: 0}, ())
+
+
+def test_items_of_a_map_that_was_taken_over_as_a_whole_need_no_runs() -> None:
+    def plan_with(own: StepMap) -> FlowPlan:
+        return plan_of(step("each", map=own), step("last", "each"))
+
+    def follow_up(state: FlowState, *, failed: int = 0) -> FormerFlow:
+        done = replace(MapState(3, 3, 3 - failed, failed), floor=3)
+        return FormerFlow(SECOND, plan_with(each(3, tolerate=1)), replace(state, maps=((0, done),)))
+
+    state = FlowState(
+        FlowPhase.ENDED,
+        bytes([StepStatus.SUCCEEDED, StepStatus.FAILED]),
+        0,
+        b"\0\0\1\0",
+        taken=(TakenStep(0, FIRST, 0),),
+    )
+    longer = plan_with(each(4, tolerate=1))
+    former = follow_up(state)
+    over = find_taken_over(longer, former)
+    assert (dict(over.whole), dict(over.partly), items_known(former, 0)) == ({}, {0: 0}, range(3))
+    seed = make_seed(longer, former, over, {0: range(3)})
+    assert seed is not None
+    assert run_flow(longer, {}, seed=seed)[1] == {0: [3], 1: [-1]}
+    some = find_taken_over(longer, follow_up(state, failed=1))
+    assert (dict(some.whole), dict(some.partly)) == ({}, {}), (
+        "which ones failed, only its first run could tell"
+    )

@@ -197,6 +197,16 @@ def test_what_was_undone_is_not_taken_over() -> None:
     assert set(over.whole) == {0, 4}
 
 
+def test_what_an_undo_has_skipped_by_its_own_run_is_not_taken_over() -> None:
+    plan = plan_of(step("a"), undo("a"), step("b", "a"))
+    player = Player(plan)
+    player.end("a")
+    player.end("b", F)
+    player.end("una", RunState.SKIPPED)
+    assert player.last.end is not None
+    assert not find_taken_over(plan, FormerFlow(RunId(1), plan, player.last.state)).whole
+
+
 @given(st.data())
 def test_undos_are_the_ends_backwards_whatever_fails(data: st.DataObject) -> None:
     steps: list[WorkflowStep] = []

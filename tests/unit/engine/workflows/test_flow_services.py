@@ -36,7 +36,7 @@ from mainspring.stores.memory import MemoryStore
 from mainspring.testing.clock import FakeClock
 from mainspring.testing.factories import IdSequence, add_job, make_spec
 from mainspring.testing.manual import TENANT, ManualRuntime
-from tests.support.workflows import TWICE, Deeds, Flows, step, workflow_of
+from tests.support.workflows import TWICE, Deeds, Flows, job_step, step, workflow_of
 
 
 @pytest.fixture
@@ -60,6 +60,19 @@ async def end_untold(flows: Flows) -> None:
 
 def figure(flows: Flows, name: str) -> float:
     return flows.runtime.telemetry.figures()[name]
+
+
+# -- how flows begin ---------------------------------------------------------------------------------------------------
+
+
+async def test_a_cancel_spares_the_step_at_the_end_with_which_a_flow_begins(flows: Flows) -> None:
+    run_id = await flows.start(job_step("work", "nothing"), step("tell", at_end=True))
+    await flows.turn()
+    assert await flows.steps(run_id) == [StepStatus.FAILED, StepStatus.LIVE]
+    await flows.runtime.client.runs.cancel(TENANT, run_id)
+    await flows.work()
+    assert flows.deeds.order == ["tell"]
+    await flows.check(run_id)
 
 
 # -- what cannot be read -----------------------------------------------------------------------------------------------
