@@ -30,8 +30,10 @@ from tests.chaos.processes import free_port
 from tests.processes.processes import Running, await_that, command, environment, run, running
 from tests.support.postgres import missing_reason, server_dsn, temporary_database
 
-_SPAN = 6.0
-"""Seconds within which something is killed: about what a round takes on an idle host."""
+_SPAN = 3.0
+"""Seconds within which something is killed: about what the work of a round takes on an idle host."""
+_EARLY = 0.7
+"""In which part of the rounds the approval is there before it is asked for, so that a kill may come behind it, too."""
 _SLOTS = 10
 _LATEST = 240.0
 _EXIT_OF = {"SUCCEEDED": 0, "FAILED": 3}
@@ -106,11 +108,15 @@ class Trial:
         begun = time.monotonic()
         with self._follow(run_id) as follower:
             at, victim = self._random.uniform(0, _SPAN), self._random.choice(self._members)
-            time.sleep(at)
+            is_approved = self._random.random() < _EARLY
+            if is_approved:
+                self._approve(run_id)
+            time.sleep(max(at - (time.monotonic() - begun), 0))
             victim.kill()
             status = self._status(run_id)
             victim.start()
-            self._approve(run_id)
+            if not is_approved:
+                self._approve(run_id)
             await_that(f"the end of {run_id}", lambda: self._show(run_id)["status"] in _EXIT_OF)
             exit_code = follower.wait(_LATEST)
         shown = self._show(run_id)
@@ -148,7 +154,7 @@ class Trial:
         """Return how many steps are where, as it was found right after the kill."""
         steps = json.loads(self._ask("run", "steps", run_id, "--json"))["items"]
         live = [step["name"] for step in steps if step["status"] in {"live", "suspended"}]
-        return ", ".join(live) or "nothing under way"
+        return ", ".join(live) or "between steps"
 
     def _approve(self, run_id: str) -> None:
         """Approve. If the step has not been reached yet, that is kept for it."""
